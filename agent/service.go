@@ -42,6 +42,8 @@ func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Fram
 		return nil
 	case errors.Is(err, session.ErrBadFrame):
 		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.As(err, new(*session.Succeeded)):
+		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return status.Error(codes.Aborted, err.Error())
 }

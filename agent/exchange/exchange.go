@@ -30,11 +30,18 @@ import (
 // Config is what an Exchange is told of its session.
 type Config struct {
 	Shared  *ranks.Shared // of the session's jobs; New enters Engine and Session
-	Link    *wire.Link    // to the launcher
+	Link    Link          // to the launcher
 	Clock   *wire.Clock
 	Serving context.Context // ends when the session's processes have ended
 	Go      func(func())    // runs what the session waits for; at its very end, nothing
 	End     func(why string)
+}
+
+// Link is the way to the launcher: a wire.Link, or what notes what goes over it (agent/handover).
+type Link interface {
+	Send(*apiv1.Frame) error
+	Lend(f *apiv1.Frame, back func()) error
+	Ease(ctx context.Context, most int) error
 }
 
 // Exchange is a session's. It is the ranks.Session of its jobs.

@@ -14,7 +14,7 @@ import (
 // star is a session's way to the run's other hosts, through the launcher. It is kvs.Upstream and
 // kvs.Names. Each question waits for its answer, and ends with its context.
 type star struct {
-	link *wire.Link
+	link Link
 
 	mu      sync.Mutex
 	lastID  uint64           // guarded by mu
@@ -33,7 +33,7 @@ type (
 	abortID uint64
 )
 
-func newStar(l *wire.Link) *star { return &star{link: l, waiting: map[any]chan any{}} }
+func newStar(l Link) *star { return &star{link: l, waiting: map[any]chan any{}} }
 
 // ask sends f and waits for the answer to key, which is an A.
 func ask[A any](ctx context.Context, u *star, key any, f *apiv1.Frame) (a A, err error) {

@@ -44,8 +44,8 @@ type Life struct {
 	Sandbox     string // equal in all containers of a pod, and in no other pod; empty: not said
 }
 
-// succeeds: l and o are of two pods that go by one name.
-func (l Life) succeeds(o Life) bool {
+// Succeeds says that l and o are of two pods that go by one name.
+func (l Life) Succeeds(o Life) bool {
 	return l.Host == o.Host && l.Sandbox != o.Sandbox && l.Sandbox != "" && o.Sandbox != ""
 }
 
@@ -182,7 +182,7 @@ func (b *Book) Start(name string, l Life, c Claim, run bool, now time.Duration) 
 		i.highest = max(i.highest, me.number)
 	}
 	for _, o := range i.lives {
-		if o.ran && o.fenced == nil && l.succeeds(o.Life) && o.above(me) {
+		if o.ran && o.fenced == nil && l.Succeeds(o.Life) && o.above(me) {
 			me.fenced = &Fenced{By: o.Incarnation, Number: o.number}
 			return nil, me.fenced
 		}
@@ -192,7 +192,7 @@ func (b *Book) Start(name string, l Life, c Claim, run bool, now time.Duration) 
 	}
 	me.ran = true
 	for _, o := range i.lives {
-		if l.succeeds(o.Life) && me.above(o) {
+		if l.Succeeds(o.Life) && me.above(o) {
 			if o.fenced == nil {
 				o.fenced = &Fenced{By: me.Incarnation, Number: me.number}
 			}

@@ -30,29 +30,54 @@ type launcherID struct {
 	lives.Life
 	namespace string
 	pod       string
+	free      bool // it has the job's secret and calls itself as it likes; else a certificate proves name and role
 }
 
+// whoIs is the launcher that opens a session.
+func whoIs(by Caller, o *apiv1.Open) launcherID {
+	return launcherID{identity: by.Name, namespace: o.Namespace, pod: o.Pod,
+		Life: lives.Life{Incarnation: o.Incarnation, Host: o.Launcher, Sandbox: o.Sandbox},
+		free: by.Peer != nil && !by.Peer.RoleProven && identity.Require(*by.Peer, identity.RoleLauncher) == nil}
+}
+
+// takes says that a launcher may take over what another had, or end it: in the same job, a pod that is made anew has
+// another name. Where certificates prove names, it must be the same.
+func (l launcherID) takes(of launcherID) bool { return l.identity == of.identity || l.free }
+
 // trail is a session's part of the audit trail, three kinds of line in the agent's log (docs/security.md): "session" for
-// each session that is opened, "start" for each Launch, and "start refused" for each that the policy does not allow.
+// each session that is opened ("session taken over" where another launcher does), "start" for each Launch, and "start refused" for each that the policy does not allow.
 type trail struct {
 	log     *slog.Logger
 	session string
-	once    sync.Once // guards the writing of who and caller
-	who     identity.Peer
-	caller  []any // who opened it, as attributes; nil: this very process
+
+	mu     sync.Mutex
+	noted  bool          // guarded by mu
+	who    identity.Peer // guarded by mu
+	caller []any         // who opened it, or took it over, as attributes; nil: this very process; guarded by mu
 }
 
-// opened writes who opened the session, once: by the first stream. This very process leaves no line.
-func (t *trail) opened(by Caller, l launcherID) {
-	t.once.Do(func() {
-		if by.Peer == nil {
-			return
-		}
-		t.who = *by.Peer
-		t.caller = []any{"identity", t.who.Name, "role", string(t.who.Role), "proven", t.who.RoleProven, "from", by.From.String(),
-			"launcher", l.Host, "namespace", l.namespace, "pod", l.pod}
-		t.log.Info("session", append([]any{"session", t.session, "incarnation", short(l.Incarnation)}, t.caller...)...)
-	})
+// opened writes who opened the session, once: by the first stream; and each who takes it over. This very process leaves no line.
+func (t *trail) opened(by Caller, l launcherID, adopts bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if by.Peer == nil || t.noted && !adopts {
+		return
+	}
+	t.noted, t.who = true, *by.Peer
+	t.caller = []any{"identity", t.who.Name, "role", string(t.who.Role), "proven", t.who.RoleProven, "from", by.From.String(),
+		"launcher", l.Host, "namespace", l.namespace, "pod", l.pod}
+	what := "session"
+	if adopts {
+		what = "session taken over"
+	}
+	t.log.Info(what, append([]any{"session", t.session, "incarnation", short(l.Incarnation)}, t.caller...)...)
+}
+
+// whose is who opened the session, or took it over.
+func (t *trail) whose() (identity.Peer, []any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.who, t.caller
 }
 
 // kindOf is what a Launch is to the policy.
@@ -69,7 +94,8 @@ func kindOf(l *apiv1.Launch) policy.Kind {
 // forbids says why the session's launcher may not start l here, nil if it may: the policy is for
 // those who come over the network, and a Launch of no processes starts nothing.
 func (t *trail) forbids(rules *policy.Policy, l *apiv1.Launch) *policy.Refusal {
-	if t.caller == nil || len(l.Procs) == 0 {
+	who, caller := t.whose()
+	if caller == nil || len(l.Procs) == 0 {
 		return nil
 	}
 	var no *policy.Refusal
@@ -81,7 +107,7 @@ func (t *trail) forbids(rules *policy.Policy, l *apiv1.Launch) *policy.Refusal {
 		kinds = append(kinds, policy.Spawn)
 	}
 	for _, k := range kinds {
-		if errors.As(rules.Check(k, t.who), &no) {
+		if errors.As(rules.Check(k, who), &no) {
 			break
 		}
 	}
@@ -110,7 +136,8 @@ func (t *trail) line(what policy.Kind, l *apiv1.Launch) []any {
 	} else {
 		of = append(of, "processes", len(l.Procs), "of", l.Job.Size, "command", ranks.CommandOf(l.Apps))
 	}
-	return append(append(of, "uid", os.Getuid()), t.caller...)
+	_, caller := t.whose()
+	return append(append(of, "uid", os.Getuid()), caller...)
 }
 
 // filesText is the files of a launch with their sizes, cut at maxAuditCommand.

@@ -42,6 +42,7 @@ const (
 	MaxSessions  = 1024             // open at once
 	maxRanks     = 1 << 20          // of one job
 	maxOpenField = 253              // bytes of what a launcher says of itself: as long as a DNS name
+	maxJournal   = 4 << 20          // bytes of what another launcher needs to take a run over
 	maxPorts     = 256              // reserved for one session: two for the job, and one a rank of TensorFlow's
 	closedLease  = time.Second      // how long a closed stream keeps its ranks
 	defaultLease = 60 * time.Second // how long a silent one does

@@ -54,6 +54,10 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 
 // deliver handles one frame. It runs on the stream's reading goroutine and may not block.
 func (s *session) deliver(f *apiv1.Frame) error {
+	if s.record != nil {
+		s.back()
+		s.note(f)
+	}
 	switch b := f.Body.(type) {
 	case *apiv1.Frame_Launch:
 		return s.launch(b.Launch)
@@ -61,6 +65,8 @@ func (s *session) deliver(f *apiv1.Frame) error {
 		s.stop(b.Stop.Why, b.Stop.Now)
 	case *apiv1.Frame_Bye:
 		s.bye()
+	case *apiv1.Frame_Hold:
+		return s.keep(b.Hold)
 	default:
 		if s.jobs.Number(0) == nil {
 			return fmt.Errorf("frame %T before Launch", f.Body)

@@ -40,9 +40,11 @@ func (s *session) fence(by *session) {
 		return
 	}
 	s.table.cfg.Metrics.Fenced.Inc()
-	s.table.lives.Fence(s.launcher.identity, s.launcher.Incarnation, by.launcher.Incarnation)
-	s.log.Warn("fenced", "by", short(by.id), "incarnation", short(by.launcher.Incarnation))
-	s.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", s.launcher.Host))
+	if s.by().Incarnation != by.by().Incarnation { // else only what was held ends: launchers of one container live side by side
+		s.table.lives.Fence(s.by().identity, s.by().Incarnation, by.by().Incarnation)
+	}
+	s.log.Warn("fenced", "by", short(by.id), "incarnation", short(by.by().Incarnation))
+	s.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", s.by().Host))
 }
 
 // clearAway returns when nothing is left of what dead incarnations of s's launcher, and those that are over, have
@@ -50,22 +52,24 @@ func (s *session) fence(by *session) {
 func (s *session) clearAway(over []string) {
 	others := s.others()
 	for _, o := range others {
-		if slices.Contains(over, o.launcher.Incarnation) {
+		if slices.Contains(over, o.by().Incarnation) || o.waits() && s.ends(o) {
 			o.fence(s)
 		}
 	}
 	for _, o := range others {
 		s.outlive(o)
 	}
-	s.table.kept.end(s.launcher.identity, func(incarnation string) bool {
-		return incarnation != s.launcher.Incarnation && !s.sibling(incarnation)
+	s.table.kept.end(s.by().identity, func(incarnation string) bool {
+		return incarnation != s.by().Incarnation && !s.sibling(incarnation)
 	})
 }
 
-// others are the sessions with processes here of other incarnations of s's launcher.
+// others are the sessions with processes here of other incarnations of s's launcher, and those that wait for another
+// launcher and end for ours.
 func (s *session) others() (out []*session) {
 	for _, o := range s.table.all() {
-		if o.launcher.identity == s.launcher.identity && o.launcher.Incarnation != s.launcher.Incarnation && len(o.jobs.All()) > 0 {
+		earlier := o.by().identity == s.by().identity && o.by().Incarnation != s.by().Incarnation
+		if o != s && len(o.jobs.All()) > 0 && (earlier || o.waits() && s.ends(o)) {
 			out = append(out, o)
 		}
 	}
@@ -73,7 +77,7 @@ func (s *session) others() (out []*session) {
 }
 
 func (s *session) sibling(incarnation string) bool {
-	return s.table.lives.Siblings(s.launcher.identity, s.launcher.Incarnation, incarnation)
+	return s.table.lives.Siblings(s.by().identity, s.by().Incarnation, incarnation)
 }
 
 const (
@@ -100,8 +104,12 @@ func (s *session) outlive(o *session) {
 			if fenced {
 				continue
 			}
+			if o.waits() {
+				s.exchange.Notice(true, "ranks start when those of launcher %s have ended, which wait %d s more for another launcher: --on-launcher-loss fence ends them at once", o.by().Host, o.secondsLeft())
+				continue
+			}
 			s.exchange.Notice(true, "ranks start when an earlier launcher of this name is heard of or given up: it is silent for %v, and what it left ends after %v",
-				o.link.Silent().Round(time.Second), o.lease)
+				o.link.Silent().Round(time.Second), o.leaseOf())
 		case <-look.C:
 		}
 	}
@@ -129,7 +137,7 @@ func (s *session) hears(o *session) bool {
 	connected := o.streams > 0
 	o.mu.Unlock()
 	if heard := s.table.cfg.Clock.Now() - o.link.Silent(); connected && heard > s.born {
-		s.table.lives.Met(o.launcher.identity, o.launcher.Life, heard)
+		s.table.lives.Met(o.by().identity, o.by().Life, heard)
 	}
-	return s.sibling(o.launcher.Incarnation)
+	return s.sibling(o.by().Incarnation)
 }

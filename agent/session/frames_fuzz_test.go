@@ -51,7 +51,7 @@ func FuzzFrames(f *testing.F) {
 		if proto.Unmarshal(b, &frame) != nil {
 			return
 		}
-		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
+		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, launcherID{identity: "launcher"})
 		defer s.finish()
 		s.state = launched
 		s.jobs.Add(ranks.New(s.exchange.Shared, parsed(&apiv1.Launch{Job: &apiv1.Job{Size: 4}, Number: 1, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}), nil))

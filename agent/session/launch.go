@@ -74,14 +74,14 @@ func (s *session) launch(m *apiv1.Launch) error {
 	if no := s.trail.forbids(s.table.cfg.Policy, l.Launch); no != nil {
 		return s.addForbidden(l, no)
 	}
-	over, err := s.table.lives.Start(s.launcher.identity, s.launcher.Life,
+	over, err := s.table.lives.Start(s.by().identity, s.by().Life,
 		lives.Claim{Number: l.Number, Proof: l.NumberProof}, l.Exec == nil, s.table.cfg.Clock.Now())
 	if err != nil {
 		s.refuse(fmt.Sprintf("%v host %s", err, s.table.cfg.Name))
 		return nil
 	}
 	if g := s.table.cfg.Gossip(); g != nil {
-		g.Claim(s.launcher.identity, l.Number, s.launcher.Incarnation, l.NumberProof)
+		g.Claim(s.by().identity, l.Number, s.by().Incarnation, l.NumberProof)
 	}
 	if l.Exec == nil {
 		s.table.pace.launched()
@@ -96,6 +96,20 @@ func (s *session) launch(m *apiv1.Launch) error {
 		s.exchange.Know(st)
 	}
 	return err
+}
+
+// checkHold bounds what another launcher is to be told.
+func checkHold(h *apiv1.Hold) error {
+	const maxText, commandSize = 4 << 10, 32
+	switch {
+	case h.Withdrawn != "" && len(h.Withdrawn) <= maxText:
+		return nil
+	case len(h.Journal) == 0 || len(h.Journal) > maxJournal || len(h.Proof) > identity.MaxProof || len(h.Command) != commandSize ||
+		len(h.Text) > maxText || len(h.Withdrawn) > maxText:
+		return fmt.Errorf("a run is described in %d bytes, with a proof of %d and a command of %d; %d, %d and %d are possible",
+			len(h.Journal), len(h.Proof), len(h.Text), maxJournal, identity.MaxProof, maxText)
+	}
+	return nil
 }
 
 // addForbidden takes a job of which nothing is started, as if its program were not there. It claims

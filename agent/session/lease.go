@@ -2,9 +2,14 @@ package session
 
 import (
 	"context"
+	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"golang.org/x/sys/unix"
 )
 
 // Tick is called with every step of the clock. It ends sessions whose launchers are gone, and says that IdleExit has passed
@@ -23,7 +28,7 @@ func (t *Table) Alone() time.Duration { return t.pace.alone(t.cfg.Clock.Now()) }
 // tick is called with every step of the agent's clock and decides whether the launcher is gone.
 func (s *session) tick(now time.Duration) {
 	s.mu.Lock()
-	streams, lostAt, st, til := s.streams, s.lostAt, s.state, s.pendingTil
+	streams, lostAt, st, til, lease := s.streams, s.lostAt, s.state, s.pendingTil, s.lease
 	s.mu.Unlock()
 	if st >= closing {
 		return
@@ -31,14 +36,18 @@ func (s *session) tick(now time.Duration) {
 	if st == launched {
 		s.exchange.Look(now)
 	}
+	if st == held {
+		s.tickHeld(now, streams)
+		return
+	}
 	silent := s.link.Silent()
 	var text string
 	switch {
-	case streams > 0 && silent > s.lease:
-		text = fmt.Sprintf("launcher %s has been silent for %v", s.launcher.Host, s.lease)
+	case streams > 0 && silent > lease:
+		text = fmt.Sprintf("launcher %s has been silent for %v", s.by().Host, lease)
 	case streams == 0 && now-lostAt > closedLease:
 		text = fmt.Sprintf("the connection of launcher %s closed and it did not come back within %v",
-			s.launcher.Host, closedLease)
+			s.by().Host, closedLease)
 	default:
 		s.mu.Lock()
 		s.pendingTil = 0
@@ -64,9 +73,162 @@ func (s *session) tick(now time.Duration) {
 	s.mu.Lock()
 	by := s.rival
 	s.mu.Unlock()
-	if by != nil {
+	if by != nil && by.ends(s) {
 		s.fence(by)
 	}
-	s.deserted.Store(true)
-	s.end(text)
+	if !s.lose(now) {
+		s.deserted.Store(true)
+		s.end(text)
+	}
+}
+
+// lose begins to wait for another launcher, if this one is lost and has said what another needs.
+func (s *session) lose(now time.Duration) bool {
+	silent := s.link.Silent()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, err := s.state.next(evLose)
+	if err != nil || s.offer == nil || s.leaving {
+		return false
+	}
+	s.state, s.heldSince, s.pendingTil = to, now, 0
+	s.record.Hold(silent) // before anybody can see that it is held, and take it
+	s.log.Warn("the ranks wait for another launcher", "for", s.hold)
+	return true
+}
+
+// tickHeld ends a session for which no other launcher has come. Its own may come back: one that was cut off.
+func (s *session) tickHeld(now time.Duration, streams int) {
+	silent := s.link.Silent()
+	s.mu.Lock()
+	lost, hold := now-s.heldSince, s.hold
+	s.mu.Unlock()
+	switch {
+	case streams > 0 && silent < lost:
+		s.back()
+	case lost > hold:
+		text := fmt.Sprintf("launcher %s was lost and no other came within %v (--on-launcher-loss hold)", s.by().Host, hold)
+		s.log.Warn("no other launcher came", "within", hold)
+		s.deserted.Store(true)
+		s.end(text)
+	}
+}
+
+// back goes on with the launcher that was taken for lost.
+func (s *session) back() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != held {
+		return
+	}
+	s.state, _ = s.state.next(evTake)
+	s.lostAt = s.table.cfg.Clock.Now()
+	s.log.Info("the launcher is back")
+	if err := s.record.Back(); err != nil {
+		s.wg.Go(func() { s.end("the launcher takes no frames: " + err.Error()) })
+	}
+}
+
+// keep notes what another launcher needs to take over, or that none can any more.
+func (s *session) keep(h *apiv1.Hold) error {
+	if s.record == nil {
+		return errors.New("a run is described that nobody is to take over")
+	}
+	if err := checkHold(h); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.offer = h; h.Withdrawn != "" {
+		s.offer = nil
+		s.log.Info("no other launcher can take over", "cause", h.Withdrawn)
+	}
+	return nil
+}
+
+// note keeps what a launcher does that decides whether another can take over: ranks that were told to end are not handed over.
+func (s *session) note(f *apiv1.Frame) {
+	s.record.Got(f)
+	sig := f.GetSignal()
+	if sig == nil || len(sig.Ranks) > 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch unix.Signal(sig.Number) {
+	case unix.SIGINT, unix.SIGTERM:
+		s.leaving = true
+	case unix.SIGSTOP:
+		s.paused = true
+	case unix.SIGCONT:
+		s.paused = false
+	}
+	s.leaving = s.leaving || sig.Once
+}
+
+// letWrite lets a process write on whose output nobody takes.
+func (s *session) letWrite(id, n uint32) {
+	if p := s.jobs.Process(id); p != nil {
+		p.Grant(n)
+	}
+}
+
+// Succeeded ends the streams of a launcher whose session is another's now.
+type Succeeded struct{ By string }
+
+func (e *Succeeded) Error() string { return "launcher " + e.By + " has taken this run over" }
+
+// takeOver makes the session that of another launcher, which has just asked for it.
+func (s *session) takeOver(o *apiv1.Open, by launcherID) error {
+	s.mu.Lock()
+	if s.state == held {
+		s.state, _ = s.state.next(evTake)
+	}
+	before, paused := s.launcher.Host, s.paused
+	s.owned(o, by)
+	s.adopted, s.paused, s.missed, s.lostAt, s.pendingTil = true, false, false, s.table.cfg.Clock.Now(), 0
+	s.mu.Unlock()
+	s.log.Warn("another launcher takes over", "by", o.Launcher, "of", before, "incarnation", short(o.Incarnation))
+	if paused {
+		s.log.Warn("the launcher before had stopped the ranks, which go on now")
+		for _, p := range s.jobs.Processes() {
+			p.Signal(unix.SIGCONT)
+		}
+	}
+	return s.record.Adopt(&Succeeded{o.Launcher})
+}
+
+// owns says whether a launcher of that name with that secret has the session, and whether it is not the first that does.
+func (s *session) owns(name string, secret []byte) (ours, succeeded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return subtle.ConstantTimeCompare(s.secret, secret) == 1 && s.launcher.identity == name, s.adopted
+}
+
+// secondsLeft is for how many seconds more the session waits for another launcher; 0: it has one.
+func (s *session) secondsLeft() uint32 {
+	now := s.table.cfg.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != held {
+		return 0
+	}
+	return uint32(max((s.hold-(now-s.heldSince))/time.Second, 1))
+}
+
+// ends says that our launcher's ranks take the place of those that o holds for another: our user said so.
+func (s *session) ends(o *session) bool { return o.record == nil || s.fences && s.by().takes(o.by()) }
+
+// leaseOf is how long a silent launcher keeps the session.
+func (s *session) leaseOf() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease
+}
+
+// waits says that the session is without launcher, and that another may come.
+func (s *session) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == held
 }

@@ -20,7 +20,7 @@ func (s *session) over() bool {
 func TestNewSessionIsNotLateForItsFirstStream(t *testing.T) {
 	a := newTable(t)
 	eventually(t, "the agent is older than a closed stream's lease", func() bool { return a.cfg.Clock.Now() > closedLease+time.Second })
-	s, _ := a.admit(&apiv1.Open{Protocol: apiv1.Protocol, Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "l")
+	s, _ := a.admit(&apiv1.Open{Protocol: apiv1.Protocol, Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, Caller{Name: "l"})
 	for range 3 {
 		s.tick(s.lostAt + closedLease)
 	}

@@ -1,14 +1,15 @@
 package session
 
 import (
+	"bytes"
 	"context"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -23,9 +24,9 @@ func (t *Table) Attach(ctx context.Context, stream wire.Stream, by Caller) error
 	if err != nil {
 		return err
 	}
-	s, reply := t.admit(o, by.Name)
+	s, reply := t.admit(o, by)
 	if s != nil {
-		s.trail.opened(by, s.launcher)
+		s.trail.opened(by, s.by(), o.Adopt)
 		reply.Received = s.link.Received()
 		reply.Machine = t.describe(o.Machine)
 	}
@@ -39,8 +40,8 @@ func (t *Table) Attach(ctx context.Context, stream wire.Stream, by Caller) error
 }
 
 // admit finds or makes the session an Open asks for. Without one the reply says why.
-func (t *Table) admit(o *apiv1.Open, launcher string) (*session, *apiv1.Opened) {
-	name := t.cfg.Name
+func (t *Table) admit(o *apiv1.Open, by Caller) (*session, *apiv1.Opened) {
+	name, launcher := t.cfg.Name, by.Name
 	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: t.cfg.Version, Host: t.cfg.Hello()}
 	own, highest := t.numbers(launcher, o.Incarnation)
 	reply.OwnNumber, reply.OwnProof, reply.HighestNumber = own.Number, own.Proof, highest
@@ -59,8 +60,19 @@ func (t *Table) admit(o *apiv1.Open, launcher string) (*session, *apiv1.Opened) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, fenced := t.open[o.Session], t.lives.Fenced(launcher, o.Incarnation)
+	var ours, succeeded bool
+	if s != nil {
+		ours, succeeded = s.owns(launcher, o.Secret)
+	}
 	switch {
-	case s != nil && (subtle.ConstantTimeCompare(s.secret, o.Secret) != 1 || s.launcher.identity != launcher):
+	case o.Adopt:
+		if no, why := t.adopt(s, ours, o, by); no != apiv1.Refusal_REFUSAL_NONE {
+			return refuse(no, "%s", why)
+		}
+		return s, reply
+	case s != nil && !ours && succeeded:
+		return refuse(apiv1.Refusal_REFUSAL_SUCCEEDED, "launcher %s has it on host %s", s.by().Host, name)
+	case s != nil && !ours:
 		return refuse(apiv1.Refusal_REFUSAL_SECRET, "host %s: the session belongs to another process", name)
 	case s != nil:
 		return s, reply
@@ -73,14 +85,80 @@ func (t *Table) admit(o *apiv1.Open, launcher string) (*session, *apiv1.Opened) 
 	case len(t.open) >= MaxSessions:
 		return refuse(apiv1.Refusal_REFUSAL_LIMIT, "host %s has %d sessions open already", name, MaxSessions)
 	}
-	s = newSession(t, o, launcher)
-	t.lives.Met(launcher, s.launcher.Life, s.born)
+	s = newSession(t, o, whoIs(by, o))
+	t.lives.Met(launcher, s.by().Life, s.born)
 	t.open[o.Session] = s
 	t.running.Go(s.run)
 	t.pace.begins(s.born)
 	t.running.Go(func() { t.cfg.Host.XML() }) // the machine is known when the first job comes; who needs it gets the error
 	reply.MeetingPorts = t.reservePorts(o)
+	reply.Held = t.heldFor(s, o.OnLoss)
 	return s, reply
+}
+
+// unheard is how long a launcher is silent that may be lost. It gives a sign of life every second.
+const unheard = 3 * time.Second
+
+// maxHeld bounds the runs that a launcher is told of.
+const maxHeld = 4
+
+// heldFor are the runs here that are without launcher, or may be soon, and that the one of a new session has to know of: it may take
+// them over, or its user said nothing of runs that wait for it.
+func (t *Table) heldFor(of *session, wish apiv1.Loss) (list []*apiv1.Held) {
+	if wish != apiv1.Loss_LOSS_HOLD && wish != apiv1.Loss_LOSS_UNSAID {
+		return nil
+	}
+	me := of.by()
+	for _, s := range t.open {
+		silent := s.record != nil && s.link.Silent() > unheard
+		s.mu.Lock()
+		earlier := s.launcher.identity == me.identity && s.launcher.Incarnation != me.Incarnation // whose ranks would end, or be waited for
+		if s != of && s.offer != nil && len(list) < maxHeld && (s.state == held || s.state == launched && (silent || s.streams == 0)) &&
+			(wish == apiv1.Loss_LOSS_HOLD && me.takes(s.launcher) || earlier) {
+			left := s.hold
+			if s.state == held {
+				left -= t.cfg.Clock.Now() - s.heldSince
+			}
+			list = append(list, &apiv1.Held{Session: s.id, Hold: s.offer, Launcher: s.launcher.Host, LeftMs: uint64(max(left/time.Millisecond, 0))})
+		}
+		s.mu.Unlock()
+	}
+	return list
+}
+
+// adopt hands a session over that is without launcher, or says why not. t.mu is held.
+func (t *Table) adopt(s *session, ours bool, o *apiv1.Open, by Caller) (apiv1.Refusal, string) {
+	name := t.cfg.Name
+	if s == nil || s.record == nil {
+		return apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, fmt.Sprintf("host %s does not hold it (any more)", name)
+	}
+	silent := s.link.Silent()
+	s.mu.Lock()
+	st, offer, before, lease := s.state, s.offer, s.launcher, s.lease
+	s.mu.Unlock()
+	comes := whoIs(by, o)
+	switch {
+	case !comes.takes(before):
+		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: only a launcher that proves to be %s takes this run over, and this is %s", name, before.identity, by.Name)
+	case offer == nil || st > held:
+		return apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, fmt.Sprintf("host %s does not hold it any more: its ranks are told to end", name)
+	case !bytes.Equal(offer.Command, o.Command):
+		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s holds it for the command %s", name, offer.Text)
+	case len(o.Secret) != 16 || o.OnLoss != apiv1.Loss_LOSS_HOLD:
+		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: who takes a run over brings a secret, and holds it", name)
+	case st != held && !ours && !comes.Succeeds(before.Life):
+		return apiv1.Refusal_REFUSAL_ALIVE, fmt.Sprintf("host %s has not given launcher %s up: it was silent for %v, and has %v", name, before.Host, silent.Round(time.Second), lease)
+	}
+	if by.Peer != nil {
+		if err := t.cfg.Policy.Check(policy.Run, *by.Peer); err != nil {
+			return apiv1.Refusal_REFUSAL_LIMIT, err.Error()
+		}
+	}
+	t.lives.Met(by.Name, comes.Life, t.cfg.Clock.Now())
+	if err := s.takeOver(o, comes); err != nil {
+		s.end("the launcher takes no frames: " + err.Error())
+	}
+	return apiv1.Refusal_REFUSAL_NONE, ""
 }
 
 // ErrBadFrame is of a stream whose first frame is not what launchers send.

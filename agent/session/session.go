@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/exchange"
+	"github.com/mpiup/mpiup/agent/handover"
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
@@ -24,14 +24,13 @@ import (
 // started is left.
 type session struct {
 	table    *Table
-	id       string // hex, also MPIUP_SESSION of all it starts
-	secret   []byte
-	launcher launcherID
+	id       string        // hex, also MPIUP_SESSION of all it starts
 	born     time.Duration // Clock time of its first Open
-	lease    time.Duration
 	log      *slog.Logger
 	link     *wire.Link
+	record   *handover.Record // for the next launcher; nil: there is to be none
 	exchange *exchange.Exchange
+	fences   bool       // what is held for another launcher ends when this one starts ranks
 	jobs     ranks.Jobs // none is added once a stop has begun
 	hints    host.Hints
 	trail    trail
@@ -47,6 +46,15 @@ type session struct {
 	empty   chan struct{} // closed when, after that, nothing it started is left
 
 	mu         sync.Mutex
+	launcher   launcherID    // guarded by mu; by reads it
+	secret     []byte        // guarded by mu
+	lease      time.Duration // guarded by mu
+	hold       time.Duration // how long ranks live on without launcher, guarded by mu
+	heldSince  time.Duration // Clock time, guarded by mu
+	offer      *apiv1.Hold   // what the next launcher needs; nil: nobody can take over, guarded by mu
+	leaving    bool          // the ranks were told to end, guarded by mu
+	paused     bool          // the ranks were stopped by a signal, guarded by mu
+	adopted    bool          // a launcher has taken it over from another, guarded by mu
 	state      state         // guarded by mu
 	streams    int           // streams carrying frames now, guarded by mu
 	missed     bool          // the log says that the connection was lost, guarded by mu
@@ -61,20 +69,12 @@ type session struct {
 	sealed     bool          // nothing of jobs is left, and nothing may be added to wg any more, guarded by mu
 }
 
-func newSession(t *Table, o *apiv1.Open, identity string) *session {
-	lease := time.Duration(o.LeaseMs) * time.Millisecond
-	if lease <= 0 {
-		lease = defaultLease
-	}
+func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 	now := t.cfg.Clock.Now()
 	s := &session{
 		table:  t,
 		id:     o.Session,
-		secret: o.Secret,
-		launcher: launcherID{identity: identity, namespace: o.Namespace, pod: o.Pod,
-			Life: lives.Life{Incarnation: o.Incarnation, Host: o.Launcher, Sandbox: o.Sandbox}},
 		born:   now,
-		lease:  min(lease, maxLease),
 		log:    t.cfg.Log.With("session", short(o.Session), "launcher", o.Launcher),
 		link:   wire.NewLink(wire.Config{Clock: t.cfg.Clock}),
 		trail:  trail{log: t.cfg.Log, session: short(o.Session)},
@@ -82,11 +82,34 @@ func newSession(t *Table, o *apiv1.Open, identity string) *session {
 		empty:  make(chan struct{}),
 		lostAt: now, // its first stream is about to carry
 	}
+	s.owned(o, by)
+	s.fences = o.OnLoss == apiv1.Loss_LOSS_FENCE
+	var way exchange.Link = s.link
+	if o.OnLoss == apiv1.Loss_LOSS_HOLD {
+		s.record = handover.New(s.link, t.cfg.Clock.Now, s.letWrite)
+		way = s.record
+	}
 	s.serving, s.unserve = context.WithCancel(context.Background())
 	s.life, s.finish = context.WithCancel(context.Background())
-	s.exchange = exchange.New(exchange.Config{Link: s.link, Clock: t.cfg.Clock, Serving: s.serving, Go: s.while, End: s.end,
+	s.exchange = exchange.New(exchange.Config{Link: way, Clock: t.cfg.Clock, Serving: s.serving, Go: s.while, End: s.end,
 		Shared: &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
 	return s
+}
+
+// owned makes a session that of the launcher which sent o. mu is held, or nobody knows the session yet.
+func (s *session) owned(o *apiv1.Open, by launcherID) {
+	s.launcher, s.secret, s.lease = by, o.Secret, min(time.Duration(min(o.LeaseMs, uint64(maxLease/time.Millisecond)))*time.Millisecond, maxLease)
+	if s.lease == 0 {
+		s.lease = defaultLease
+	}
+	s.hold = time.Duration(min(o.HoldMs, uint64(maxLease/time.Millisecond))) * time.Millisecond
+}
+
+// by is whose session it is now.
+func (s *session) by() launcherID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.launcher
 }
 
 // while runs f on a goroutine that the session waits for; at its very end it does not.
@@ -203,7 +226,7 @@ func (s *session) run() {
 		sig, grace = preemptSignal(steps), s.table.cfg.Grace // the pod's, of which the launcher's job knows nothing
 	}
 	if s.keeps(steps) {
-		s.table.kept.keep(s.id, s.launcher)
+		s.table.kept.keep(s.id, s.by())
 	} else {
 		s.stopSteps(steps, text, sig, grace)
 	}

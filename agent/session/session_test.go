@@ -130,6 +130,7 @@ func (c *client) dial(resume bool) *apiv1.Opened {
 	c.wg.Go(func() { c.table.Attach(ctx, theirs, c.caller()); endTheirs() })
 	o := &apiv1.Open{Protocol: c.open.Protocol, Version: c.open.Version, Session: c.open.Session, Secret: c.open.Secret,
 		Incarnation: c.open.Incarnation, LeaseMs: c.open.LeaseMs, Launcher: c.open.Launcher, Sandbox: c.open.Sandbox, Namespace: c.open.Namespace, Pod: c.open.Pod,
+		OnLoss: c.open.OnLoss, HoldMs: c.open.HoldMs, Adopt: c.open.Adopt, Command: c.open.Command,
 		Resume: resume, Received: c.link.Received()}
 	if err := mine.Send(o.Frame()); err != nil {
 		c.t.Fatal(err)
@@ -501,7 +502,7 @@ func TestFramesBeforeLaunchEndTheStream(t *testing.T) {
 	a := newTable(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s, _ := a.admit(&apiv1.Open{Protocol: apiv1.Protocol, Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "l")
+	s, _ := a.admit(&apiv1.Open{Protocol: apiv1.Protocol, Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, Caller{Name: "l"})
 	mine, theirs, endMine, _ := wire.Pipe(ctx)
 	mine.Send(&apiv1.Frame{Seq: 1, Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 9}}})
 	err := s.carry(ctx, theirs, 0)

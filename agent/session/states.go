@@ -8,12 +8,13 @@ type state int
 const (
 	opened   state = iota // known, nothing started
 	launched              // processes were started, or are being started
+	held                  // its launcher is lost, and its processes wait for another
 	stopping              // told to stop its processes
 	closing               // ends: processes are stopped, then the session is forgotten
 	closed                // nothing of it is left
 )
 
-var stateNames = [...]string{"opened", "launched", "stopping", "closing", "closed"}
+var stateNames = [...]string{"opened", "launched", "held", "stopping", "closing", "closed"}
 
 func (s state) String() string { return stateNames[s] }
 
@@ -22,12 +23,14 @@ type event int
 
 const (
 	evLaunch event = iota // Launch frame
+	evLose                // the launcher is lost, and described its run for another
+	evTake                // it is back, or another has taken over
 	evStop                // Stop frame, or a failure here
 	evEnd                 // Bye, lease, fence, agent's end
 	evGone                // last process and descendant has gone
 )
 
-var eventNames = [...]string{"launch", "stop", "end", "gone"}
+var eventNames = [...]string{"launch", "lose", "take", "stop", "end", "gone"}
 
 func (e event) String() string { return eventNames[e] }
 
@@ -39,8 +42,12 @@ var transitions = []struct {
 }{
 	{evLaunch, opened, launched},
 	{evLaunch, launched, launched}, // a job that ranks spawned
-	{evStop, opened, stopping},     // a Launch that follows is refused
+	{evLose, launched, held},
+	{evTake, held, launched},
+	{evEnd, held, closing},
+	{evStop, opened, stopping}, // a Launch that follows is refused
 	{evStop, launched, stopping},
+	{evStop, held, stopping},
 	{evStop, stopping, stopping}, // again, perhaps without grace
 	{evEnd, opened, closing},
 	{evEnd, launched, closing},

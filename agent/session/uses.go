@@ -34,7 +34,7 @@ func (t *Table) Uses() (list []*apiv1.Use) {
 
 // useOf is what a session runs.
 func useOf(s *session) *apiv1.Use {
-	u := &apiv1.Use{Launcher: s.launcher.Host}
+	u := &apiv1.Use{Launcher: s.by().Host, HeldS: s.secondsLeft()}
 	for _, st := range s.jobs.All() {
 		if n := st.Live(); n > 0 {
 			if u.Procs == 0 {
@@ -76,7 +76,7 @@ func (t *Table) Ranks() (list []Rank) {
 			if st.Launch.Exec == nil && st.Launch.Job.Explain == 0 {
 				for _, p := range st.All() {
 					if !p.Gone() {
-						list = append(list, Rank{p, s.launcher.Host, s.id, waiting})
+						list = append(list, Rank{p, s.by().Host, s.id, waiting})
 					}
 				}
 			}

@@ -92,6 +92,7 @@ var levels = map[string]int{
 	"launcher/holdup":             2,
 	"launcher/mixture":            2,
 	"agent/lives":                 2,
+	"agent/handover":              3,
 	"internal/wire":               2,
 
 	"launcher/verdict":        2,

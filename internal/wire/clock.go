@@ -17,6 +17,13 @@ const tick = 100 * time.Millisecond
 // NewClock makes a Clock that stands at 0 until Run.
 func NewClock() *Clock { return &Clock{} }
 
+// NewClockAt makes a Clock that stands at d, as if it had run for so long.
+func NewClockAt(d time.Duration) *Clock {
+	c := &Clock{}
+	c.now.Store(int64(d))
+	return c
+}
+
 // Now is the time run so far.
 func (c *Clock) Now() time.Duration { return time.Duration(c.now.Load()) }
 

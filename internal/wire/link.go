@@ -61,7 +61,7 @@ type Link struct {
 	keptLen int           // bytes in kept, guarded by mu
 	unsent  int           // index into kept of the first not sent on this stream, guarded by mu
 	run     int           // number of the current stream, guarded by mu
-	end     func()        // ends the current stream's Run, guarded by mu
+	end     func(error)   // ends the current stream's Run, guarded by mu
 	full    bool          // ErrFull was returned, guarded by mu
 	eased   chan struct{} // closed when something was acknowledged, nil while nobody waits, guarded by mu
 
@@ -191,9 +191,9 @@ func (l *Link) Run(ctx context.Context, s Stream, peerReceived uint64, deliver f
 		return fmt.Errorf("the other side claims frame %d of %d", peerReceived, l.seq)
 	}
 	if l.end != nil {
-		l.end()
+		l.end(ErrReplaced)
 	}
-	l.end = func() { cancel(ErrReplaced) }
+	l.end = cancel
 	l.run++
 	run := l.run
 	l.unsent = 0
@@ -206,6 +206,30 @@ func (l *Link) Run(ctx context.Context, s Stream, peerReceived uint64, deliver f
 	go func() { defer l.wg.Done(); cancel(l.read(ctx, s, run, deliver)) }()
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+// Restart begins anew, for another process on the other side, which has sent and received nothing. It ends the stream that
+// carries, for why, and returns what the process before had not acknowledged. Memory that was lent is not given back.
+func (l *Link) Restart(why error) (unacknowledged []*apiv1.Frame) {
+	l.in.Lock()
+	defer l.in.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		l.end(why)
+		l.end = nil
+	}
+	for _, q := range l.kept {
+		unacknowledged = append(unacknowledged, q.frame)
+	}
+	l.run++
+	l.seq, l.kept, l.keptLen, l.unsent, l.full = 0, nil, 0, 0, false
+	l.received, l.fresh, l.freshLen, l.heard = 0, 0, 0, l.cfg.Clock.Now()
+	if l.eased != nil {
+		close(l.eased)
+		l.eased = nil
+	}
+	return unacknowledged
 }
 
 // Wait blocks until the goroutines of all Runs have ended.

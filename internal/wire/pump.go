@@ -55,7 +55,13 @@ func (l *Link) next(run int) *apiv1.Frame {
 	f := l.kept[l.unsent].frame
 	l.kept[l.unsent].sent++
 	l.unsent++
-	return &apiv1.Frame{Seq: f.Seq, Body: f.Body}
+	return &apiv1.Frame{Seq: f.Seq, AgeMs: f.AgeMs, Body: f.Body}
+}
+
+func (l *Link) replaced(run int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return run != l.run
 }
 
 func (l *Link) ackDue() bool {
@@ -104,6 +110,9 @@ func (l *Link) accept(f *apiv1.Frame, run int, deliver func(*apiv1.Frame) error)
 
 	l.in.Lock()
 	defer l.in.Unlock()
+	if l.replaced(run) { // while it waited: the numbers may have begun anew
+		return ErrReplaced
+	}
 	l.heard = l.cfg.Clock.Now()
 	switch {
 	case f.Seq == 0 || f.Seq <= l.received:

@@ -65,7 +65,7 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // The numbers of fields in mpiup.proto.
 const (
-	frameSeq, frameAck, frameOutput                                   = 1, 2, 33
+	frameSeq, frameAck, frameAge, frameOutput                         = 1, 2, 3, 33
 	outputRank, outputStream, outputData, outputPartial, outputTimeNs = 1, 2, 3, 4, 5
 )
 
@@ -82,6 +82,7 @@ func head(f *apiv1.Frame, o *apiv1.Output) []byte {
 	b := make([]byte, 0, 96)
 	b = number(b, frameSeq, f.Seq)
 	b = number(b, frameAck, f.Ack)
+	b = number(b, frameAge, f.AgeMs)
 	b = protowire.AppendTag(b, frameOutput, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(len(in)+len(o.Data)))
 	return append(b, in...)
@@ -98,7 +99,7 @@ func number(b []byte, field protowire.Number, v uint64) []byte {
 // output decodes b into f if it is an Output frame as head makes them, whatever the order of
 // its fields; all else it leaves to the protobuf library. Data is a part of b.
 func output(b []byte, f *apiv1.Frame) bool {
-	var seq, ack uint64
+	var seq, ack, age uint64
 	var body []byte
 	ok := fields(b, func(field protowire.Number, v uint64, part []byte) bool {
 		switch {
@@ -106,6 +107,8 @@ func output(b []byte, f *apiv1.Frame) bool {
 			seq = v
 		case field == frameAck && part == nil:
 			ack = v
+		case field == frameAge && part == nil:
+			age = v
 		case field == frameOutput && part != nil && body == nil:
 			body = part
 		default:
@@ -118,7 +121,7 @@ func output(b []byte, f *apiv1.Frame) bool {
 		return false
 	}
 	proto.Reset(f)
-	f.Seq, f.Ack, f.Body = seq, ack, &apiv1.Frame_Output{Output: o}
+	f.Seq, f.Ack, f.AgeMs, f.Body = seq, ack, age, &apiv1.Frame_Output{Output: o}
 	return true
 }
 

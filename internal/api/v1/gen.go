@@ -6,7 +6,7 @@ package apiv1
 //go:generate sh ./gen.sh
 
 // Protocol is this build's protocol number.
-const Protocol = 4
+const Protocol = 5
 
 // CopyWindow is how many bytes of CopyData may be under way to one host.
 const CopyWindow = 4 << 20

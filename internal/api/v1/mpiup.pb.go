@@ -17,6 +17,7 @@
 //                                         ←   SpawnRequest            a rank asks for more
 //     Launch{job{base}, ...}, SpawnResult →       another job of the same session
 //     Stop{why}                           →       TERM, grace, CONT+KILL, stragglers
+//     Hold                                →       from now on another launcher may take over
 //     Bye                                 →
 //                                         ←   Closed                  nothing of it is left
 //
@@ -46,6 +47,59 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Loss is what becomes of a run's ranks when its launcher is lost.
+type Loss int32
+
+const (
+	Loss_LOSS_NOTHING Loss = 0 // no run
+	Loss_LOSS_UNSAID  Loss = 1 // they end, and nobody said so
+	Loss_LOSS_FENCE   Loss = 2 // they end; and those that agents hold for a launcher of this job end too when this one starts ranks
+	Loss_LOSS_HOLD    Loss = 3 // they live on for a while, for another launcher
+)
+
+// Enum value maps for Loss.
+var (
+	Loss_name = map[int32]string{
+		0: "LOSS_NOTHING",
+		1: "LOSS_UNSAID",
+		2: "LOSS_FENCE",
+		3: "LOSS_HOLD",
+	}
+	Loss_value = map[string]int32{
+		"LOSS_NOTHING": 0,
+		"LOSS_UNSAID":  1,
+		"LOSS_FENCE":   2,
+		"LOSS_HOLD":    3,
+	}
+)
+
+func (x Loss) Enum() *Loss {
+	p := new(Loss)
+	*p = x
+	return p
+}
+
+func (x Loss) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Loss) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[0].Descriptor()
+}
+
+func (Loss) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[0]
+}
+
+func (x Loss) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Loss.Descriptor instead.
+func (Loss) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{0}
+}
 
 type MachineWish int32
 
@@ -80,11 +134,11 @@ func (x MachineWish) String() string {
 }
 
 func (MachineWish) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[0].Descriptor()
+	return file_mpiup_proto_enumTypes[1].Descriptor()
 }
 
 func (MachineWish) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[0]
+	return &file_mpiup_proto_enumTypes[1]
 }
 
 func (x MachineWish) Number() protoreflect.EnumNumber {
@@ -93,7 +147,7 @@ func (x MachineWish) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineWish.Descriptor instead.
 func (MachineWish) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{0}
+	return file_mpiup_proto_rawDescGZIP(), []int{1}
 }
 
 type Refusal int32
@@ -106,6 +160,8 @@ const (
 	Refusal_REFUSAL_SECRET          Refusal = 4 // resume with the wrong secret
 	Refusal_REFUSAL_ENDING          Refusal = 5 // the agent is shutting down
 	Refusal_REFUSAL_LIMIT           Refusal = 6 // too many sessions
+	Refusal_REFUSAL_SUCCEEDED       Refusal = 7 // another launcher has taken the session over
+	Refusal_REFUSAL_ALIVE           Refusal = 8 // adopt of a session whose launcher is not given up (yet)
 )
 
 // Enum value maps for Refusal.
@@ -118,6 +174,8 @@ var (
 		4: "REFUSAL_SECRET",
 		5: "REFUSAL_ENDING",
 		6: "REFUSAL_LIMIT",
+		7: "REFUSAL_SUCCEEDED",
+		8: "REFUSAL_ALIVE",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_NONE":            0,
@@ -127,6 +185,8 @@ var (
 		"REFUSAL_SECRET":          4,
 		"REFUSAL_ENDING":          5,
 		"REFUSAL_LIMIT":           6,
+		"REFUSAL_SUCCEEDED":       7,
+		"REFUSAL_ALIVE":           8,
 	}
 )
 
@@ -141,11 +201,11 @@ func (x Refusal) String() string {
 }
 
 func (Refusal) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[1].Descriptor()
+	return file_mpiup_proto_enumTypes[2].Descriptor()
 }
 
 func (Refusal) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[1]
+	return &file_mpiup_proto_enumTypes[2]
 }
 
 func (x Refusal) Number() protoreflect.EnumNumber {
@@ -154,7 +214,7 @@ func (x Refusal) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal.Descriptor instead.
 func (Refusal) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{1}
+	return file_mpiup_proto_rawDescGZIP(), []int{2}
 }
 
 type Pmi int32
@@ -199,11 +259,11 @@ func (x Pmi) String() string {
 }
 
 func (Pmi) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[2].Descriptor()
+	return file_mpiup_proto_enumTypes[3].Descriptor()
 }
 
 func (Pmi) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[2]
+	return &file_mpiup_proto_enumTypes[3]
 }
 
 func (x Pmi) Number() protoreflect.EnumNumber {
@@ -212,7 +272,7 @@ func (x Pmi) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Pmi.Descriptor instead.
 func (Pmi) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{2}
+	return file_mpiup_proto_rawDescGZIP(), []int{3}
 }
 
 type StartPhase int32
@@ -254,11 +314,11 @@ func (x StartPhase) String() string {
 }
 
 func (StartPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[3].Descriptor()
+	return file_mpiup_proto_enumTypes[4].Descriptor()
 }
 
 func (StartPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[3]
+	return &file_mpiup_proto_enumTypes[4]
 }
 
 func (x StartPhase) Number() protoreflect.EnumNumber {
@@ -267,7 +327,7 @@ func (x StartPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StartPhase.Descriptor instead.
 func (StartPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{3}
+	return file_mpiup_proto_rawDescGZIP(), []int{4}
 }
 
 type Stream int32
@@ -300,11 +360,11 @@ func (x Stream) String() string {
 }
 
 func (Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[4].Descriptor()
+	return file_mpiup_proto_enumTypes[5].Descriptor()
 }
 
 func (Stream) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[4]
+	return &file_mpiup_proto_enumTypes[5]
 }
 
 func (x Stream) Number() protoreflect.EnumNumber {
@@ -313,7 +373,7 @@ func (x Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stream.Descriptor instead.
 func (Stream) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{4}
+	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
 type PmiState int32
@@ -349,11 +409,11 @@ func (x PmiState) String() string {
 }
 
 func (PmiState) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[5].Descriptor()
+	return file_mpiup_proto_enumTypes[6].Descriptor()
 }
 
 func (PmiState) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[5]
+	return &file_mpiup_proto_enumTypes[6]
 }
 
 func (x PmiState) Number() protoreflect.EnumNumber {
@@ -362,7 +422,7 @@ func (x PmiState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PmiState.Descriptor instead.
 func (PmiState) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{5}
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
@@ -399,11 +459,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[6].Descriptor()
+	return file_mpiup_proto_enumTypes[7].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[6]
+	return &file_mpiup_proto_enumTypes[7]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -412,7 +472,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -456,11 +516,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[7].Descriptor()
+	return file_mpiup_proto_enumTypes[8].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[7]
+	return &file_mpiup_proto_enumTypes[8]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -469,7 +529,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -509,11 +569,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[8].Descriptor()
+	return file_mpiup_proto_enumTypes[9].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[8]
+	return &file_mpiup_proto_enumTypes[9]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -522,7 +582,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -565,11 +625,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[9].Descriptor()
+	return file_mpiup_proto_enumTypes[10].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[9]
+	return &file_mpiup_proto_enumTypes[10]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -578,14 +638,15 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 // Frame is one message of a session, in either direction.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // 1, 2, ... in each direction; 0: not numbered (Open, Opened, Heartbeat)
-	Ack   uint64                 `protobuf:"varint,2,opt,name=ack,proto3" json:"ack,omitempty"` // the highest seq received, all before it received too
+	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`                  // 1, 2, ... in each direction; 0: not numbered (Open, Opened, Heartbeat)
+	Ack   uint64                 `protobuf:"varint,2,opt,name=ack,proto3" json:"ack,omitempty"`                  // the highest seq received, all before it received too
+	AgeMs uint64                 `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"` // of a frame that another launcher was told, or was to be told: how long ago; 0: it is new
 	// Types that are valid to be assigned to Body:
 	//
 	//	*Frame_Open
@@ -604,6 +665,7 @@ type Frame struct {
 	//	*Frame_AbortNoted
 	//	*Frame_AskWaits
 	//	*Frame_Proceed
+	//	*Frame_Hold
 	//	*Frame_Opened
 	//	*Frame_Started
 	//	*Frame_StartFailed
@@ -625,6 +687,7 @@ type Frame struct {
 	//	*Frame_Met
 	//	*Frame_Activity
 	//	*Frame_Flight
+	//	*Frame_Resumed
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -676,6 +739,13 @@ func (x *Frame) GetSeq() uint64 {
 func (x *Frame) GetAck() uint64 {
 	if x != nil {
 		return x.Ack
+	}
+	return 0
+}
+
+func (x *Frame) GetAgeMs() uint64 {
+	if x != nil {
+		return x.AgeMs
 	}
 	return 0
 }
@@ -826,6 +896,15 @@ func (x *Frame) GetProceed() *Proceed {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Proceed); ok {
 			return x.Proceed
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetHold() *Hold {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Hold); ok {
+			return x.Hold
 		}
 	}
 	return nil
@@ -1020,6 +1099,15 @@ func (x *Frame) GetFlight() *Flight {
 	return nil
 }
 
+func (x *Frame) GetResumed() *Resumed {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Resumed); ok {
+			return x.Resumed
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1143,6 +1231,10 @@ type Frame_Proceed struct {
 	Proceed *Proceed `protobuf:"bytes,25,opt,name=proceed,proto3,oneof"`
 }
 
+type Frame_Hold struct {
+	Hold *Hold `protobuf:"bytes,26,opt,name=hold,proto3,oneof"`
+}
+
 type Frame_Opened struct {
 	// agent to launcher
 	Opened *Opened `protobuf:"bytes,30,opt,name=opened,proto3,oneof"`
@@ -1228,6 +1320,10 @@ type Frame_Flight struct {
 	Flight *Flight `protobuf:"bytes,50,opt,name=flight,proto3,oneof"`
 }
 
+type Frame_Resumed struct {
+	Resumed *Resumed `protobuf:"bytes,51,opt,name=resumed,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1285,6 +1381,8 @@ func (*Frame_AskWaits) isFrame_Body() {}
 
 func (*Frame_Proceed) isFrame_Body() {}
 
+func (*Frame_Hold) isFrame_Body() {}
+
 func (*Frame_Opened) isFrame_Body() {}
 
 func (*Frame_Started) isFrame_Body() {}
@@ -1327,6 +1425,8 @@ func (*Frame_Activity) isFrame_Body() {}
 
 func (*Frame_Flight) isFrame_Body() {}
 
+func (*Frame_Resumed) isFrame_Body() {}
+
 func (*Frame_Credit) isFrame_Body() {}
 
 func (*Frame_Heartbeat) isFrame_Body() {}
@@ -1351,11 +1451,15 @@ type Open struct {
 	LeaseMs       uint64                 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"` // how long a silent stream keeps its ranks
 	Namespace     string                 `protobuf:"bytes,9,opt,name=namespace,proto3" json:"namespace,omitempty"`             // of the launcher's pod, for the audit line
 	Pod           string                 `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
-	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"`                              // the launcher's host name, as it shows in messages
-	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"`     // whether Opened.machine is wanted
-	Sandbox       string                 `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                                // of the launcher's pod: equal in all of its containers, and in no other pod
-	MeetingPorts  uint32                 `protobuf:"varint,14,opt,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // how many ports to reserve for ranks that other ranks meet (Opened.meeting_ports)
-	MpiPorts      string                 `protobuf:"bytes,15,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`              // as Job.mpi_ports: they are taken from there
+	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"`                               // the launcher's host name, as it shows in messages
+	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"`      // whether Opened.machine is wanted
+	Sandbox       string                 `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                                 // of the launcher's pod: equal in all of its containers, and in no other pod
+	MeetingPorts  uint32                 `protobuf:"varint,14,opt,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"`  // how many ports to reserve for ranks that other ranks meet (Opened.meeting_ports)
+	MpiPorts      string                 `protobuf:"bytes,15,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`               // as Job.mpi_ports: they are taken from there
+	OnLoss        Loss                   `protobuf:"varint,16,opt,name=on_loss,json=onLoss,proto3,enum=mpiup.v1.Loss" json:"on_loss,omitempty"` // of this launcher; of no run: LOSS_NOTHING
+	HoldMs        uint64                 `protobuf:"varint,17,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`                    // with LOSS_HOLD: how long ranks live on without a launcher
+	Adopt         bool                   `protobuf:"varint,18,opt,name=adopt,proto3" json:"adopt,omitempty"`                                    // the session is that of a launcher that is lost: it is this one's from now on, with this secret
+	Command       []byte                 `protobuf:"bytes,19,opt,name=command,proto3" json:"command,omitempty"`                                 // with adopt: as Hold.command
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1495,6 +1599,34 @@ func (x *Open) GetMpiPorts() string {
 	return ""
 }
 
+func (x *Open) GetOnLoss() Loss {
+	if x != nil {
+		return x.OnLoss
+	}
+	return Loss_LOSS_NOTHING
+}
+
+func (x *Open) GetHoldMs() uint64 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+func (x *Open) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
+func (x *Open) GetCommand() []byte {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
 type Opened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       Refusal                `protobuf:"varint,1,opt,name=refusal,proto3,enum=mpiup.v1.Refusal" json:"refusal,omitempty"`
@@ -1508,6 +1640,7 @@ type Opened struct {
 	Machine       *Machine               `protobuf:"bytes,9,opt,name=machine,proto3" json:"machine,omitempty"`                                        // as Open.machine wants it, where the agent knows
 	MeetingPorts  []uint32               `protobuf:"varint,10,rep,packed,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // free, and no other session's until this one has ended; fewer than wanted: there are no more
 	OwnProof      []byte                 `protobuf:"bytes,11,opt,name=own_proof,json=ownProof,proto3" json:"own_proof,omitempty"`                     // Launch.number_proof that came with own_number; without it the launcher takes that for no word of its own
+	Held          []*Held                `protobuf:"bytes,12,rep,name=held,proto3" json:"held,omitempty"`                                             // runs here that have lost their launcher, or are about to, and that this one may take over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1619,6 +1752,82 @@ func (x *Opened) GetOwnProof() []byte {
 	return nil
 }
 
+func (x *Opened) GetHeld() []*Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// Held is a run whose ranks wait for another launcher, as its own last one described it. Agents understand nothing of it.
+type Held struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Hold          *Hold                  `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	Launcher      string                 `protobuf:"bytes,3,opt,name=launcher,proto3" json:"launcher,omitempty"`            // host name of the launcher that is lost
+	LeftMs        uint64                 `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // how long the agent waits for another
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_mpiup_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Held) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Held) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *Held) GetLauncher() string {
+	if x != nil {
+		return x.Launcher
+	}
+	return ""
+}
+
+func (x *Held) GetLeftMs() uint64 {
+	if x != nil {
+		return x.LeftMs
+	}
+	return 0
+}
+
 // Machine is where the hardware threads lie that the host's ranks may use, in the machine's order. Each
 // list but cpu is empty or as long: numbers of objects from 1, 0 where a thread is in none.
 type Machine struct {
@@ -1637,7 +1846,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_mpiup_proto_msgTypes[3]
+	mi := &file_mpiup_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1858,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[3]
+	mi := &file_mpiup_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1871,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{3}
+	return file_mpiup_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Machine) GetCpu() []uint32 {
@@ -1731,7 +1940,7 @@ type HelloRequest struct {
 
 func (x *HelloRequest) Reset() {
 	*x = HelloRequest{}
-	mi := &file_mpiup_proto_msgTypes[4]
+	mi := &file_mpiup_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1952,7 @@ func (x *HelloRequest) String() string {
 func (*HelloRequest) ProtoMessage() {}
 
 func (x *HelloRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[4]
+	mi := &file_mpiup_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1965,7 @@ func (x *HelloRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloRequest.ProtoReflect.Descriptor instead.
 func (*HelloRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{4}
+	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HelloRequest) GetProtocol() uint32 {
@@ -1797,7 +2006,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2018,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2031,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{5}
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -1945,13 +2154,14 @@ type Use struct {
 	Procs         uint32                 `protobuf:"varint,3,opt,name=procs,proto3" json:"procs,omitempty"`                    // ranks that run, or processes of an exec
 	SinceNs       int64                  `protobuf:"varint,4,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"` // wall clock of the host when the first was to be started
 	Exec          bool                   `protobuf:"varint,5,opt,name=exec,proto3" json:"exec,omitempty"`                      // a command, which takes no slot
+	HeldS         uint32                 `protobuf:"varint,6,opt,name=held_s,json=heldS,proto3" json:"held_s,omitempty"`       // its launcher is lost: for so many seconds more the ranks wait for another; 0: it is not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2173,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2186,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Use) GetLauncher() string {
@@ -2014,6 +2224,13 @@ func (x *Use) GetExec() bool {
 	return false
 }
 
+func (x *Use) GetHeldS() uint32 {
+	if x != nil {
+		return x.HeldS
+	}
+	return 0
+}
+
 // GpuUnit is a GPU that the container may use, or a MIG device of one.
 type GpuUnit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2028,7 +2245,7 @@ type GpuUnit struct {
 
 func (x *GpuUnit) Reset() {
 	*x = GpuUnit{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2257,7 @@ func (x *GpuUnit) String() string {
 func (*GpuUnit) ProtoMessage() {}
 
 func (x *GpuUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2270,7 @@ func (x *GpuUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuUnit.ProtoReflect.Descriptor instead.
 func (*GpuUnit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GpuUnit) GetVendor() string {
@@ -2109,7 +2326,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2338,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2351,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *App) GetArgv() []string {
@@ -2218,7 +2435,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2447,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2460,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tool) GetArgv() []string {
@@ -2273,7 +2490,7 @@ type CopyFile struct {
 
 func (x *CopyFile) Reset() {
 	*x = CopyFile{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2285,7 +2502,7 @@ func (x *CopyFile) String() string {
 func (*CopyFile) ProtoMessage() {}
 
 func (x *CopyFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2298,7 +2515,7 @@ func (x *CopyFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyFile.ProtoReflect.Descriptor instead.
 func (*CopyFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CopyFile) GetName() string {
@@ -2334,7 +2551,7 @@ type CopyData struct {
 
 func (x *CopyData) Reset() {
 	*x = CopyData{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2563,7 @@ func (x *CopyData) String() string {
 func (*CopyData) ProtoMessage() {}
 
 func (x *CopyData) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2576,7 @@ func (x *CopyData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyData.ProtoReflect.Descriptor instead.
 func (*CopyData) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CopyData) GetJob() uint32 {
@@ -2387,7 +2604,7 @@ type CopyCredit struct {
 
 func (x *CopyCredit) Reset() {
 	*x = CopyCredit{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2616,7 @@ func (x *CopyCredit) String() string {
 func (*CopyCredit) ProtoMessage() {}
 
 func (x *CopyCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2629,7 @@ func (x *CopyCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyCredit.ProtoReflect.Descriptor instead.
 func (*CopyCredit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CopyCredit) GetJob() uint32 {
@@ -2444,7 +2661,7 @@ type Proc struct {
 
 func (x *Proc) Reset() {
 	*x = Proc{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2673,7 @@ func (x *Proc) String() string {
 func (*Proc) ProtoMessage() {}
 
 func (x *Proc) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2686,7 @@ func (x *Proc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proc.ProtoReflect.Descriptor instead.
 func (*Proc) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Proc) GetRank() uint32 {
@@ -2532,7 +2749,7 @@ type HostRanks struct {
 
 func (x *HostRanks) Reset() {
 	*x = HostRanks{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2761,7 @@ func (x *HostRanks) String() string {
 func (*HostRanks) ProtoMessage() {}
 
 func (x *HostRanks) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2774,7 @@ func (x *HostRanks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
 func (*HostRanks) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HostRanks) GetName() string {
@@ -2585,7 +2802,7 @@ type KeyValue struct {
 
 func (x *KeyValue) Reset() {
 	*x = KeyValue{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2814,7 @@ func (x *KeyValue) String() string {
 func (*KeyValue) ProtoMessage() {}
 
 func (x *KeyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2827,7 @@ func (x *KeyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyValue.ProtoReflect.Descriptor instead.
 func (*KeyValue) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *KeyValue) GetKey() string {
@@ -2646,7 +2863,7 @@ type Launch struct {
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2875,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2888,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -2780,7 +2997,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +3009,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +3022,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Job) GetId() string {
@@ -3046,6 +3263,198 @@ func (x *Job) GetCheckpointDir() string {
 	return ""
 }
 
+// Hold is what another launcher needs to take the run over: from now on the agent keeps it, and ranks outlive this
+// launcher by Open.hold_ms. It comes once all ranks run.
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Journal       []byte                 `protobuf:"bytes,1,opt,name=journal,proto3" json:"journal,omitempty"`     // launcher/journal
+	Proof         []byte                 `protobuf:"bytes,2,opt,name=proof,proto3" json:"proof,omitempty"`         // the launcher's signature under it
+	Command       []byte                 `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`     // SHA-256 of the command line; only one with the same takes over
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`           // the command line as people read it
+	Withdrawn     string                 `protobuf:"bytes,5,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"` // why nobody can take over any more: the ranks end with this launcher; empty: somebody can
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_mpiup_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Hold) GetJournal() []byte {
+	if x != nil {
+		return x.Journal
+	}
+	return nil
+}
+
+func (x *Hold) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+func (x *Hold) GetCommand() []byte {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *Hold) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Hold) GetWithdrawn() string {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return ""
+}
+
+// Resumed is the first frame for a launcher that has adopted a session. What the one before was told follows, and what
+// it has not answered.
+type Resumed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dropped       []*Dropped             `protobuf:"bytes,1,rep,name=dropped,proto3" json:"dropped,omitempty"`              // output that nobody gets
+	Fences        []string               `protobuf:"bytes,2,rep,name=fences,proto3" json:"fences,omitempty"`                // that the launcher before has answered, "SET EPOCH", the last of them
+	LostMs        uint64                 `protobuf:"varint,3,opt,name=lost_ms,json=lostMs,proto3" json:"lost_ms,omitempty"` // how long ago the launcher before was given up
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resumed) Reset() {
+	*x = Resumed{}
+	mi := &file_mpiup_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resumed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resumed) ProtoMessage() {}
+
+func (x *Resumed) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
+func (*Resumed) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Resumed) GetDropped() []*Dropped {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
+}
+
+func (x *Resumed) GetFences() []string {
+	if x != nil {
+		return x.Fences
+	}
+	return nil
+}
+
+func (x *Resumed) GetLostMs() uint64 {
+	if x != nil {
+		return x.LostMs
+	}
+	return 0
+}
+
+type Dropped struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dropped) Reset() {
+	*x = Dropped{}
+	mi := &file_mpiup_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dropped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dropped) ProtoMessage() {}
+
+func (x *Dropped) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
+func (*Dropped) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Dropped) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Dropped) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Exec is how one command runs on a host.
 type Exec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3061,7 +3470,7 @@ type Exec struct {
 
 func (x *Exec) Reset() {
 	*x = Exec{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3482,7 @@ func (x *Exec) String() string {
 func (*Exec) ProtoMessage() {}
 
 func (x *Exec) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3495,7 @@ func (x *Exec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exec.ProtoReflect.Descriptor instead.
 func (*Exec) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Exec) GetTerminal() bool {
@@ -3149,7 +3558,7 @@ type Meeting struct {
 
 func (x *Meeting) Reset() {
 	*x = Meeting{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3161,7 +3570,7 @@ func (x *Meeting) String() string {
 func (*Meeting) ProtoMessage() {}
 
 func (x *Meeting) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3174,7 +3583,7 @@ func (x *Meeting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meeting.ProtoReflect.Descriptor instead.
 func (*Meeting) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Meeting) GetFrameworks() uint32 {
@@ -3252,7 +3661,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3673,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3686,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Fabric) GetUse() string {
@@ -3314,7 +3723,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3735,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3748,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -3386,7 +3795,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3807,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3820,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -3483,7 +3892,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3904,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3917,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -3543,7 +3952,7 @@ type JobOver struct {
 
 func (x *JobOver) Reset() {
 	*x = JobOver{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3964,7 @@ func (x *JobOver) String() string {
 func (*JobOver) ProtoMessage() {}
 
 func (x *JobOver) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3977,7 @@ func (x *JobOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
 func (*JobOver) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobOver) GetJob() uint32 {
@@ -3601,7 +4010,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +4022,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +4035,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -3689,7 +4098,7 @@ type Proceed struct {
 
 func (x *Proceed) Reset() {
 	*x = Proceed{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3701,7 +4110,7 @@ func (x *Proceed) String() string {
 func (*Proceed) ProtoMessage() {}
 
 func (x *Proceed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3714,7 +4123,7 @@ func (x *Proceed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
 func (*Proceed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Proceed) GetJob() uint32 {
@@ -3741,7 +4150,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +4162,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +4175,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -3796,7 +4205,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3808,7 +4217,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3821,7 +4230,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -3872,7 +4281,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +4293,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +4306,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -3947,7 +4356,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3959,7 +4368,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3972,7 +4381,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -4007,7 +4416,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4428,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4441,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Input) GetData() []byte {
@@ -4060,7 +4469,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4481,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4494,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -4112,7 +4521,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4124,7 +4533,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4137,7 +4546,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -4165,7 +4574,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +4586,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +4599,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -4224,7 +4633,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4645,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4658,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Stop) GetWhy() string {
@@ -4285,7 +4694,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4297,7 +4706,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4310,7 +4719,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -4402,7 +4811,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +4823,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +4836,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -4457,7 +4866,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4878,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4891,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -4531,7 +4940,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4543,7 +4952,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4556,7 +4965,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -4577,7 +4986,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4589,7 +4998,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4602,7 +5011,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -4631,7 +5040,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4643,7 +5052,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4656,7 +5065,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -4693,7 +5102,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4705,7 +5114,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4718,7 +5127,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Wait) GetSet() string {
@@ -4765,7 +5174,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4777,7 +5186,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4790,7 +5199,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -4850,7 +5259,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4862,7 +5271,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4875,7 +5284,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -4923,7 +5332,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5344,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5357,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Place) GetIds() string {
@@ -4979,7 +5388,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4991,7 +5400,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5004,7 +5413,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -5048,7 +5457,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5060,7 +5469,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5073,7 +5482,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -5124,7 +5533,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5136,7 +5545,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5149,7 +5558,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -5200,7 +5609,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5212,7 +5621,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5225,7 +5634,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -5267,7 +5676,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5279,7 +5688,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5292,7 +5701,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Notice) GetText() string {
@@ -5319,7 +5728,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5331,7 +5740,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5344,7 +5753,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Ending) GetWhy() string {
@@ -5362,7 +5771,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5374,7 +5783,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5387,7 +5796,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -5401,7 +5810,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5413,7 +5822,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5426,7 +5835,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Closed) GetText() string {
@@ -5451,7 +5860,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5463,7 +5872,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5476,7 +5885,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -5492,7 +5901,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5504,7 +5913,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5517,7 +5926,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -5561,7 +5970,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5573,7 +5982,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5586,7 +5995,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -5641,7 +6050,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5653,7 +6062,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5666,7 +6075,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -5730,7 +6139,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5742,7 +6151,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5755,7 +6164,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -5796,7 +6205,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +6217,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +6230,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Event) GetData() []byte {
@@ -5848,7 +6257,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5860,7 +6269,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5873,7 +6282,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -5940,7 +6349,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5952,7 +6361,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5965,7 +6374,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Gone) GetIds() string {
@@ -6024,7 +6433,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6036,7 +6445,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6049,7 +6458,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -6107,7 +6516,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6119,7 +6528,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6132,7 +6541,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -6178,7 +6587,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6190,7 +6599,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6203,7 +6612,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 type Peer struct {
@@ -6223,7 +6632,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6235,7 +6644,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6248,7 +6657,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Peer) GetName() string {
@@ -6324,7 +6733,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6336,7 +6745,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6349,7 +6758,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -6377,7 +6786,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6389,7 +6798,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6402,7 +6811,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -6434,7 +6843,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6446,7 +6855,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6459,7 +6868,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 type CheckupRequest struct {
@@ -6477,7 +6886,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6489,7 +6898,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6502,7 +6911,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -6568,7 +6977,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6580,7 +6989,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6593,7 +7002,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -6651,7 +7060,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6663,7 +7072,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6676,7 +7085,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -6719,7 +7128,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6731,7 +7140,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6744,7 +7153,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Finding) GetName() string {
@@ -6785,7 +7194,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6797,7 +7206,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6810,7 +7219,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Fact) GetName() string {
@@ -6839,7 +7248,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6851,7 +7260,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6864,7 +7273,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -6897,7 +7306,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6909,7 +7318,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6922,7 +7331,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -6943,7 +7352,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6955,7 +7364,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6968,7 +7377,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -7002,7 +7411,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7014,7 +7423,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7027,7 +7436,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Target) GetHost() string {
@@ -7053,7 +7462,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7065,7 +7474,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7078,7 +7487,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -7102,7 +7511,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7114,7 +7523,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7127,7 +7536,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Way) GetHost() string {
@@ -7180,7 +7589,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7192,7 +7601,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7205,7 +7614,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 type RanksReply struct {
@@ -7218,7 +7627,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7230,7 +7639,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7243,7 +7652,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -7288,7 +7697,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7300,7 +7709,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7313,7 +7722,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -7459,7 +7868,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7471,7 +7880,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7484,7 +7893,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -7511,7 +7920,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7523,7 +7932,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7536,7 +7945,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -7570,7 +7979,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7582,7 +7991,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7595,7 +8004,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -7658,10 +8067,11 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xea\x10\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xd6\x11\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
-	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
+	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12\x15\n" +
+	"\x06age_ms\x18\x03 \x01(\x04R\x05ageMs\x12$\n" +
 	"\x04open\x18\n" +
 	" \x01(\v2\x0e.mpiup.v1.OpenH\x00R\x04open\x12*\n" +
 	"\x06launch\x18\v \x01(\v2\x10.mpiup.v1.LaunchH\x00R\x06launch\x12'\n" +
@@ -7680,7 +8090,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vabort_noted\x18\x17 \x01(\v2\x14.mpiup.v1.AbortNotedH\x00R\n" +
 	"abortNoted\x121\n" +
 	"\task_waits\x18\x18 \x01(\v2\x12.mpiup.v1.AskWaitsH\x00R\baskWaits\x12-\n" +
-	"\aproceed\x18\x19 \x01(\v2\x11.mpiup.v1.ProceedH\x00R\aproceed\x12*\n" +
+	"\aproceed\x18\x19 \x01(\v2\x11.mpiup.v1.ProceedH\x00R\aproceed\x12$\n" +
+	"\x04hold\x18\x1a \x01(\v2\x0e.mpiup.v1.HoldH\x00R\x04hold\x12*\n" +
 	"\x06opened\x18\x1e \x01(\v2\x10.mpiup.v1.OpenedH\x00R\x06opened\x12-\n" +
 	"\astarted\x18\x1f \x01(\v2\x11.mpiup.v1.StartedH\x00R\astarted\x12:\n" +
 	"\fstart_failed\x18  \x01(\v2\x15.mpiup.v1.StartFailedH\x00R\vstartFailed\x12*\n" +
@@ -7704,7 +8115,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05waits\x18/ \x01(\v2\x0f.mpiup.v1.WaitsH\x00R\x05waits\x12!\n" +
 	"\x03met\x180 \x01(\v2\r.mpiup.v1.MetH\x00R\x03met\x120\n" +
 	"\bactivity\x181 \x01(\v2\x12.mpiup.v1.ActivityH\x00R\bactivity\x12*\n" +
-	"\x06flight\x182 \x01(\v2\x10.mpiup.v1.FlightH\x00R\x06flight\x12*\n" +
+	"\x06flight\x182 \x01(\v2\x10.mpiup.v1.FlightH\x00R\x06flight\x12-\n" +
+	"\aresumed\x183 \x01(\v2\x11.mpiup.v1.ResumedH\x00R\aresumed\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -7713,7 +8125,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"rendezvous\x18A \x01(\v2\x14.mpiup.v1.RendezvousH\x00R\n" +
 	"rendezvousB\x06\n" +
-	"\x04body\"\xb8\x03\n" +
+	"\x04body\"\xaa\x04\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -7730,7 +8142,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\amachine\x18\f \x01(\x0e2\x15.mpiup.v1.MachineWishR\amachine\x12\x18\n" +
 	"\asandbox\x18\r \x01(\tR\asandbox\x12#\n" +
 	"\rmeeting_ports\x18\x0e \x01(\rR\fmeetingPorts\x12\x1b\n" +
-	"\tmpi_ports\x18\x0f \x01(\tR\bmpiPorts\"\xfa\x02\n" +
+	"\tmpi_ports\x18\x0f \x01(\tR\bmpiPorts\x12'\n" +
+	"\aon_loss\x18\x10 \x01(\x0e2\x0e.mpiup.v1.LossR\x06onLoss\x12\x17\n" +
+	"\ahold_ms\x18\x11 \x01(\x04R\x06holdMs\x12\x14\n" +
+	"\x05adopt\x18\x12 \x01(\bR\x05adopt\x12\x18\n" +
+	"\acommand\x18\x13 \x01(\fR\acommand\"\x9e\x03\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -7744,7 +8160,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\amachine\x18\t \x01(\v2\x11.mpiup.v1.MachineR\amachine\x12#\n" +
 	"\rmeeting_ports\x18\n" +
 	" \x03(\rR\fmeetingPorts\x12\x1b\n" +
-	"\town_proof\x18\v \x01(\fR\bownProof\"\xab\x01\n" +
+	"\town_proof\x18\v \x01(\fR\bownProof\x12\"\n" +
+	"\x04held\x18\f \x03(\v2\x0e.mpiup.v1.HeldR\x04held\"y\n" +
+	"\x04Held\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\"\n" +
+	"\x04hold\x18\x02 \x01(\v2\x0e.mpiup.v1.HoldR\x04hold\x12\x1a\n" +
+	"\blauncher\x18\x03 \x01(\tR\blauncher\x12\x17\n" +
+	"\aleft_ms\x18\x04 \x01(\x04R\x06leftMs\"\xab\x01\n" +
 	"\aMachine\x12\x10\n" +
 	"\x03cpu\x18\x01 \x03(\rR\x03cpu\x12\x12\n" +
 	"\x04core\x18\x02 \x03(\rR\x04core\x12\x0e\n" +
@@ -7775,13 +8197,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bsessions\x18\r \x01(\x05R\bsessions\x12!\n" +
 	"\x04uses\x18\x0e \x03(\v2\r.mpiup.v1.UseR\x04uses\x12.\n" +
 	"\tgpu_units\x18\x1e \x03(\v2\x11.mpiup.v1.GpuUnitR\bgpuUnits\x12\x12\n" +
-	"\x04node\x18\x1f \x01(\tR\x04node\"\x80\x01\n" +
+	"\x04node\x18\x1f \x01(\tR\x04node\"\x97\x01\n" +
 	"\x03Use\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\tR\aprogram\x12\x14\n" +
 	"\x05procs\x18\x03 \x01(\rR\x05procs\x12\x19\n" +
 	"\bsince_ns\x18\x04 \x01(\x03R\asinceNs\x12\x12\n" +
-	"\x04exec\x18\x05 \x01(\bR\x04exec\"z\n" +
+	"\x04exec\x18\x05 \x01(\bR\x04exec\x12\x15\n" +
+	"\x06held_s\x18\x06 \x01(\rR\x05heldS\"z\n" +
 	"\aGpuUnit\x12\x16\n" +
 	"\x06vendor\x18\x01 \x01(\tR\x06vendor\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x10\n" +
@@ -7880,7 +8303,20 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
 	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12+\n" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
-	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\x8e\x01\n" +
+	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\x82\x01\n" +
+	"\x04Hold\x12\x18\n" +
+	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
+	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
+	"\acommand\x18\x03 \x01(\fR\acommand\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x1c\n" +
+	"\twithdrawn\x18\x05 \x01(\tR\twithdrawn\"g\n" +
+	"\aResumed\x12+\n" +
+	"\adropped\x18\x01 \x03(\v2\x11.mpiup.v1.DroppedR\adropped\x12\x16\n" +
+	"\x06fences\x18\x02 \x03(\tR\x06fences\x12\x17\n" +
+	"\alost_ms\x18\x03 \x01(\x04R\x06lostMs\"3\n" +
+	"\aDropped\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x8e\x01\n" +
 	"\x04Exec\x12\x1a\n" +
 	"\bterminal\x18\x01 \x01(\bR\bterminal\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x18\n" +
@@ -8226,11 +8662,17 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03pid\x18\x05 \x01(\x05R\x03pid\x12\x18\n" +
 	"\aprogram\x18\x06 \x01(\tR\aprogram\x12\x14\n" +
 	"\x05means\x18\a \x01(\tR\x05means\x12\x16\n" +
-	"\x06frames\x18\b \x03(\tR\x06frames*S\n" +
+	"\x06frames\x18\b \x03(\tR\x06frames*H\n" +
+	"\x04Loss\x12\x10\n" +
+	"\fLOSS_NOTHING\x10\x00\x12\x0f\n" +
+	"\vLOSS_UNSAID\x10\x01\x12\x0e\n" +
+	"\n" +
+	"LOSS_FENCE\x10\x02\x12\r\n" +
+	"\tLOSS_HOLD\x10\x03*S\n" +
 	"\vMachineWish\x12\x16\n" +
 	"\x12MACHINE_NOT_WANTED\x10\x00\x12\x18\n" +
 	"\x14MACHINE_IF_EXCLUSIVE\x10\x01\x12\x12\n" +
-	"\x0eMACHINE_ALWAYS\x10\x02*\x9d\x01\n" +
+	"\x0eMACHINE_ALWAYS\x10\x02*\xc7\x01\n" +
 	"\aRefusal\x12\x10\n" +
 	"\fREFUSAL_NONE\x10\x00\x12\x14\n" +
 	"\x10REFUSAL_PROTOCOL\x10\x01\x12\x12\n" +
@@ -8238,7 +8680,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x17REFUSAL_UNKNOWN_SESSION\x10\x03\x12\x12\n" +
 	"\x0eREFUSAL_SECRET\x10\x04\x12\x12\n" +
 	"\x0eREFUSAL_ENDING\x10\x05\x12\x11\n" +
-	"\rREFUSAL_LIMIT\x10\x06*T\n" +
+	"\rREFUSAL_LIMIT\x10\x06\x12\x15\n" +
+	"\x11REFUSAL_SUCCEEDED\x10\a\x12\x11\n" +
+	"\rREFUSAL_ALIVE\x10\b*T\n" +
 	"\x03Pmi\x12\n" +
 	"\n" +
 	"\x06PMI_FD\x10\x00\x12\f\n" +
@@ -8312,217 +8756,228 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_mpiup_proto_goTypes = []any{
-	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
-	(Refusal)(0),            // 1: mpiup.v1.Refusal
-	(Pmi)(0),                // 2: mpiup.v1.Pmi
-	(StartPhase)(0),         // 3: mpiup.v1.StartPhase
-	(Stream)(0),             // 4: mpiup.v1.Stream
-	(PmiState)(0),           // 5: mpiup.v1.PmiState
-	(FlightUse)(0),          // 6: mpiup.v1.FlightUse
-	(NameOp)(0),             // 7: mpiup.v1.NameOp
-	(Verdict)(0),            // 8: mpiup.v1.Verdict
-	(RankPhase)(0),          // 9: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 10: mpiup.v1.Frame
-	(*Open)(nil),            // 11: mpiup.v1.Open
-	(*Opened)(nil),          // 12: mpiup.v1.Opened
-	(*Machine)(nil),         // 13: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 14: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 15: mpiup.v1.HelloReply
-	(*Use)(nil),             // 16: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 17: mpiup.v1.GpuUnit
-	(*App)(nil),             // 18: mpiup.v1.App
-	(*Tool)(nil),            // 19: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 20: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 21: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 22: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 23: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 24: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 25: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 26: mpiup.v1.Launch
-	(*Job)(nil),             // 27: mpiup.v1.Job
-	(*Exec)(nil),            // 28: mpiup.v1.Exec
-	(*Meeting)(nil),         // 29: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 30: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 31: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 32: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 33: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 34: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 35: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 36: mpiup.v1.Proceed
-	(*Started)(nil),         // 37: mpiup.v1.Started
-	(*StartFailed)(nil),     // 38: mpiup.v1.StartFailed
-	(*Output)(nil),          // 39: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 40: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 41: mpiup.v1.Input
-	(*Credit)(nil),          // 42: mpiup.v1.Credit
-	(*Resize)(nil),          // 43: mpiup.v1.Resize
-	(*Signal)(nil),          // 44: mpiup.v1.Signal
-	(*Stop)(nil),            // 45: mpiup.v1.Stop
-	(*Exited)(nil),          // 46: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 47: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 48: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 49: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 50: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 51: mpiup.v1.Waits
-	(*Wait)(nil),            // 52: mpiup.v1.Wait
-	(*Met)(nil),             // 53: mpiup.v1.Met
-	(*Activity)(nil),        // 54: mpiup.v1.Activity
-	(*Place)(nil),           // 55: mpiup.v1.Place
-	(*Flight)(nil),          // 56: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 57: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 58: mpiup.v1.FlightOp
-	(*Control)(nil),         // 59: mpiup.v1.Control
-	(*Notice)(nil),          // 60: mpiup.v1.Notice
-	(*Ending)(nil),          // 61: mpiup.v1.Ending
-	(*Bye)(nil),             // 62: mpiup.v1.Bye
-	(*Closed)(nil),          // 63: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 64: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 65: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 66: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 67: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 68: mpiup.v1.FetchResult
-	(*Event)(nil),           // 69: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 70: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 71: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 72: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 73: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 74: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 75: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 76: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 77: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 78: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 79: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 80: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 81: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 82: mpiup.v1.Finding
-	(*Fact)(nil),            // 83: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 84: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 85: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 86: mpiup.v1.AskRequest
-	(*Target)(nil),          // 87: mpiup.v1.Target
-	(*AskReply)(nil),        // 88: mpiup.v1.AskReply
-	(*Way)(nil),             // 89: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 90: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 91: mpiup.v1.RanksReply
-	(*RankState)(nil),       // 92: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 93: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 94: mpiup.v1.StacksReply
-	(*RankStack)(nil),       // 95: mpiup.v1.RankStack
+	(Loss)(0),               // 0: mpiup.v1.Loss
+	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
+	(Refusal)(0),            // 2: mpiup.v1.Refusal
+	(Pmi)(0),                // 3: mpiup.v1.Pmi
+	(StartPhase)(0),         // 4: mpiup.v1.StartPhase
+	(Stream)(0),             // 5: mpiup.v1.Stream
+	(PmiState)(0),           // 6: mpiup.v1.PmiState
+	(FlightUse)(0),          // 7: mpiup.v1.FlightUse
+	(NameOp)(0),             // 8: mpiup.v1.NameOp
+	(Verdict)(0),            // 9: mpiup.v1.Verdict
+	(RankPhase)(0),          // 10: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 11: mpiup.v1.Frame
+	(*Open)(nil),            // 12: mpiup.v1.Open
+	(*Opened)(nil),          // 13: mpiup.v1.Opened
+	(*Held)(nil),            // 14: mpiup.v1.Held
+	(*Machine)(nil),         // 15: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 16: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 17: mpiup.v1.HelloReply
+	(*Use)(nil),             // 18: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 19: mpiup.v1.GpuUnit
+	(*App)(nil),             // 20: mpiup.v1.App
+	(*Tool)(nil),            // 21: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 22: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 23: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 24: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 25: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 26: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 27: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 28: mpiup.v1.Launch
+	(*Job)(nil),             // 29: mpiup.v1.Job
+	(*Hold)(nil),            // 30: mpiup.v1.Hold
+	(*Resumed)(nil),         // 31: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 32: mpiup.v1.Dropped
+	(*Exec)(nil),            // 33: mpiup.v1.Exec
+	(*Meeting)(nil),         // 34: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 35: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 36: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 37: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 38: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 39: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 40: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 41: mpiup.v1.Proceed
+	(*Started)(nil),         // 42: mpiup.v1.Started
+	(*StartFailed)(nil),     // 43: mpiup.v1.StartFailed
+	(*Output)(nil),          // 44: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 45: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 46: mpiup.v1.Input
+	(*Credit)(nil),          // 47: mpiup.v1.Credit
+	(*Resize)(nil),          // 48: mpiup.v1.Resize
+	(*Signal)(nil),          // 49: mpiup.v1.Signal
+	(*Stop)(nil),            // 50: mpiup.v1.Stop
+	(*Exited)(nil),          // 51: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 52: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 53: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 54: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 55: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 56: mpiup.v1.Waits
+	(*Wait)(nil),            // 57: mpiup.v1.Wait
+	(*Met)(nil),             // 58: mpiup.v1.Met
+	(*Activity)(nil),        // 59: mpiup.v1.Activity
+	(*Place)(nil),           // 60: mpiup.v1.Place
+	(*Flight)(nil),          // 61: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 62: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 63: mpiup.v1.FlightOp
+	(*Control)(nil),         // 64: mpiup.v1.Control
+	(*Notice)(nil),          // 65: mpiup.v1.Notice
+	(*Ending)(nil),          // 66: mpiup.v1.Ending
+	(*Bye)(nil),             // 67: mpiup.v1.Bye
+	(*Closed)(nil),          // 68: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 69: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 70: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 71: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 72: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 73: mpiup.v1.FetchResult
+	(*Event)(nil),           // 74: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 75: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 76: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 77: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 78: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 79: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 80: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 81: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 82: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 83: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 84: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 85: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 86: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 87: mpiup.v1.Finding
+	(*Fact)(nil),            // 88: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 89: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 90: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 91: mpiup.v1.AskRequest
+	(*Target)(nil),          // 92: mpiup.v1.Target
+	(*AskReply)(nil),        // 93: mpiup.v1.AskReply
+	(*Way)(nil),             // 94: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 95: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 96: mpiup.v1.RanksReply
+	(*RankState)(nil),       // 97: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 98: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 99: mpiup.v1.StacksReply
+	(*RankStack)(nil),       // 100: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
-	11, // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	26, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	41, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	44, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	45, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	43, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	66, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	73, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	62, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	33, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	71, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	21, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	34, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	49, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	50, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	36, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	12, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	37, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	38, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	39, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	40, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	46, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	65, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	72, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	48, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	60, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	61, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	63, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	47, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	31, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	35, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	22, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	59, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	51, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	53, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	54, // 35: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	56, // 36: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	42, // 37: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	64, // 38: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	67, // 39: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	68, // 40: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	69, // 41: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	70, // 42: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	0,  // 43: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 44: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	15, // 45: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	13, // 46: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	16, // 47: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	17, // 48: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	19, // 49: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	27, // 50: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	18, // 51: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	23, // 52: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	20, // 53: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	25, // 54: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	28, // 55: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	2,  // 56: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	24, // 57: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	30, // 58: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	29, // 59: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	6,  // 60: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	32, // 61: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	25, // 62: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	18, // 63: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 64: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 65: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 66: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 67: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	52, // 68: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	55, // 69: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	57, // 70: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	58, // 71: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	1,  // 72: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	7,  // 73: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	75, // 74: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	15, // 75: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	15, // 76: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	82, // 77: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	83, // 78: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	83, // 79: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	81, // 80: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	8,  // 81: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	87, // 82: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	89, // 83: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	92, // 84: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	9,  // 85: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	95, // 86: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	10, // 87: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	14, // 88: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	74, // 89: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	77, // 90: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	79, // 91: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	84, // 92: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	86, // 93: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	90, // 94: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	93, // 95: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	10, // 96: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	15, // 97: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	76, // 98: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	78, // 99: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	80, // 100: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	85, // 101: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	88, // 102: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	91, // 103: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	94, // 104: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	96, // [96:105] is the sub-list for method output_type
-	87, // [87:96] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	12,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	28,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	46,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	49,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	50,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	48,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	71,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	78,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	67,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	38,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	76,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	23,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	39,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	54,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	55,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	41,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	30,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	13,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	42,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	43,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	44,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	45,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	51,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	70,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	77,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	53,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	65,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	66,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	68,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	52,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	36,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	40,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	24,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	64,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	56,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	58,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	59,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	61,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	31,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	47,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	69,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	72,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	73,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	74,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	75,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
+	2,   // 47: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	17,  // 48: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	15,  // 49: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14,  // 50: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	30,  // 51: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	18,  // 52: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	19,  // 53: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	21,  // 54: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	29,  // 55: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	20,  // 56: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	25,  // 57: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	22,  // 58: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	27,  // 59: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	33,  // 60: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 61: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	26,  // 62: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	35,  // 63: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	34,  // 64: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	7,   // 65: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	32,  // 66: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	37,  // 67: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	27,  // 68: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	20,  // 69: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 70: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 71: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 72: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	6,   // 73: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	57,  // 74: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	60,  // 75: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	62,  // 76: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	63,  // 77: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 78: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	8,   // 79: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	80,  // 80: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	17,  // 81: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	17,  // 82: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	87,  // 83: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	88,  // 84: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	88,  // 85: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	86,  // 86: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	9,   // 87: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	92,  // 88: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	94,  // 89: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	97,  // 90: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	10,  // 91: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	100, // 92: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	11,  // 93: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	16,  // 94: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	79,  // 95: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	82,  // 96: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	84,  // 97: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	89,  // 98: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	91,  // 99: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	95,  // 100: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	98,  // 101: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	11,  // 102: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	17,  // 103: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	81,  // 104: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	83,  // 105: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	85,  // 106: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	90,  // 107: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	93,  // 108: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	96,  // 109: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	99,  // 110: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	102, // [102:111] is the sub-list for method output_type
+	93,  // [93:102] is the sub-list for method input_type
+	93,  // [93:93] is the sub-list for extension type_name
+	93,  // [93:93] is the sub-list for extension extendee
+	0,   // [0:93] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -8547,6 +9002,7 @@ func file_mpiup_proto_init() {
 		(*Frame_AbortNoted)(nil),
 		(*Frame_AskWaits)(nil),
 		(*Frame_Proceed)(nil),
+		(*Frame_Hold)(nil),
 		(*Frame_Opened)(nil),
 		(*Frame_Started)(nil),
 		(*Frame_StartFailed)(nil),
@@ -8568,6 +9024,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Met)(nil),
 		(*Frame_Activity)(nil),
 		(*Frame_Flight)(nil),
+		(*Frame_Resumed)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -8580,8 +9037,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      10,
-			NumMessages:   86,
+			NumEnums:      11,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -18,6 +18,7 @@ func (m *JobOver) Frame() *Frame      { return &Frame{Body: &Frame_JobOver{JobOv
 func (m *AbortNoted) Frame() *Frame   { return &Frame{Body: &Frame_AbortNoted{AbortNoted: m}} }
 func (m *AskWaits) Frame() *Frame     { return &Frame{Body: &Frame_AskWaits{AskWaits: m}} }
 func (m *Proceed) Frame() *Frame      { return &Frame{Body: &Frame_Proceed{Proceed: m}} }
+func (m *Hold) Frame() *Frame         { return &Frame{Body: &Frame_Hold{Hold: m}} }
 func (m *Opened) Frame() *Frame       { return &Frame{Body: &Frame_Opened{Opened: m}} }
 func (m *Started) Frame() *Frame      { return &Frame{Body: &Frame_Started{Started: m}} }
 func (m *StartFailed) Frame() *Frame  { return &Frame{Body: &Frame_StartFailed{StartFailed: m}} }
@@ -39,6 +40,7 @@ func (m *Waits) Frame() *Frame        { return &Frame{Body: &Frame_Waits{Waits: 
 func (m *Met) Frame() *Frame          { return &Frame{Body: &Frame_Met{Met: m}} }
 func (m *Activity) Frame() *Frame     { return &Frame{Body: &Frame_Activity{Activity: m}} }
 func (m *Flight) Frame() *Frame       { return &Frame{Body: &Frame_Flight{Flight: m}} }
+func (m *Resumed) Frame() *Frame      { return &Frame{Body: &Frame_Resumed{Resumed: m}} }
 func (m *Credit) Frame() *Frame       { return &Frame{Body: &Frame_Credit{Credit: m}} }
 func (m *Heartbeat) Frame() *Frame    { return &Frame{Body: &Frame_Heartbeat{Heartbeat: m}} }
 func (m *FetchRequest) Frame() *Frame { return &Frame{Body: &Frame_FetchRequest{FetchRequest: m}} }

@@ -17,6 +17,7 @@
 //                                         ←   SpawnRequest            a rank asks for more
 //     Launch{job{base}, ...}, SpawnResult →       another job of the same session
 //     Stop{why}                           →       TERM, grace, CONT+KILL, stragglers
+//     Hold                                →       from now on another launcher may take over
 //     Bye                                 →
 //                                         ←   Closed                  nothing of it is left
 //
