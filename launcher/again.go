@@ -124,6 +124,7 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 			return r, err
 		}
 		r.hear()
+		count.Done = max(count.Done, r.restarted())
 		next := follows(ctx, r, &count, time.Since(begun))
 		if next == nil {
 			return r, nil

@@ -23,7 +23,8 @@ type Config struct {
 	Preflight bool
 	// MapOfOpenMPI prints the plan to Stdout instead, as Open MPI's mpirun does, by the rules of Policy.
 	MapOfOpenMPI bool
-	Spares       int // hosts that get no ranks before another host is lost, with MaxRestarts
+	Command      Command // as another launcher of this run has it too, with Loss.Hold
+	Spares       int     // hosts that get no ranks before another host is lost, with MaxRestarts
 
 	Elastic restart.Elastic // how many ranks there may be, where that may change
 
@@ -39,6 +40,9 @@ type Config struct {
 	StdinTarget string   // "0" (default), a rank, "all", "none"
 	Signals     <-chan os.Signal
 }
+
+// Loss is what becomes of ranks when their launcher is lost.
+type Loss = reach.Loss
 
 // Wishes are what the run itself needs to know of the user's wishes.
 type Wishes = run.Wishes

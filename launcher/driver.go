@@ -68,12 +68,15 @@ type driver struct {
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering", shy: map[string]bool{}},
-		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox(), joiners: map[string]joiner{}, cores: map[int][]string{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
+		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), joiners: map[string]joiner{}, cores: map[int][]string{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
 	return r
 }
+
+// before is what a run's clock begins with: what hosts tell of the time before this launcher has a time too.
+const before = 48 * time.Hour
 
 // errno are name and text of one of Linux's error numbers.
 func errno(n int32) (name, text string) {
@@ -142,7 +145,7 @@ func (r *driver) all(ctx context.Context) error {
 	if r.again != nil {
 		tellRestart(r)
 	}
-	if r.cfg.Preflight && (r.again == nil || len(r.again.replaced) > 0) {
+	if r.cfg.Preflight && r.heir == nil && (r.again == nil || len(r.again.replaced) > 0) {
 		if err := r.preflight(ctx, found); err != nil {
 			reach.CloseAll(found)
 			return err
@@ -162,6 +165,12 @@ func (r *driver) all(ctx context.Context) error {
 		}
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
+	}
+	if r.cfg.Loss.Hold > 0 {
+		if err := apart(found); err != nil {
+			reach.CloseAll(found)
+			return err
+		}
 	}
 	r.number = number(found, r.said)
 	r.proof = r.prove()
@@ -229,6 +238,7 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 			return nil
 		}
 	}
-	r.mail.put(run.Frame{Host: h, Frame: f, At: r.clock.Now()})
+	age := time.Duration(min(f.AgeMs, uint64(before/time.Millisecond))) * time.Millisecond
+	r.mail.put(run.Frame{Host: h, Frame: f, At: max(r.clock.Now()-age, 1)})
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -37,6 +38,8 @@ type planner struct {
 	sites   []run.Site      // that jobs may be placed on
 	wanted  []hosts.Wanted  // how those are reached again
 	plan    *job.Plan       // of the first job
+	heir    *heir           // nil: this launcher has started the ranks itself
+	vain    int             // how often a run could not be taken over
 	again   *retrial        // nil: the ranks have not been started yet
 	number  uint64          // of this incarnation, in every Launch
 	proof   []byte          // our signature under it, for agents that tell others; nil: none
@@ -56,7 +59,7 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	if r.again != nil {
 		return r.rally(ctx, life)
 	}
-	if err := r.cfg.restarts(); err != nil {
+	if err := errors.Join(r.cfg.restarts(), r.cfg.outlived()); err != nil {
 		return nil, nil, err
 	}
 	r.cfg.Need = r.needs()
@@ -73,6 +76,12 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	}
 	opener := r.opens()
 	found, err := r.cfg.Assemble(ctx, life, want, opener)
+	for held := (*reach.Held)(nil); errors.As(err, &held); found, err = r.cfg.Assemble(ctx, life, want, opener) {
+		if found, ok, err := r.inherit(ctx, life, held, opener); ok || err != nil {
+			return found, opener, err
+		}
+		link.Sleep(ctx, time.Second) // what was held ends just now
+	}
 	if err != nil {
 		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
 	}
@@ -110,6 +119,9 @@ func (r *planner) opens() *reach.Opener {
 	opener := reach.NewOpener(&r.cfg.Reach)
 	if r.exec == nil {
 		opener.Wish, opener.Ports, opener.Within = machineWish(r.cfg.Policy), run.MeetingPorts(r.cfg.Frameworks), r.cfg.MPIPorts.String()
+		if !r.cfg.DryRun { // which starts nothing, and goes on with nothing
+			opener.Loss = r.cfg.onLoss()
+		}
 	}
 	return opener
 }

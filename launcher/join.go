@@ -160,6 +160,10 @@ func reported(h *link.Conn) report.Host {
 func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
 		e := run.Ended{Host: h.Index}
+		if why := r.heir.lostAt(h.Name); why != "" {
+			r.mail.put(run.Ended{Host: h.Index, Lost: true, Since: before, Why: "it was not handed over: " + why})
+			return
+		}
 		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
 			e.Lost, e.Why, e.Since, e.Fenced, e.Unsure = true, lost.Why, lost.Since, lost.Fenced, lost.Unsure
 		}

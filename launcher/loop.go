@@ -32,8 +32,12 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	r.unblock = unblock
 	defer unblock()
 	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
-	r.carryOut(r.run.Start(r.now()))
-	r.startCopy()
+	if r.heir == nil {
+		r.carryOut(r.run.Start(r.now()))
+		r.startCopy()
+	} else {
+		r.carryOut(r.run.Adopt(r.now()))
+	}
 	for _, h := range r.places.hosts() {
 		r.aside(r.carryHost(h))
 	}

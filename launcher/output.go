@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -32,6 +33,7 @@ func (r *driver) prepareOutput() error {
 	out.Host = func(id int) string { return r.places.hosts()[r.places.hostOf(id)].Name }
 	out.Node = r.places.hostOf
 	out.Written = r.back.written
+	r.back.prompt = r.cfg.Loss.Hold > 0
 	out.Broken = func(err error) { r.mail.put(run.Unwritten{Reader: errors.Is(err, syscall.EPIPE), Text: err.Error()}) }
 	r.back.send = func(id, n int) {
 		r.send(r.places.hostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
@@ -60,7 +62,9 @@ func (r *driver) prepareOutput() error {
 type credits struct {
 	send func(id, n int)
 
-	mu   sync.Mutex
+	mu     sync.Mutex
+	prompt bool // the agents keep what has not left us: they are told at once that it has
+
 	owed []int32 // by id, guarded by mu
 	due  []int32 // bytes owed to a process that are worth a frame, by id, guarded by mu
 }
@@ -70,7 +74,11 @@ func (c *credits) grow(n, window int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owed = append(c.owed, make([]int32, n)...)
-	c.due = append(c.due, slices.Repeat([]int32{int32(max(window/4, 1))}, n)...)
+	due := int32(max(window/4, 1))
+	if c.prompt {
+		due = 1
+	}
+	c.due = append(c.due, slices.Repeat([]int32{due}, n)...)
 }
 
 func (c *credits) written(id, n int) {
@@ -142,7 +150,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
 	cfg.Restarts = r.again.times()
-	cfg.Input, cfg.Sites, cfg.Namespace, cfg.Errno = input, r.sites, newNamespace, errno
+	cfg.Input, cfg.Sites, cfg.Errno = input, r.sites, errno
 	for _, f := range r.sources.Announced() {
 		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})
 	}
@@ -168,6 +176,17 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 		} else {
 			reach.CloseAll([]reach.Found{unused})
 		}
+	}
+	first := newNamespace()
+	if r.heir != nil {
+		first, cfg.Adopted, cfg.Asked = r.heir.journal.Namespace, true, anyNumber()
+	} else if cfg.Hold, err = r.describe(o.Run, first, r.places.hosts()); err != nil {
+		return err
+	}
+	cfg.Namespace = func() string {
+		name := cmp.Or(first, newNamespace())
+		first = ""
+		return name
 	}
 	r.run = run.New(cfg)
 	return nil

@@ -21,7 +21,7 @@ import (
 // guilty rank wrote last.
 func (r *driver) final(f verdict.Fault, tail []string) int {
 	v, _ := r.run.Verdict().Verdict(r.circumstances(f))
-	v.Restarts = r.again.times()
+	v.Restarts = r.restarted()
 	lines := v.Lines(!r.mingled())
 	if n := v.Restarts; n > 0 {
 		lines = append(lines, fmt.Sprintf("the ranks had been started again %s (%s)", map[bool]string{true: "once", false: fmt.Sprint(n, " times")}[n == 1], r.cfg.restartedBy()))

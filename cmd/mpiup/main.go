@@ -37,6 +37,7 @@ func main() {
 
 // process is what a subcommand knows of the process it runs in.
 type process struct {
+	args           []string // of the subcommand, its name first
 	env            []string
 	stdin          *os.File
 	stdout, stderr *os.File
@@ -74,7 +75,8 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 // command runs a subcommand and returns the process's exit code.
 func (p *process) command(args ...string) int {
 	root := rootCommand(p)
-	root.SetArgs(oneDash(root, args))
+	p.args = oneDash(root, args)
+	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	stderr := p.stderr

@@ -105,7 +105,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	defer done()
-	reach.Local, reach.Insist = f.Local, given.Changed("wait")
+	reach.Local, reach.Insist, reach.Loss = f.Local, given.Changed("wait"), launcher.Loss(f.OnLoss)
 	if f.Rankfile != "" {
 		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)
@@ -130,7 +130,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
 	}
 	cfg := launcher.Config{
-		Reach: reach, Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares, Elastic: elastic,
+		Reach: reach, Command: launcher.CommandOf(p.args, len(p.args)-len(args)), Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares, Elastic: elastic,
 		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
 			Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
 			Net: wish, MPIPorts: ports, Fabric: fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,

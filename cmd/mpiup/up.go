@@ -47,6 +47,9 @@ With MPIUP_UP=1 in the environment mpirun and mpiexec do the same (mpiup help up
 			if err := f.Check(); err != nil {
 				return usage(err)
 			}
+			if f.OnLoss.Hold > 0 {
+				return usage(errors.New("--on-launcher-loss hold: the pod that launches has ranks, too, which would end with it: leave it out, or use mpiup agent in the pods and mpiup run in one of its own"))
+			}
 			if c.Flags().Changed("index") && u.index < 0 {
 				return usage(fmt.Errorf("--index: %d is not the number of a pod; 0 launches, the others serve", u.index))
 			}

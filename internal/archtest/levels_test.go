@@ -100,6 +100,7 @@ var levels = map[string]int{
 	"launcher/exchange":       2,
 	"launcher/attendance":     2,
 	"launcher/restart":        1,
+	"launcher/journal":        2,
 	"launcher/remains":        3,
 	"launcher/remains/report": 3,
 	"launcher/metrics":        3,

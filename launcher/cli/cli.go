@@ -69,6 +69,7 @@ type RunFlags struct {
 	DryRun        bool
 	Preflight     bool
 	MaxRestarts   int           // of the ranks, when some have failed
+	OnLoss        Loss          // of the launcher
 	Spares        int           // hosts without ranks, for those that are lost
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
@@ -154,6 +155,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.MinNP, "min-np", "", parseCount, "start the ranks again also with fewer, `A` at least, where hosts do not come back, and with more when hosts come; with --max-restarts (mpiup help restart) (default: always -n)")
 	valueVar(fs, &f.MaxNP, "max-np", "", parseCount, "with --min-np: `B` ranks at most (default: -n, else all slots of all hosts)")
 	DurationVar(fs, &f.LastCall, "last-call", DefaultLastCall, true, "with --min-np: wait for more hosts for `TIME` when there are enough; 0 is not at all")
+	valueVar(fs, &f.OnLoss, "on-launcher-loss", "", parseLoss, "`WHAT` becomes of the ranks when this launcher is lost: fence, they end, and those that wait for another launcher end when this run starts; or hold=TIME, they live on for TIME, and the next launcher with the same command goes on with them (mpiup help restart) (default: they end)")
 	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
 	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")

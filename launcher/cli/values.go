@@ -205,6 +205,32 @@ func clip(s string) string {
 	return strconv.Quote(s)
 }
 
+// Loss is what becomes of ranks whose launcher is lost.
+type Loss struct {
+	Said bool
+	Hold time.Duration // 0: they end
+}
+
+// parseLoss reads --on-launcher-loss.
+func parseLoss(s string) (Loss, error) {
+	const most = 24 * time.Hour // agents' bound
+	text, hold := strings.CutPrefix(s, "hold=")
+	if s == "fence" {
+		return Loss{Said: true}, nil
+	}
+	if !hold {
+		return Loss{}, fmt.Errorf("%s is not known; write fence, or hold=10m", clip(s))
+	}
+	d, err := ParseDuration(text)
+	if err != nil {
+		return Loss{}, err
+	}
+	if d < time.Second || d > most {
+		return Loss{}, fmt.Errorf("%v is out of range; hold ranks for 1s to 24h", d)
+	}
+	return Loss{Said: true, Hold: d}, nil
+}
+
 // parseRestarts is how often ranks may be started again.
 func parseRestarts(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 31)

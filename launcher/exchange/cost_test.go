@@ -42,7 +42,7 @@ type ray struct {
 
 func newStar(hosts, perHost int) *star {
 	s := &star{wait: map[int]chan *apiv1.FenceResult{}, toHost: make([]traffic, hosts)}
-	s.x = New(func(host int, f *apiv1.Frame) { // the caller holds mu
+	s.x = New(0, func(host int, f *apiv1.Frame) { // the caller holds mu
 		s.out.add(f)
 		s.toHost[host].add(f)
 		s.wait[host] <- f.GetFenceResult()
@@ -144,7 +144,7 @@ func TestCollectingFenceCost(t *testing.T) {
 // host, also for those that come later, and the launcher lets their data go.
 func TestFencesAreBounded(t *testing.T) {
 	var answers []*apiv1.FenceResult
-	x := New(func(_ int, f *apiv1.Frame) { answers = append(answers, f.GetFenceResult()) })
+	x := New(0, func(_ int, f *apiv1.Frame) { answers = append(answers, f.GetFenceResult()) })
 	x.Grow([]int{0, 1, 2}, 3)
 	part := make([]byte, maxFence/2+1) // no page of it is touched
 	enter := func(host int, tag string, data []byte) {

@@ -44,7 +44,8 @@ type Exchange struct {
 	send   func(host int, f *apiv1.Frame)
 
 	fences  map[fenceKey]*fence
-	held    int // bytes of their data
+	passed  map[string]int // fences that the launcher before this one has answered → a host that got the answer
+	held    int            // bytes of their data
 	sets    map[string]*rankSet
 	over    map[int]string // id → what became of it
 	ended   idset.Set      // ids of jobs that are over, which are not in over
@@ -102,10 +103,11 @@ type fetch struct {
 	waiting map[int]bool
 }
 
-// New returns an exchange of a run that has no processes yet. It sends with send.
-func New(send func(host int, f *apiv1.Frame)) *Exchange {
+// New returns an exchange of a run that has no processes yet. It sends with send. Questions for values have numbers above asked: hosts
+// may still answer those of a launcher before this one.
+func New(asked uint64, send func(host int, f *apiv1.Frame)) *Exchange {
 	return &Exchange{
-		send: send, fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
+		fetchID: asked, passed: map[string]int{}, send: send, fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
 		names: kvs.NewTable(maxNames, maxNameBytes), watches: watches{services: map[watchKey][]string{}, by: map[string]map[watchKey]bool{}}, fetches: map[uint64]*fetch{},
 	}
 }

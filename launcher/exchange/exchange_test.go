@@ -59,7 +59,7 @@ func play(t *testing.T, script string) string {
 		switch f[0] {
 		case "ranks", "spawn":
 			if f[0] == "ranks" {
-				x, hosts = New(send), 0
+				x, hosts = New(0, send), 0
 			}
 			var hostOf []int
 			for i := range f[1:] {
@@ -149,7 +149,7 @@ func TestFenceBytes(t *testing.T) {
 		hostOf[r] = r / 8
 	}
 	got := make([]int, n)
-	x := New(func(host int, f *apiv1.Frame) {
+	x := New(0, func(host int, f *apiv1.Frame) {
 		seen := map[string]bool{}
 		for _, d := range f.GetFenceResult().Data {
 			if seen[string(d)] {
@@ -178,7 +178,7 @@ func FuzzSet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, set string) {
 		defer cost.Watch(t, cost.Parser, len(set))()
-		x := New(func(int, *apiv1.Frame) {})
+		x := New(0, func(int, *apiv1.Frame) {})
 		x.Grow([]int{0, 0, 1, 1}, 2)
 		x.Grow([]int{1}, 2)
 		for i := range 2 {

@@ -19,6 +19,9 @@ func (x *Exchange) Enter(host int, m *apiv1.FenceEnter) (wired bool, err error) 
 	if _, ok := slices.BinarySearch(set.hosts, host); !ok {
 		return false, fmt.Errorf("fence %s: the host has no rank in it", m.Set)
 	}
+	if to, passed := x.passed[key.String()]; passed {
+		return false, &Torn{Set: m.Set, Told: to, Waits: host}
+	}
 	f := x.fences[key]
 	if f == nil {
 		if len(x.fences) >= maxFences {
@@ -57,6 +60,44 @@ func (x *Exchange) Enter(host int, m *apiv1.FenceEnter) (wired bool, err error) 
 	}
 	return set.whole && !strings.Contains(m.Set, "#"), nil
 }
+
+// Torn is a fence that the launcher before this one has answered on some hosts, and others wait for. What it brings is gone with that
+// launcher.
+type Torn struct {
+	Set         string
+	Told, Waits int // a host that was answered, and one that was not
+}
+
+func (e *Torn) Error() string { return "fence " + e.Set + " was answered on some hosts only" }
+
+// maxPassed bounds the fences that hosts say were answered.
+const maxPassed = 1 << 18
+
+// Passed takes what a host says of fences that the launcher before this one has answered. wired: one was of the whole first job.
+func (x *Exchange) Passed(host int, keys []string) (wired bool, err error) {
+	for _, k := range keys {
+		set, _, _ := strings.Cut(k, " ")
+		s, err := x.set(set)
+		if err != nil {
+			return wired, err
+		}
+		if _, on := slices.BinarySearch(s.hosts, host); !on || len(x.passed) >= maxPassed {
+			return wired, fmt.Errorf("fence %s: answered, it says", k)
+		}
+		wired = wired || s.whole && !strings.Contains(set, "#")
+		x.passed[k] = host
+	}
+	for key, f := range x.fences {
+		if to, passed := x.passed[key.String()]; passed {
+			for waits := range f.data {
+				return wired, &Torn{Set: key.set, Told: to, Waits: waits}
+			}
+		}
+	}
+	return wired, nil
+}
+
+func (k fenceKey) String() string { return fmt.Sprintf("%s %d", k.set, k.epoch) }
 
 // excess says which bound a fence's data passes; "" when none.
 func (x *Exchange) excess(f *fence) string {

@@ -33,6 +33,7 @@ type Cause struct {
 	Port       uint16    // that refused or was silent; 0: not told
 	Unanswered bool      // DNS says neither yes nor no
 	Role       bool      // it does not let certificates of our role start anything
+	Alive      bool      // it has not given another launcher up, whose run we would take over
 	Never      bool      // nothing but another command line helps
 	Stranger   bool      // another incarnation answered, or one that does not know the session
 	Cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell

@@ -207,6 +207,9 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 	if c := AsCause(broke); c.final() { // a second connection found out
 		return nil, h.gone(c, since-h.link.Silent())
 	}
+	if c := h.First.Explain(broke); c.final() { // the agent said so
+		return nil, h.gone(c, since)
+	}
 	if now := h.link.Received(); now != h.progress || since-h.begun >= fruitful {
 		h.progress, h.fruitless = now, 0
 	}

@@ -84,6 +84,10 @@ func refusal(o *apiv1.Opened) error {
 			o.Protocol, cmp.Or(o.Version, "unknown"), apiv1.Protocol)
 	case apiv1.Refusal_REFUSAL_FENCED:
 		return Causef(StageFenced, "a newer launcher of this job has taken over%s", wording.Colon(o.Text))
+	case apiv1.Refusal_REFUSAL_SUCCEEDED:
+		return Causef(StageFenced, "another launcher has taken this run over%s", wording.Colon(o.Text))
+	case apiv1.Refusal_REFUSAL_ALIVE:
+		return &Cause{Stage: StageConnect, Alive: true, Err: errors.New(o.Text)}
 	case apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, apiv1.Refusal_REFUSAL_SECRET:
 		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + wording.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ENDING:

@@ -55,6 +55,7 @@ type use struct {
 	Processes int       `json:"processes"`
 	Since     time.Time `json:"since"`
 	Command   bool      `json:"command,omitempty"` // mpiup exec or ssh, which takes no slot
+	Held      int       `json:"held_s,omitempty"`  // its launcher is lost: so many seconds more its ranks wait for another
 }
 
 // String is the use as a line of the table.
@@ -66,14 +67,18 @@ func (u use) String() string {
 	case u.Processes == 1:
 		what = "1 rank of " + u.Program
 	}
-	return fmt.Sprintf("%s, by %s, since %s", what, u.Launcher, u.Since.UTC().Format(time.RFC3339))
+	held := ""
+	if u.Held > 0 {
+		held = fmt.Sprintf("; held: that launcher is lost, and the ranks wait %v for another", time.Duration(u.Held)*time.Second)
+	}
+	return fmt.Sprintf("%s, by %s, since %s%s", what, u.Launcher, u.Since.UTC().Format(time.RFC3339), held)
 }
 
 // setUses puts into a row what its agent says it runs.
 func (p *peerRow) setUses(list []*apiv1.Use) {
 	const most = 32
 	for _, m := range list[:min(len(list), most)] {
-		u := use{Launcher: m.Launcher, Program: m.Program, Processes: int(m.Procs), Since: time.Unix(0, m.SinceNs), Command: m.Exec}
+		u := use{Launcher: m.Launcher, Program: m.Program, Processes: int(m.Procs), Since: time.Unix(0, m.SinceNs), Command: m.Exec, Held: int(m.HeldS)}
 		p.Runs = append(p.Runs, u)
 		if !u.Command {
 			p.Used += u.Processes

@@ -159,7 +159,16 @@ func numbered(seen map[string]int, name string) string {
 	return name
 }
 
-// Assemble reaches all wanted hosts, showing who is missing, until ctx ends.
+// Held is a host that holds ranks whose launcher is lost, of runs that this launcher may take over.
+type Held struct {
+	Host string
+	Addr netip.AddrPort
+	Runs []*apiv1.Held
+}
+
+func (h *Held) Error() string { return "host " + h.Host + " holds ranks whose launcher is lost" }
+
+// Assemble reaches all wanted hosts, showing who is missing, until ctx ends. An error is a *Failure or *Held.
 func (r *Reach) Assemble(ctx, life context.Context, want []hosts.Wanted, o *Opener) ([]Found, error) {
 	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).Attach, o)
 }
@@ -174,6 +183,10 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	g := newGatherer(r, attach, o, life)
 	found := g.gather(ctx, want, b)
 	hide()
+	if g.held != nil {
+		CloseAll(found)
+		return nil, g.held
+	}
 	lines, code := b.verdict()
 	if lines == nil {
 		return found, nil

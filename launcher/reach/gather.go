@@ -43,6 +43,7 @@ type gatherer struct {
 
 	mu      sync.Mutex
 	answers []Answer               // by wanted host, guarded by mu
+	held    *Held                  // the first host's that holds a run for us; nil: none does, guarded by mu
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
 	cancel  context.CancelFunc     // ends gathering
@@ -66,6 +67,19 @@ func (g *gatherer) note(i int, a Answer) {
 	if g.enough != nil && g.enough(g.answers) {
 		g.cancel()
 	}
+}
+
+// noteHeld ends gathering when a host holds a run whose launcher is lost: hosts that are missing may be that run's.
+func (g *gatherer) noteHeld(host string, s *link.Session) {
+	if len(s.Opened.Held) == 0 || g.enough != nil || g.hasty { // hosts of a run that goes on
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held == nil {
+		g.held = &Held{Host: host, Addr: s.Addr, Runs: s.Opened.Held}
+	}
+	g.cancel()
 }
 
 func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) *gatherer {
@@ -107,6 +121,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 			board.set(i, nil)
 			g.note(i, Answer{Session: s})
 			g.met(w, s.Addr)
+			g.noteHeld(w.Entry.Name, s)
 			c := g.hold(ctx, s, link.ReadAhead(s))
 			if c == nil {
 				return s, nil

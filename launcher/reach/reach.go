@@ -79,6 +79,13 @@ type Reach struct {
 	// Met is called with each host that answers, and where its agent is, by any goroutine. nil: nobody wants to know.
 	Met  func(hosts.Wanted)
 	Need quorum.Need // what hosts that are found one by one must be
+	Loss Loss        // what becomes of a run's ranks when this launcher is lost
+}
+
+// Loss is what becomes of ranks when their launcher is lost.
+type Loss struct {
+	Said bool          // the user said so
+	Hold time.Duration // they live on for so long, for another launcher with the same command; 0: they end
 }
 
 // Fill puts defaults where nothing is said.

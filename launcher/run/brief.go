@@ -225,7 +225,7 @@ func (r *briefing) meeting(j *jobRun) *apiv1.Meeting {
 	switch {
 	case j.number > 0 || r.cfg.Exec != nil || r.cfg.Linger:
 		return nil
-	case set == frameworks.None:
+	case set == frameworks.None, r.cfg.Adopted: // whose ranks have been told
 		return &apiv1.Meeting{Watch: true}
 	}
 	perHost := make([]int, len(j.hosts))

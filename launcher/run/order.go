@@ -309,7 +309,10 @@ type Config struct {
 	Sites    []Site    // hosts that jobs may be placed on
 	Input    []int     // ranks that get our standard input
 	Files    []*apiv1.CopyFile
-	Copied   []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
+	Hold     *apiv1.Hold // what another launcher needs to take the run over; nil: none is to
+	Adopted  bool        // the run was another launcher's: Adopt begins it
+	Asked    uint64      // questions of launchers before this one have numbers up to it
+	Copied   []uint32    // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
 
 	Namespace func() string                     // a new name of a job in PMIx, hard to guess
 	Self      func(name string) bool            // the name means this very host

@@ -68,9 +68,10 @@ func (r *Run) heard(j *jobRun) {
 		return
 	}
 	r.move(jobStarted)
-	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI {
+	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.heir.wired {
 		r.move(jobWired)
 	}
+	r.heir.offer()
 }
 
 func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
@@ -284,6 +285,7 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 func (r *Run) hostEnded(e Ended) {
 	h := e.Host
 	r.active--
+	r.heir.heard(h)
 	r.finish(h) // nothing is sent there any more
 	r.give(NoCopies{h})
 	if e.Lost {

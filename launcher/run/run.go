@@ -65,6 +65,7 @@ type Run struct {
 	meet     attending
 	inquiry  inquiry
 	hang     hang
+	heir     heir
 	flights  flights
 	exchange *exchange.Exchange
 	verdict  verdict.Case

@@ -19,7 +19,7 @@ import (
 // Each file of testdata holds runs: commands stand at the beginning of a line, the orders that follow are indented.
 // go test -update writes the orders anew. Frames' texts stand last, and may have blanks.
 //
-//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort input=IDS]   a new run, of two slots a host
+//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
 //	abort ID CODE | cull ID TARGETS | unwired ID TEXT | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
@@ -28,6 +28,7 @@ import (
 //	lost HOST TEXT | gone HOST                                                         the end of its connection
 //	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
 //	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
+//	resumed HOST MS [ID BYTES] [SET/EPOCH...] | enter HOST SET/EPOCH | publish HOST    of a run that was another launcher's
 //	verdict
 func TestScripts(t *testing.T) {
 	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
@@ -75,6 +76,10 @@ func (s *script) begin(args []string) {
 			cfg.Stall.Init, _ = time.ParseDuration(value)
 		case "abort":
 			cfg.Stall.Abort = true
+		case "hold":
+			cfg.Hold = &apiv1.Hold{Journal: []byte("journal")}
+		case "adopted":
+			cfg.Adopted = true
 		case "input":
 			for id := range strings.SplitSeq(value, ",") {
 				cfg.Input = append(cfg.Input, s.number(id))
@@ -89,7 +94,11 @@ func (s *script) begin(args []string) {
 	}
 	p := playing(s.t, cfg, hosts)
 	s.run, s.now, s.asks = p.Run, Now{Wall: epoch, Clock: time.Millisecond}, 0
-	s.take(s.run.Start(s.now))
+	if cfg.Adopted {
+		s.take(s.run.Adopt(s.now))
+	} else {
+		s.take(s.run.Start(s.now))
+	}
 }
 
 func (s *script) number(text string) int {
@@ -161,6 +170,22 @@ func (s *script) do(command string, args []string) {
 			return args[n]
 		}
 		from(&apiv1.Activity{Works: ids(1), Busy: ids(2), Idle: ids(3)})
+	case "resumed":
+		m := &apiv1.Resumed{LostMs: uint64(s.number(args[1]))}
+		words := args[2:]
+		if len(words) > 1 && !strings.Contains(words[0], "/") {
+			m.Dropped = append(m.Dropped, &apiv1.Dropped{Rank: uint32(s.number(words[0])), Bytes: uint64(s.number(words[1]))})
+			words = words[2:]
+		}
+		for _, w := range words {
+			m.Fences = append(m.Fences, strings.Replace(w, "/", " ", 1))
+		}
+		from(m)
+	case "enter":
+		set, epoch, _ := strings.Cut(args[1], "/")
+		from(&apiv1.FenceEnter{Set: set, Epoch: uint64(s.number(epoch))})
+	case "publish":
+		from(&apiv1.NameRequest{Id: 1, Op: apiv1.NameOp_NAME_PUBLISH, Service: "s", Value: []byte("v")})
 	case "lost":
 		s.step(Ended{Host: s.host(args[0]), Lost: true, Why: rest(1), Since: s.now.Clock})
 	case "came":
@@ -292,6 +317,12 @@ func shown(f *apiv1.Frame) string {
 		return strings.TrimSpace(fmt.Sprintf("spawn result %d: job %d %s", b.SpawnResult.Id, b.SpawnResult.Job, b.SpawnResult.Error))
 	case *apiv1.Frame_Gone:
 		return fmt.Sprintf("gone %s code %d signal %d host %v wanted %v", b.Gone.Ids, b.Gone.Code, b.Gone.Signal, b.Gone.Host, b.Gone.Wanted)
+	case *apiv1.Frame_Hold:
+		if b.Hold.Withdrawn != "" {
+			return "hold withdrawn: " + b.Hold.Withdrawn
+		}
+	case *apiv1.Frame_FenceResult:
+		return strings.TrimSpace(fmt.Sprintf("fence %s/%d %s", b.FenceResult.Set, b.FenceResult.Epoch, b.FenceResult.Error))
 	case *apiv1.Frame_JobOver:
 		return fmt.Sprintf("job %d over, mute %v", b.JobOver.Job, b.JobOver.Mute)
 	}

@@ -2,9 +2,12 @@ package run
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/remains/report"
@@ -17,7 +20,8 @@ func New(cfg Config) *Run {
 	all := shared{&orders{noticed: map[string]bool{}}, &roster{}}
 	cfg.Preempt.Signal = cmp.Or(cfg.Preempt.Signal, job.SIGTERM)
 	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, told: cfg.Preempt.Signal}}
-	r.exchange = exchange.New(r.send)
+	r.exchange = exchange.New(cfg.Asked, r.send)
+	r.heir = heir{shared: all, cfg: r.cfg, offered: cfg.Adopted}
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
 	r.brief = briefing{cfg: r.cfg, shared: all, sites: r.sites}
 	r.gone = gone{shared: all, pmix: r.brief.pmix()}
@@ -56,6 +60,22 @@ func New(cfg Config) *Run {
 
 // Start launches the first job.
 func (r *Run) Start(now Now) []Order {
+	r.begin(now)
+	r.brief.launch(r.jobs[0])
+	r.warnVersions(0)
+	return r.take()
+}
+
+// Adopt begins a run whose ranks another launcher has started: its hosts tell what has become of them, each a Resumed first.
+func (r *Run) Adopt(now Now) []Order {
+	r.begin(now)
+	r.jobs[0].told = r.brief.describe(r.jobs[0])
+	r.heir.begin()
+	return r.take()
+}
+
+// begin starts the clocks.
+func (r *Run) begin(now Now) {
 	r.now = now
 	if r.cfg.Timeout > 0 {
 		r.set(Limit, max(r.cfg.Timeout-now.Wall.Sub(r.cfg.Begun), 0))
@@ -63,9 +83,6 @@ func (r *Run) Start(now Now) []Order {
 	if every := r.cfg.hangEvery(); every > 0 {
 		r.set(Hang, every)
 	}
-	r.brief.launch(r.jobs[0])
-	r.warnVersions(0)
-	return r.take()
 }
 
 // Step takes an event and says what is to be done.
@@ -227,8 +244,13 @@ func (r *Run) frame(e Frame) error {
 		if wired {
 			r.move(jobWired)
 		}
-		return wrong
+		return r.torn(wrong)
+	case *apiv1.Frame_Resumed:
+		return r.onResumed(h, b.Resumed)
 	case *apiv1.Frame_NameRequest:
+		if b.NameRequest.Op == apiv1.NameOp_NAME_PUBLISH {
+			r.heir.withdraw("a rank has published a name")
+		}
 		r.exchange.Name(h, b.NameRequest)
 	case *apiv1.Frame_FetchRequest:
 		r.exchange.Fetch(h, b.FetchRequest)
@@ -244,5 +266,30 @@ func (r *Run) frame(e Frame) error {
 	default:
 		return fmt.Errorf("a frame %T, which is not for a launcher", b)
 	}
+	return nil
+}
+
+// onResumed: a host tells how it stands, and then what the launcher before this one was told.
+func (r *Run) onResumed(h int, m *apiv1.Resumed) error {
+	if err := r.heir.resumed(m); err != nil {
+		return err
+	}
+	r.give(Note{report.Resumed, r.hosts[h].Name, fmt.Sprintf("%d ms without launcher", m.LostMs)})
+	wired, err := r.exchange.Passed(h, m.Fences)
+	r.heir.wired = r.heir.wired || wired
+	r.heir.heard(h)
+	return r.torn(err)
+}
+
+// torn ends a run whose ranks wait in a barrier that others have left.
+func (r *Run) torn(err error) error {
+	var t *exchange.Torn
+	if !errors.As(err, &t) {
+		return err
+	}
+	set, _, _ := strings.Cut(t.Set, "#")
+	ids, _ := idset.Parse(set) // the exchange has read it
+	r.fail(verdict.Fault{Event: verdict.Orphaned, Node: -1, ID: -1, Text: fmt.Sprintf("the barrier of %s was answered on host %s and not on host %s",
+		r.named(ids), r.hosts[t.Told].Name, r.hosts[t.Waits].Name)})
 	return nil
 }

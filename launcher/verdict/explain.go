@@ -182,6 +182,8 @@ func (f Fault) Sentence() string {
 			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, wording.Colon(f.Text))
 		}
 		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, wording.Colon(f.Text))
+	case Orphaned:
+		return "the launcher before this one was lost, and what only it knew" + wording.Colon(f.Text)
 	case LauncherTaken:
 		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
 	case NotWired:
@@ -235,6 +237,8 @@ func (f Fault) hint() string {
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
 			hosts.FirstLabel(f.Host))
+	case Orphaned:
+		return "run the job again: the ranks could not go on without it"
 	case LauncherTaken:
 		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", hosts.FirstLabel(f.Host))
 	case NotWired:

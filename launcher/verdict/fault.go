@@ -26,6 +26,7 @@ const (
 	Mixed                      // the programs' MPI libraries cannot talk to each other
 	Internal                   // a bug, here or in an agent
 	Raised                     // a rank said why it fails, and was stopped before it ended
+	Orphaned                   // what only the launcher before this one knew is gone with it
 )
 
 // Limit is which of a run's limits it has passed.
@@ -91,7 +92,7 @@ func (f Fault) Status() int {
 		return job.ExitExec
 	case NotCopied, Mixed:
 		return job.ExitExec
-	case HostLost:
+	case HostLost, Orphaned:
 		return job.ExitAgentLost
 	case HostTaken, LauncherTaken:
 		return job.ExitPreempted

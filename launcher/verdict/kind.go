@@ -29,6 +29,8 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 			return Interrupted, false
 		}
 		return Terminated, false
+	case Orphaned:
+		return Interrupted, false
 	case LauncherTaken: // or kill(1)
 		return Terminated, true
 	case TimedOut:

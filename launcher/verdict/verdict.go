@@ -97,7 +97,7 @@ var neverAgain = []Kind{ProgramNotFound, NotAllowed, MissingLibrary, WrongArchit
 // job anew, or the next start would come to the same.
 func (f Fault) final() bool {
 	switch f.Event {
-	case Ended, Aborted, Raised, HostLost, NotWired:
+	case Ended, Aborted, Raised, HostLost, NotWired, Orphaned:
 		return false
 	case TimedOut:
 		return f.Limit == WholeLimit

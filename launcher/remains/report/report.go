@@ -133,4 +133,5 @@ const (
 	Signal   = "signal"   // the launcher was sent one
 	Stopping = "stopping" // the ranks are being ended
 	Again    = "again"    // all ranks are to be started again
+	Resumed  = "resumed"  // a host of another launcher's run was taken over
 )
