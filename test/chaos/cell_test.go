@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,8 @@ type cell struct {
 	boxed    bool                 // the host that is hit has a memory cgroup of its own
 	agents   map[string]*lab.Process
 	job      *lab.Process
+	phase    string       // that the job stands still in
+	before   *lab.Process // the launcher before job, whose run it took over; nil: there was none
 	program  string
 	held     string // the host whose agent is stopped until release
 	stays    bool   // the launcher must not end while the fault lasts
@@ -79,10 +82,12 @@ func (k *cell) trust(role string) []string {
 
 // end ends all that the cell started.
 func (k *cell) end() {
-	if k.job != nil {
-		_ = k.job.Cmd.Process.Kill() // it may have ended
-		<-k.job.Done
-		sound(k.t, "launcher", k.job.Stderr.String())
+	for _, job := range []*lab.Process{k.before, k.job} {
+		if job != nil {
+			_ = job.Cmd.Process.Kill() // it may have ended
+			<-job.Done
+			sound(k.t, "launcher", job.Stderr.String())
+		}
 	}
 	for _, host := range k.hosts {
 		if a := k.agents[host]; a != nil {
@@ -347,6 +352,54 @@ func (k *cell) whole(restarts int) {
 	if len(over) != 4 {
 		k.fault("%d of 4 ranks came to their end", len(over))
 	}
+}
+
+// handedOver is whole where a launcher has taken the run over:
+// each rank goes on once at another line: with those that the launcher before had just written again, or, where it says so, without some.
+func (k *cell) handedOver() {
+	k.t.Helper()
+	next, over, turned := map[string]int{}, map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(k.before.Stdout.String()) {
+		f := strings.Fields(line)
+		switch {
+		case !strings.HasSuffix(line, "\n"): // it was killed while it wrote this
+		case len(f) == 2 && f[1] == "end":
+			over[f[0]] = true
+		case len(f) == 3 && f[1] == fmt.Sprint(next[f[0]]):
+			next[f[0]]++
+		default:
+			k.fatal("%.60q where the rank was to write %d", line, next[f[0]])
+		}
+	}
+	fragments := 4
+	lossy := strings.Contains(k.job.Stderr.String(), "is lost: ")
+	for line := range strings.Lines(k.job.Stdout.String()) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 2 && f[1] == "end":
+			over[f[0]] = true
+		case len(f) == 3 && f[1] == fmt.Sprint(next[f[0]]):
+			next[f[0]]++
+		case len(f) == 3 && !turned[f[0]] && isNumber(f[1], next[f[0]], lossy):
+			next[f[0]], _ = strconv.Atoi(f[1])
+			next[f[0]]++
+		case lossy && fragments > 0: // what is kept of a rank may begin within a line
+			fragments--
+			continue
+		default:
+			k.fatal("%.60q, where ranks were to write %v", line, next)
+		}
+		turned[f[0]] = true
+	}
+	if len(over) != 4 {
+		k.fault("%d of 4 ranks came to their end", len(over))
+	}
+}
+
+// isNumber says that text is a number before that of the next line, or, where lines are lost, any.
+func isNumber(text string, next int, lossy bool) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && (n < next || lossy)
 }
 
 // next checks that the agents run another job.

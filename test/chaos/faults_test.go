@@ -127,6 +127,14 @@ var matrixFaults = []matrixFault{
 			return nil
 		},
 		most: expected{code: 137, within: orphans}},
+	{name: "launcher SIGKILL, ranks held", flags: []string{"--grace", "1", "--on-launcher-loss", "hold=1m"},
+		do: func(k *cell) func() {
+			k.job.Signal(k.t, syscall.SIGKILL)
+			<-k.job.Done
+			k.before = k.job
+			k.job = k.launcher(k.phase)
+			return nil
+		}},
 	{name: "launcher cut", flags: quick,
 		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(launcherHost) }),
 		most: expected{code: 248, says: []string{"was lost", "nothing was heard"}, within: silence, ranks: lease},

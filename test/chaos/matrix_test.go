@@ -39,6 +39,7 @@ var ci = map[string]bool{
 	"agent SIGKILL/gathering":                    true,
 	"launcher cut/running":                       true,
 	"launcher SIGKILL/in MPI_Init":               true,
+	"launcher SIGKILL, ranks held/running":       true,
 	"connection reset by a middlebox/in a fence": true,
 	"SIGTERM to a worker/running":                true,
 	"SIGTERM to the launcher/in a fence":         true,
@@ -175,6 +176,8 @@ func (k *cell) endsWell(restarts int) lab.Result {
 	res := k.result()
 	if res.Code != 0 {
 		k.fault("the job ended with %d:\n%s", res.Code, summary(res.Stderr))
+	} else if k.before != nil {
+		k.handedOver()
 	} else {
 		k.whole(restarts)
 	}

@@ -72,5 +72,6 @@ var matrixPhases = []phase{
 func (k *cell) begin(phase string, names ...string) {
 	k.t.Helper()
 	k.start(slices.Concat(names, k.hosts[len(hosts):])...)
+	k.phase = phase
 	k.job = k.launcher(phase)
 }
