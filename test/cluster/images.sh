@@ -126,6 +126,6 @@ image() { # image NAMES USER ENTRYPOINT LAYER...
     image $example/pi:1,$example/pi-drop-in:1,$example/serve:1,mpioperator/mpi-pi:openmpi 1000:1000 - base openmpi programs-openmpi names
     image $example/pi-mpich:1,mpioperator/mpi-pi:mpich 1000:1000 - base mpich programs-mpich names
     image $example/users-own-image:7 0:0 - base mpich programs-mpich
-    image $example/both-openmpi:1 1000:1000 - base ssh openmpi programs-openmpi beside
-    image $example/both-mpich:1 1000:1000 - base ssh mpich programs-mpich beside
+    image $example/both-openmpi:1 1000:1000 - base openmpi ssh programs-openmpi beside
+    image $example/both-mpich:1 1000:1000 - base mpich ssh programs-mpich beside
 } | python3 "$here/pack.py" images.tar
