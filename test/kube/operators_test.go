@@ -233,6 +233,28 @@ func TestOwnServiceChangesAJobsSize(t *testing.T) {
 	}
 }
 
+// Horovod's own driver, which names no hosts, is told of the job's pods as mpiup's ssh reaches them.
+func TestOwnServiceIsDiscovered(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "front")
+	secret := c.keygen()
+	member := func(name string) *pod {
+		p := c.pod(name, "set.ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		return p
+	}
+	first, lost := member("set-0").worker("--slots", "2").published(), member("set-1").worker("--slots", "1").published()
+	const program = `"$0" peers --discover >/tmp/hosts; sort /tmp/hosts; ln -s "$0" /tmp/ssh; for h in $(cut -d: -f1 /tmp/hosts); do /tmp/ssh $h 'echo this is $(hostname)'; done`
+	front := member("front")
+	front.launch("/bin/sh", "-c", program, c.bin).says(t, 0, c.Addr("set-0").String()+":2\n"+c.Addr("set-1").String()+":1\n", "this is set-0", "this is set-1")
+	must(t, c.Kill(lost.name))
+	lost.unpublish(first)
+	r := front.launch(c.bin, "peers", "--discover")
+	if want := c.Addr("set-0").String() + ":2\n"; r.code != 0 || r.out != want {
+		t.Errorf("code %d, it says %q, not %q", r.code, r.out, want)
+	}
+}
+
 // A pod of a job whose service has nobody does not become a laptop: it waits, and fails with what to
 // say if that is what was meant.
 func TestNobodyElse(t *testing.T) {
