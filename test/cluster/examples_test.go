@@ -89,7 +89,7 @@ func TestJobSet(t *testing.T) {
 	s.keyed()
 	s.apply(example(t, "jobset.yaml"))
 	s.becomes("Completed", "jobset/pi")
-	s.computed(launcher(s), 4)
+	s.computed(s.pod("pi-node-0-0").Metadata.Name, 6)
 }
 
 func TestStatefulSet(t *testing.T) {
