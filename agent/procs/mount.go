@@ -61,7 +61,7 @@ func onlyRemote(proc proctree.Proc, pid int, mounts map[int]mount) string {
 	var best, only mount
 	n := 0
 	for _, m := range mounts {
-		if !m.remote() {
+		if !m.remote() || m == only { // one mount over another of the same
 			continue
 		}
 		if only, n = m, n+1; under(cwd, m.point) && len(m.point) > len(best.point) {

@@ -46,6 +46,7 @@ func TestHeldOn(t *testing.T) {
 		{"an open where it works", 'D', Kernel{}, mountInfo, openat, "", "/data/sub", "/data (nfs4, filer:/export/a)"},
 		{"an open, and one remote mount", 'D', Kernel{}, onlyNFS, openat, "", "/", "/data (nfs4, filer:/export)"},
 		{"an open, and two remote mounts", 'D', Kernel{}, mountInfo, openat, "", "/database", ""},
+		{"an open, and one remote mount over itself", 'D', Kernel{}, onlyNFS + "37 36 0:50 / /data rw - nfs4 filer:/export rw\n", openat, "", "/", "/data (nfs4, filer:/export)"},
 		{"the kernel shows no call", 'D', Kernel{}, onlyNFS, "", "", "/", "/data (nfs4, filer:/export)"},
 		{"it sleeps", 'S', Kernel{Wchan: "futex_wait_queue"}, mountInfo, read, "mnt_id:\t36\n", "/", ""},
 		{"no mounts", 'D', Kernel{}, "", read, "mnt_id:\t36\n", "/", ""},
