@@ -38,7 +38,7 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 			return StuckInit, false
 		}
 		for _, l := range c.Holdup {
-			if s, ok := Recognise(l); ok && s.Weight() == Wait {
+			if s, ok := Recognise(l); ok && (s.Weight() == Wait || s.Kind == StuckIO) {
 				return s.Kind, false
 			}
 		}
