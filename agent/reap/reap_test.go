@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -156,24 +155,8 @@ func TestStoppingRunStopsEverything(t *testing.T) {
 	}
 }
 
-// coresHere is nil where a process that dies leaves its core in its working directory.
-func coresHere() error {
-	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
-	if err != nil {
-		return err
-	}
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &lim); err != nil {
-		return err
-	}
-	if pattern[0] == '|' || pattern[0] == '/' || lim.Max == 0 {
-		return fmt.Errorf("core_pattern is %q, the limit %d", strings.TrimSpace(string(pattern)), lim.Max)
-	}
-	return nil
-}
-
 func TestCoreIsReported(t *testing.T) {
-	need.Done(t, "core", coresHere(), "have /proc/sys/kernel/core_pattern name a file without a directory, and ulimit -Hc above 0")
+	need.Core(t)
 	s := supervise(t)
 	c := sh("ulimit -S -c $(ulimit -H -c); kill -QUIT $$; sleep 100")
 	c.Dir = t.TempDir()

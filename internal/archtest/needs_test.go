@@ -125,7 +125,7 @@ func needsOf(path string, text []byte, asked map[string]string) (skips []string,
 			return true
 		}
 		switch name := sel.Sel.Name; name {
-		case "Root", "MPICH":
+		case "Root", "MPICH", "Core":
 			asked[strings.ToLower(name)] = at
 		case "Netns":
 			asked["root"], asked["netns"] = at, at

@@ -4,13 +4,29 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/launcher/verdict"
 	testlab "github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
+
+// verdictOf is the verdict of a run with --output json.
+func verdictOf(t *testing.T, r result) verdict.Verdict {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
+	var v struct {
+		Event string
+		verdict.Verdict
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil || v.Event != "verdict" {
+		t.Fatalf("%v: %s", err, lines[len(lines)-1])
+	}
+	return v.Verdict
+}
 
 // The verdict on a rank that crashes on another host names host, Kubernetes node, process and signal, brings what the rank wrote first, and
 // goes to standard error, to the JSON and to a file; mpiup verdict reads it back out of both.
@@ -32,14 +48,9 @@ func TestVerdictOfARun(t *testing.T) {
 		while [ $(ls $DIR | grep -c began) -lt 4 ]; do sleep 0.05; done; echo why >&2; kill -SEGV $$`
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"--output", "json", "--termination-log", file, "-n", "4", "-x", "DIR=" + dir, "sh", "-c", script}})
 	r.Fails(t, 139, "rank 3 on w1 was killed by signal 11 (SIGSEGV)", "its first lines: rank 3 begins", "its first lines: why", "node node-7, pid ", "segfault; more: mpiup help segfault\n")
-	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
-	var v struct {
-		Event string
-		verdict.Verdict
-	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil || v.Event != "verdict" || v.Kind != verdict.Segfault || v.Rank == nil || *v.Rank != 3 ||
+	if v := verdictOf(t, r); v.Kind != verdict.Segfault || v.Rank == nil || *v.Rank != 3 ||
 		v.Host != "w1" || v.Node != "node-7" || v.PID == 0 || v.Signal != "SIGSEGV" || v.ExitCode != 139 || v.Phase != "running" && v.Phase != "wiring" && v.Phase != "launching" {
-		t.Errorf("%v: %s", err, lines[len(lines)-1])
+		t.Errorf("%+v", v)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), "exit code 139\nits first lines:\nrank 3 begins\nwhy\n") {
@@ -54,4 +65,37 @@ func TestVerdictOfARun(t *testing.T) {
 			t.Errorf("%s: %s%s", name, got.Stdout, got.Stderr)
 		}
 	}
+}
+
+// The verdict on an MPI program that crashes names the functions where, the innermost first: by what the library's own handler writes,
+// or by the core file where there is no handler.
+func TestVerdictNamesFrames(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	run := func(t *testing.T, program, limit, dir string, flags ...string) result {
+		t.Helper()
+		args := slices.Concat([]string{"--output", "json", "-n", "2", "--wdir", dir}, flags, []string{"sh", "-c", "ulimit -S -c " + limit + "; exec " + program})
+		return l.run(t, job{hosts: "w0:1,w1:1", args: args})
+	}
+	judge := func(t *testing.T, r result, frames ...string) {
+		t.Helper()
+		r.Fails(t, 139, "rank 1 on w1 was killed by signal 11 (SIGSEGV)", "it crashed in "+strings.Join(frames, ", called by ")+"\n")
+		if v := verdictOf(t, r); v.Kind != verdict.Segfault || v.Rank == nil || *v.Rank != 1 || !slices.Equal(v.Frames, frames) {
+			t.Errorf("frames %q of %+v", v.Frames, v)
+		}
+	}
+	t.Run("by Open MPI's handler", func(t *testing.T) {
+		t.Parallel()
+		r := run(t, l.openMPI(t, "crash"), "0", l.folder(t), ompiFlags...)
+		judge(t, r, "apply_flux (mpicc.openmpi-crash)", "take_step (mpicc.openmpi-crash)", "main (mpicc.openmpi-crash)")
+	})
+	t.Run("by a core file", func(t *testing.T) {
+		t.Parallel()
+		need.Core(t)
+		need.Program(t, "eu-stack", "elfutils")
+		dir := l.folder(t)
+		r := run(t, l.program(t, "crash"), "$(ulimit -H -c)", dir, "-x", "UCX_HANDLE_ERRORS=none") // UCX's handler writes too
+		judge(t, r, "apply_flux", "take_step", "main")
+		r.Fails(t, 139, "rank 1 crashed in apply_flux, called by take_step, called by main, by its core file "+dir+"/")
+	})
 }

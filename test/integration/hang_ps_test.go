@@ -22,6 +22,7 @@ type psRank struct {
 	Phase   string  `json:"mpi"`
 	Syscall string  `json:"syscall"`
 	Wchan   string  `json:"wchan"`
+	Mount   string  `json:"mount"`
 }
 
 // ps is what mpiup ps tells of hosts.

@@ -1,9 +1,12 @@
 package integration
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/test/deadmount"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -40,5 +43,35 @@ func TestStall(t *testing.T) {
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).Fails(t, 110, "--timeout 9s")
 	if strings.Contains(r.Stderr, "has worked") {
 		t.Errorf("ranks that compute:\n%s", r.Stderr)
+	}
+}
+
+// Where a rank waits for a file system that does not answer, the notice, mpiup ps and the verdict name its mount.
+func TestStallOnADeadMount(t *testing.T) {
+	t.Parallel()
+	dir := deadmount.New(t)
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}, Share: []string{dir}})
+	for _, host := range []string{"w0", "w1"} {
+		l.agent(t, host, container{})
+	}
+	file, mount := filepath.Join(dir, "file"), dir+" (fuse)"
+	p := l.stuck(t, "MPICH", file, "--stall-timeout", "2s")
+	if err := p.Until(p.Stderr, " on "+mount+" while others use CPU\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range l.ps(t, "w0,w1") {
+		if want := map[int]string{2: mount}[r.Rank]; r.Mount != want {
+			t.Errorf("rank %d waits for %q, want %q", r.Rank, r.Mount, want)
+		}
+	}
+	if table := l.mpiup(t, "ps", "--key", l.key, "--host", "w1").OK(t).Stdout; strings.Count(table, " on "+mount) != 1 {
+		t.Errorf("as a table:\n%s", table)
+	}
+	_ = p.Cmd.Process.Kill()
+	<-p.Done
+	r := l.stuck(t, "MPICH", file, "--stall-timeout", "2s", "--on-stall", "abort", "--output", "json").Wait(t)
+	r.Fails(t, 110, "mpiup: rank 2 on w1 (pid ", ") is the odd one out: it waits in ", " on "+mount+" while others use CPU\n", "stuck-io; more: mpiup help stuck-io\n")
+	if v := verdictOf(t, r); v.Kind != verdict.StuckIO || !strings.Contains(strings.Join(v.Evidence, "\n"), " on "+mount) {
+		t.Errorf("%+v", v)
 	}
 }

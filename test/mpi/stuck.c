@@ -1,6 +1,7 @@
 /* stuck ODD HOW: rank ODD never comes to where the others wait for it. HOW is "init" (it sleeps before MPI_Init), "sleep"
-   (after it, in a system call) or "spin" (in a loop). The others say "rank R waits" and wait in MPI_Barrier. With "busy" no
+   (after it, in a system call), "spin" (in a loop) or the path of a file that it opens and reads. The others say "rank R waits" and wait in MPI_Barrier. With "busy" no
    rank is stuck: all compute without a word, until they are ended. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,9 @@
 __attribute__((noinline)) static void odd_one_out(const char *how) {
     volatile unsigned long n = 0;
     while (strcmp(how, "spin") == 0 || strcmp(how, "busy") == 0) n++;
+    int file = *how == '/' ? open(how, O_RDONLY) : -1;
+    char byte;
+    if (*how == '/' && read(file, &byte, 1) != 1) perror(how), exit(9);
     for (;;) sleep(1000);
 }
 

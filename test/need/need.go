@@ -5,9 +5,11 @@
 package need
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -44,6 +46,16 @@ func File(t testing.TB, what, path, how string) {
 	t.Helper()
 	_, err := os.Stat(path)
 	check(t, what, err == nil, how)
+}
+
+// Core is that a process that dies may leave its core in its working directory.
+func Core(t testing.TB) {
+	t.Helper()
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	var lim syscall.Rlimit
+	err = errors.Join(err, syscall.Getrlimit(syscall.RLIMIT_CORE, &lim))
+	here := err == nil && len(pattern) > 0 && pattern[0] != '|' && pattern[0] != '/' && lim.Max > 0
+	check(t, "core", here, "have /proc/sys/kernel/core_pattern name a file without a directory, and ulimit -Hc above 0")
 }
 
 // Done is what a test had to do first and could not always: a mount, a cgroup, a core file. err is
