@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/flight"
@@ -124,7 +125,9 @@ func (st *Job) checkpoints() (failed *apiv1.StartFailed) {
 	passing, err := host.Writable(dir)
 	switch {
 	case err != nil:
-		return &apiv1.StartFailed{Rank: st.first(), Phase: apiv1.StartPhase_START_DIR, Path: dir,
+		errno := syscall.ETIMEDOUT // of a file system that does not answer
+		errors.As(err, &errno)
+		return &apiv1.StartFailed{Rank: st.first(), Phase: apiv1.StartPhase_START_DIR, Path: dir, Errno: int32(errno),
 			Text: fmt.Sprintf("--checkpoint-dir: %v; mount a volume that user %d may write to, at the same path on all hosts", err, os.Getuid())}
 	case passing != "":
 		st.Notice(true, "--checkpoint-dir %s is on %s: what ranks save there is gone with the pod; mount a volume that outlives it", dir, passing)

@@ -84,7 +84,8 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	}
 	f := r.about(verdict.NotStarted, h, int(m.Rank))
 	f.Text = m.Text
-	f.Init = m.Phase == apiv1.StartPhase_START_INIT || m.Phase == apiv1.StartPhase_START_DIR
+	f.Dir = m.Phase == apiv1.StartPhase_START_DIR
+	f.Init = m.Phase == apiv1.StartPhase_START_INIT || f.Dir
 	name, text := r.cfg.Errno(m.Errno)
 	f.Errno = name
 	if f.Text == "" {

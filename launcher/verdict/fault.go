@@ -57,6 +57,7 @@ type Fault struct {
 	OOM         bool   // Ended: the container's memory limit struck
 	Code        int    // Aborted: MPI_Abort's; Signalled: the signal's number; Raised: the job's exit code
 	Init        bool   // NotStarted: not the program's fault, the rank could not be prepared
+	Dir         bool   // NotStarted: for want of a directory that the launcher names
 	Errno       string // NotStarted: the system call's error, as ENOENT; "": none
 	Command     bool   // it is exec's command, which users know by its host and not as a rank
 	Ranks       string // HostLost, HostTaken: the host's ranks

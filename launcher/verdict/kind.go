@@ -118,12 +118,18 @@ func notStarted(f Fault) Kind {
 	case "EIO", "ESTALE", "ENOTCONN", "ETIMEDOUT":
 		return StuckIO
 	case "ENOENT", "EACCES", "ENOTDIR", "ELOOP":
+		if f.Dir {
+			return Usage
+		}
 		return ProgramNotFound
 	}
 	if s, ok := Recognise(f.Text); ok && s.Weight() == Cause {
 		return s.Kind
 	}
-	if f.Init {
+	switch {
+	case f.Dir:
+		return Usage
+	case f.Init:
 		return InitFailed
 	}
 	return ProgramNotFound

@@ -175,7 +175,7 @@ var Kinds = []About{
 		[]string{"The hostfile's `slots=`, or the CPUs and GPUs that `mpiup peers` shows."},
 		[]string{"Ask for fewer ranks, or for more workers.", "`--oversubscribe` where that is meant."}},
 	{Usage, Cause, "Wrong command line",
-		"The launcher did not understand what it was told, or refused to do it.",
+		"The launcher did not understand what it was told, or refused to do it, or a host cannot use a directory that it names.",
 		[]string{"The line names the option."},
 		[]string{"`mpiup run --help`; `mpiup help mpirun` for options of Open MPI, MPICH and Intel MPI."}},
 	{HostsMissing, Cause, "Hosts missing",

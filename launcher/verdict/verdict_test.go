@@ -130,7 +130,7 @@ func (p *play) fault(e Event, keys, text string) Fault {
 			f.Ranks = "ranks " + value
 		default:
 			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "broke": &f.Broke, "piped": &f.Piped, "oom": &f.OOM,
-				"init": &f.Init, "stalled": &stalled, "command": &f.Command, "fenced": &f.Fenced}[name]
+				"init": &f.Init, "dir": &f.Dir, "stalled": &stalled, "command": &f.Command, "fenced": &f.Fenced}[name]
 			if flag == nil {
 				p.t.Fatalf("no key %q", name)
 			}

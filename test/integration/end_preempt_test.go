@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/verdict"
 	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
@@ -93,12 +94,15 @@ func TestCheckpointDirIsTried(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ dir, says string }{
-		{filepath.Join(file, "saved"), "not a directory"},
-		{"/proc/saved", "no such file or directory"},
+	for _, c := range []struct{ dir, says, errno string }{
+		{filepath.Join(file, "saved"), "not a directory", "ENOTDIR"},
+		{"/proc/saved", "no such file or directory", "ENOENT"},
 	} {
-		r := l.run(t, job{hosts: "w0:1,w1:1", args: []string{"--checkpoint-dir", c.dir, "echo", "started"}})
+		r := l.run(t, job{hosts: "w0:1,w1:1", args: []string{"--output", "json", "--checkpoint-dir", c.dir, "echo", "started"}})
 		r.Fails(t, 247, " on w", "--checkpoint-dir", c.says, "at the same path on all hosts")
+		if v := verdictOf(t, r); v.Kind != verdict.Usage || v.Errno != c.errno {
+			t.Errorf("%+v", v)
+		}
 		if strings.Contains(r.Stdout, "started") {
 			t.Error("a rank was started")
 		}
