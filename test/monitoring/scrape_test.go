@@ -111,7 +111,7 @@ func TestNamesAreScraped(t *testing.T) {
 	var run string
 	lab.Eventually(t, "all ranks have started", func() bool {
 		run = scrape(j.launcher)
-		return strings.Contains(run, `mpiup_run_phase{phase="wiring"} 1`) && strings.Contains(run, `mpiup_run_ranks{state="running"} 3`)
+		return strings.Contains(run, `mpiup_run_phase{phase="running"} 1`) && strings.Contains(run, `mpiup_run_ranks{state="running"} 3`)
 	})
 	families := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (mpiup_\w+)`).FindAllStringSubmatch(agent+run, -1) {
