@@ -100,6 +100,7 @@ func namespace(t testing.TB, labels ...string) *space {
 	t.Helper()
 	need.Asked(t, "MPIUP_CLUSTER", "1, on the cluster that make cluster started,")
 	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), begun: time.Now(), pods: map[string]pod{}, said: map[string]string{}}
+	s.k("wait", "--for=delete", "namespace/"+s.name, "--timeout=60s") // of the run before
 	s.k("create", "namespace", s.name)
 	t.Cleanup(func() { s.k("delete", "namespace", s.name, "--wait=false") })
 	if len(labels) > 0 {

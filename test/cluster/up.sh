@@ -57,7 +57,8 @@ rolled_out() { kubectl -n "$1" rollout status "deployment/$2" --timeout=180s >/d
 operators() {
     manifests mpi-operator github.com/kubeflow/mpi-operator manifests
     applied -f "$run/mpi-operator/base/kubeflow.org_mpijobs.yaml"
-    kubectl wait --for=condition=Established crd/mpijobs.kubeflow.org --timeout=60s >/dev/null # without it the operator ends
+    # Without it the operator ends. kubectl wait fails on an object that has no conditions yet.
+    eventually 60 kubectl wait --for=condition=Established crd/mpijobs.kubeflow.org --timeout=60s
     applied -k "$run/mpi-operator/overlays/standalone"
     # Trainer's overlay takes JobSet from a release on the web; the same is in JobSet's module.
     manifests jobset sigs.k8s.io/jobset config
