@@ -124,7 +124,9 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 			return r, err
 		}
 		r.hear()
-		count.Done = max(count.Done, r.restarted())
+		if r.heir != nil {
+			count.Done = max(count.Done, r.heir.journal.Restarts)
+		}
 		next := follows(ctx, r, &count, time.Since(begun))
 		if next == nil {
 			return r, nil
