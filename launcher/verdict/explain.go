@@ -126,8 +126,8 @@ func (c *Case) others(cause Fault) []string {
 		if f.Event == NotWired && f.ID == cause.ID {
 			continue // its PMI connection ended with it
 		}
-		if cause.preempted() && c.asked(f) {
-			continue // as it was told to
+		if cause.preempted() && (c.asked(f) || c.Passed != 0 && f.Event == NotWired) {
+			continue // as it was told to, which ends its PMI connection too
 		}
 		if n++; n > most {
 			continue
