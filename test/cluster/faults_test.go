@@ -41,9 +41,13 @@ func (s *space) verdict(launcher string, code int, words ...string) {
 		}
 		return last != nil
 	})
-	described := s.k("describe", "pod", launcher)
-	log, _ := s.kubectl("", "logs", launcher, "--tail=20", "--previous") // there is none before the container starts again
-	log += s.logs(launcher, "--tail=20")
+	described, log := s.k("describe", "pod", launcher), ""
+	s.until("kubectl logs has the verdict", func() bool {
+		previous, _ := s.kubectl("", "logs", launcher, "--tail=20", "--previous") // there is none before the container starts again
+		now, _ := s.kubectl("", "logs", launcher, "--tail=20")
+		log = previous + now
+		return strings.Contains(log, "; more: mpiup help ")
+	})
 	s.say("code %d; termination message: %s", last.ExitCode, last.Message)
 	if last.ExitCode != code {
 		s.Errorf("the launcher's code is %d, want %d", last.ExitCode, code)
@@ -57,15 +61,25 @@ func (s *space) verdict(launcher string, code int, words ...string) {
 	}
 }
 
+// last waits until a pod is gone that is being deleted, and checks what it showed at last: then it is in nobody's sight but of
+// who collects logs.
+func (s *space) last(p pod, code int, words string) {
+	s.Helper()
+	s.until(p.Metadata.Name+" is gone", func() bool { return s.pod(p.Metadata.Name).Metadata.UID != p.Metadata.UID })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e := s.gone[p.Metadata.UID].container().State.Terminated; {
+	case e == nil:
+		s.Errorf("%s never showed how it ended", p.Metadata.Name)
+	case e.ExitCode != code || !strings.Contains(e.Message, words):
+		s.Errorf("%s ended with %s, want %d and %q", p.Metadata.Name, e.line(), code, words)
+	}
+}
+
 func TestAgentKilled(t *testing.T) {
 	s := namespace(t)
 	steady(t, s)
-	// The agent's container has a PID namespace of its own, in which nobody may kill PID 1: the node does it.
-	s.run("bash", "-c", `. ./versions.sh; . ./nodes.sh
-		for n in 1 2; do for p in $(in_node $n pgrep -fx "mpiup agent"); do
-			! in_node $n grep -qs pi-worker-1 /proc/$p/root/etc/hostname || in_node $n kill -9 $p
-		done; done`)
-	s.say("the agent of pi-worker-1 is killed")
+	s.killed("pi-worker-1", "mpiup agent")
 	s.verdict(launcher(s), 248, "pi-worker-1")
 	s.works(launcher(s))
 }
@@ -85,28 +99,35 @@ func TestLauncherDeleted(t *testing.T) {
 	first := s.pod(launcher(s))
 	s.k("delete", "pod", first.Metadata.Name, "--wait=false")
 	s.say("the launcher is deleted")
+	s.last(first, 249, "got SIGTERM: its pod is being taken away")
 	s.until("there is another launcher", func() bool { return s.pod("pi-launcher", first.Metadata.UID).Metadata.Name != "" })
 	s.works(s.pod("pi-launcher", first.Metadata.UID).Metadata.Name)
 }
 
-// The node of the second worker is drained: the pod goes as Kubernetes takes pods away, and its successor comes up on the
-// other node.
+// The node of a worker is drained: the pod goes as Kubernetes takes pods away, and its successor comes up on the other node.
 func TestNodeDrained(t *testing.T) {
 	s := namespace(t)
-	// Two workers on two nodes, and the launcher on the first.
-	steady(t, s)
-	node := s.pod("pi-worker-1").Spec.NodeName
-	if s.pod(launcher(s)).Spec.NodeName == node {
-		s.say("the launcher is on the same node and goes too")
+	// Workers that keep apart where they can, and a launcher that keeps to a node which has one of them.
+	const worker = "        spec:\n          terminationGracePeriodSeconds: 30\n          containers:\n          - name: worker\n"
+	const launched = "        spec:\n          terminationGracePeriodSeconds: 30\n          containers:\n          - name: launcher\n"
+	steady(t, s, worker, strings.Replace(worker, "spec:\n", "spec:\n          affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {training.kubeflow.org/job-role: worker}}}}]}}\n", 1),
+		launched, strings.Replace(launched, "spec:\n", "spec:\n          nodeSelector: {kubernetes.io/hostname: node1}\n", 1))
+	gone := "pi-worker-0"
+	if s.pod(gone).Spec.NodeName == "node1" {
+		gone = "pi-worker-1"
+	}
+	const node = "node2"
+	if s.pod(gone).Spec.NodeName != node {
+		t.Fatalf("both workers are on node1")
 	}
 	t.Cleanup(func() { s.k("uncordon", node) })
 	s.k("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector=training.kubeflow.org/job-name=pi", "--timeout=120s")
 	s.say("%s is drained", node)
+	s.verdict(s.launcher(), 249, gone, "is being taken away")
 	s.until("the worker is elsewhere", func() bool {
-		p := s.pod("pi-worker-1")
-		return p.Spec.NodeName != "" && p.Spec.NodeName != node && p.container().Ready
+		p := s.pod(gone)
+		return p.Spec.NodeName == "node1" && p.container().Ready
 	})
-	s.until("a launcher runs", func() bool { return s.pod("pi-launcher").container().State.Running != nil })
 	s.works(s.launcher())
 }
 
@@ -117,7 +138,9 @@ func TestSuspendAndResume(t *testing.T) {
 		s.k("patch", "mpijob", "pi", "--type=merge", "-p", `{"spec":{"runPolicy":{"suspend":`+to+`}}}`)
 		s.say("suspend: %s", to)
 	}
+	first := s.pod(launcher(s))
 	suspend("true")
+	s.last(first, 249, "is being taken away") // a worker, or the launcher itself
 	s.until("no pod is left", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.pods) == 0 })
 	suspend("false")
 	s.works(launcher(s))

@@ -25,6 +25,7 @@ type space struct {
 	mu    sync.Mutex
 	begun time.Time
 	pods  map[string]pod
+	gone  map[string]pod    // by UID, as they were at last
 	said  map[string]string // the last line about each pod
 }
 
@@ -95,11 +96,17 @@ func (e *ended) line() string {
 	return line
 }
 
+// asked skips the test where nobody asks for the cluster.
+func asked(t testing.TB) {
+	t.Helper()
+	need.Asked(t, "MPIUP_CLUSTER", "1, on the cluster that make cluster started,")
+}
+
 // namespace makes a namespace that is removed after the test.
 func namespace(t testing.TB, labels ...string) *space {
 	t.Helper()
-	need.Asked(t, "MPIUP_CLUSTER", "1, on the cluster that make cluster started,")
-	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), begun: time.Now(), pods: map[string]pod{}, said: map[string]string{}}
+	asked(t)
+	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), begun: time.Now(), pods: map[string]pod{}, gone: map[string]pod{}, said: map[string]string{}}
 	s.k("wait", "--for=delete", "namespace/"+s.name, "--timeout=60s") // of the run before
 	s.k("create", "namespace", s.name)
 	t.Cleanup(func() { s.k("delete", "namespace", s.name, "--wait=false") })
@@ -168,6 +175,7 @@ func (s *space) changed(what string, p pod) {
 	line := p.line()
 	if s.pods[p.Metadata.Name] = p; what == "DELETED" {
 		delete(s.pods, p.Metadata.Name)
+		s.gone[p.Metadata.UID] = p
 		line = "gone"
 	}
 	if s.said[p.Metadata.Name] != line {
@@ -266,6 +274,9 @@ func changedTo(t testing.TB, manifest string, oldnew ...string) string {
 func (s *space) run(name string, args ...string) string {
 	s.Helper()
 	out, err := exec.Command(name, args...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
 	if err != nil {
 		s.Fatalf("%s: %v", name, err)
 	}

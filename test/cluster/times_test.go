@@ -53,7 +53,7 @@ func TestTimeToTheFirstBarrier(t *testing.T) {
 	}
 }
 
-func number(t *testing.T, text, pattern string) int {
+func number(t testing.TB, text, pattern string) int {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	if m == nil {
