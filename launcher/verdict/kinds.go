@@ -155,7 +155,7 @@ var Kinds = []About{
 		[]string{"`it crashed in` names the innermost functions, where the rank wrote them: Open MPI and UCX do, Python with `-X faulthandler`.", "With `ulimit -c unlimited` in the container and eu-stack or gdb on its `PATH`, mpiup reads the core file that a plain `core_pattern` leaves beside the program."},
 		[]string{"`PYTHONFAULTHANDLER=1` prints where Python was.", "See that all libraries are of one build: MPI, CUDA, NCCL, libfabric and UCX.", "Try one transport less: `UCX_TLS=tcp`, `OMPI_MCA_pml=ob1`."}},
 	{Crash, Cause, "Crash",
-		"A process ended itself or was ended by the kernel: an assertion, an uncaught C++ exception, an illegal instruction or a division by zero.",
+		"A process ended itself or was ended by the kernel: an assertion, an uncaught C++ exception, a run-time error of Fortran, an illegal instruction or a division by zero.",
 		[]string{"What it wrote just before names the assertion.", "Illegal instruction: the program was built for a newer CPU (AVX-512) than the node's."},
 		[]string{"Read the line of the assertion or the exception's `what()`.", "Illegal instruction: build for the oldest CPU of the cluster, or select nodes by their CPU."}},
 	{Mismatch, Cause, "MPI library mismatch",

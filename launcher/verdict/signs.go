@@ -25,17 +25,24 @@ func (s Sign) Weight() Weight {
 	return Of(s.Kind).Weight
 }
 
-// knows says that all parts are in a text in lower case, in their order.
+// knows says that all parts are in a text in lower case, in their order. A number in a sign is a whole one: signal 1 is not signal 11.
 func (s *Sign) knows(lower string) bool {
 	for _, part := range s.parts {
-		_, after, ok := strings.Cut(lower, part)
-		if !ok {
-			return false
+		for {
+			_, after, ok := strings.Cut(lower, part)
+			if !ok {
+				return false
+			}
+			lower = after
+			if !digit(part[max(len(part)-1, 0):]) || !digit(lower[:min(len(lower), 1)]) {
+				break
+			}
 		}
-		lower = after
 	}
 	return true
 }
+
+func digit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
 // Recognise is the first sign that knows a text.
 func Recognise(text string) (*Sign, bool) {
@@ -100,6 +107,15 @@ func weighing(w Weight, k Kind, texts ...string) []Sign {
 	return list
 }
 
+// likelyAs is signs of a kind that may be another, of another weight than the kind's.
+func likelyAs(w Weight, k Kind, texts ...string) []Sign {
+	list := weighing(w, k, texts...)
+	for i := range list {
+		list[i].Likely = true
+	}
+	return list
+}
+
 // Signs is the table. The first sign that knows a line counts, so that special ones stand above general ones.
 var Signs = sync.OnceValue(func() []Sign {
 	return join(
@@ -107,7 +123,8 @@ var Signs = sync.OnceValue(func() []Sign {
 		is("", "mca_base_component_repository_open", "component_find: unable to open", "(ignored)", "NET/Plugin", "TUNER/Plugin", "ProfilerPlugin",
 			"Could not load dynamic library", "TF-TRT Warning", "Unable to register cu", "error: kex_exchange*retry", "retrying in", "will retry", ", retrying",
 			"NCCL INFO", "Set MCA parameter \"", "more process has sent help message", "more processes have sent help message",
-			"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "did not call \"init\" before exiting, but", "otherwise exiting without calling MPI_FINALIZE", "errno: 97", "not finding the required libraries"),
+			"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "did not call \"init\" before exiting, but", "otherwise exiting without calling MPI_FINALIZE", "errno: 97", "not finding the required libraries", "dlvsym failed",
+			"unable to find any relevant network interfaces", "NCCL WARN Failed to open lib"),
 
 		// GPUs: torch's c10/cuda/CUDACachingAllocator.cpp, XLA's status, TensorFlow's allocator, NCCL's include/alloc.h, cuBLAS, DeepSpeed.
 		is(GPUMemory, "CUDA out of memory", "HIP out of memory", "RESOURCE_EXHAUSTED: Out of memory", "CUDA error: out of memory", "Cuda failure*out of memory",
@@ -117,7 +134,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"Got async event : device fatal", "Port: 1 Link DOWN", "Port: 2 Link DOWN", "link_layer*PORT_DOWN", "Call to ibv_*failed with error No such device", "Call to ibv_*failed with error Input/output error",
 			"no active IB ports", "PSM2 was unable to open an endpoint", "PSM3 can't open nic unit", "PSM2 can't open hfi unit", "No active port found", "is not active on device", "SXid"),
 		is(GPUFault, "NVRM: Xid", "fallen off the bus", "uncorrectable ECC error", "cudaErrorECCUncorrectable", "double bit ECC error", "DOUBLE BIT ECC",
-			"GPU is lost", "Unable to determine the device handle for GPU", "CUDA_ERROR_ECC_UNCORRECTABLE",
+			"GPU is lost", "NV_ERR_RESET_REQUIRED", "Unable to determine the device handle for GPU", "CUDA_ERROR_ECC_UNCORRECTABLE",
 			"HW exception by GPU node"),
 		is(GPUError, "device-side assert triggered", "nvidia-container-cli", "Failed to initialize NVML", "Driver/library version mismatch", "hipErrorNoBinaryForGpu", "CUDA_ERROR_NOT_INITIALIZED", "illegal memory access was encountered", "CUDA driver version is insufficient", "no kernel image is available for execution",
 			"invalid device ordinal", "no CUDA-capable device", "Found no NVIDIA driver", "busy or unavailable", "CUDA error: unspecified launch failure", "misaligned address",
@@ -131,15 +148,15 @@ var Signs = sync.OnceValue(func() []Sign {
 			"not enough space*shared memory backing file", "shared memory backing file*not enough", "unable to write to file </torch_", "killed by signal: Bus error",
 			"unable to mmap*bytes from file </torch_"),
 		likely(SharedMemory, "Signal: Bus error", "killed by signal 7", "srun: error:*Bus error", "exited on signal 7 ", "KILLED BY SIGNAL: 7", "Bus error (signal 7)", "exitcode: -7", "exitcode  : -7", "Signal 7 (SIGBUS)", "Caught signal 7 (Bus error",
-			"Fatal Python error: Bus error", "Bus error (core dumped)", "died with <Signals.SIGBUS", "exit code 135", "signal 7 (SIGBUS)", "return code = -7", "EXIT CODE: 135", "exited with code 135"),
+			"Fatal Python error: Bus error", "Bus error (core dumped)", "died with <Signals.SIGBUS", "exit code 135", "signal 7 (SIGBUS)", "return code = -7", "EXIT CODE: 135", "EXIT CODE: 7", "exited with code 135"),
 		is(OutOfMemory, "OOMKilled", "oom-kill", "oom_kill", "Memory cgroup out of memory", "srun: error:*Out Of Memory", "Out of memory: Kill", "OUT_OF_MEMORY", "memory limit*was hit", "invoked oom-killer", "Killed by the OOM",
 			"std::bad_alloc", "DefaultCPUAllocator: can't allocate memory", "Unable to allocate*for an array", "slurmstepd: error: Exceeded",
 			"MemoryError", "hit by the OOM killer", "killed due to the node running low on memory", "Killed due to memory usage", "due to memory pressure",
-			"not enough memory: you tried to allocate"),
+			"not enough memory: you tried to allocate", "insufficient virtual memory"),
 		is(LockedMemory, "RLIMIT_MEMLOCK", "max locked memory", "ibv_reg_mr*Cannot allocate memory", "ibv_reg_mr_iova2*Cannot allocate memory", "reg_mr*failed*Cannot allocate memory",
 			"ibv_create_cq*Cannot allocate memory", "Check the amount of registered memory*ulimit", "ibv_open_device*Cannot allocate memory"),
 		likely(OutOfMemory, "exited on signal 9", "killed by signal 9", "SIGKILL by OOM killer", "ended by signal 9", "died from signal 9", " Killed   ", "KILLED BY SIGNAL: 9", "Killed (signal 9)", "exitcode: -9)", "exitcode  : -9", "Signal 9 (SIGKILL)", "killed by signal: Killed", "died with <Signals.SIGKILL", "terminated with signal SIGKILL",
-			"exit code 137", "exit status 137", "exited with code 137", "return code = -9", "EXIT CODE: 137", "EXIT CODE: 9", "signal 9 (SIGKILL)", "exit code: -9", "exitCode: 137", "code=137", "exit code=137", "Exit 137", "exited with exit code -9",
+			"exit code 137", "exit status 137", "exited with code 137", "return code = -9", "EXIT CODE: 137", "EXIT CODE: 9", "signal 9 (SIGKILL)", "exit code: -9", "exitCode: 137", "code=137", "exit code=137", "Exit 137", "Exit Code:    137", "exit code (137)", "\"exitCode\": 137", "exited with exit code -9",
 			"terminated by signal 9", "signal 9 (Killed)", "Cannot allocate memory"),
 		is(DiskFull, "No space left on device", "Disk quota exceeded", "DiskPressure", "exceeds the total limit of containers"),
 		is(Limits, "Too many open files", "can't start new thread", "pthread_create*Resource temporarily unavailable", "pthread_create failed", "fork*Resource temporarily unavailable", "Cannot fork", "fork: retry",
@@ -153,12 +170,12 @@ var Signs = sync.OnceValue(func() []Sign {
 			"different version of*mpi"),
 		is(MissingLibrary, "error while loading shared libraries", "cannot open shared object file", "Library not loaded", "symbol lookup error", "undefined symbol", "GLIBC_*not found", "GLIBCXX_*not found", "CXXABI_*not found",
 			"Cannot load libmpi", "libcuda.so.1: file not found"),
-		is(ProgramNotFound, "unable to find the specified executable", "could not access or execute an executable", "could not access*or execute an executable", "executable file not found", "execvp error on file", "command not found",
+		is(ProgramNotFound, "tried to fork a new process via the \"execve\" system call but failed", "Error:  *Permission denied", "unable to find the specified executable", "could not access or execute an executable", "could not access*or execute an executable", "executable file not found", "execvp error on file", "command not found",
 			"can't open file*No such file", "could not find executable", "bin/python*: No module named", "was set to a path that could not be found", "plm_rsh_agent*not found", "exec /*no such file or directory", "exec:*not found", "could not be started", "bad interpreter", "No such file or directory*orted", "unable to launch the specified application",
 			"hydra_pmi_proxy: No such file", "hydra_pmi_proxy: not found", "sh: 1: *: not found", "exec user process*no such file", "slurmstepd: error: execve", "error: No such file or directory: '",
 			"StartError", "RunContainerError", "fork/exec*permission denied", "fork/exec*no such file", "sh:*: Permission denied", "execve()*No such file", "execve()*Permission denied", "cannot execute:"),
 		is(Slots, "not enough slots available", "nodes which are allocated for this job are already filled", "would result in binding more", "more ranks than slots", "more processes than*slots",
-			"There are no allocated resources"),
+			"There are no allocated resources", "Unable to layout tasks", "More processors requested than permitted", "Requested node configuration is not available"),
 		is(Usage, "attempt to run as root", "unrecognized argument", "error parsing parameters", "error: unrecognized arguments", "no executable was specified", "unable to parse user arguments", "did not find an executable"),
 
 		// Pods that do not come.
@@ -169,18 +186,20 @@ var Signs = sync.OnceValue(func() []Sign {
 			"Name does not resolve", "gethostbyname*fail", "No address associated with hostname", "unable to get host address", "NXDOMAIN"),
 		is(Identity, "Host key verification failed", "Permission denied (publickey", "Permission denied, please try again", "UNPROTECTED PRIVATE KEY FILE", "bad permissions", "Bad owner or permissions", "certificate verify failed", "x509: ", "TLS handshake",
 			"certificate has expired", "(Unauthorized)", "must be logged in to the server", "Error from server (Forbidden)", "remote error: tls", "tls: failed to verify", "tls: bad certificate", "certificate required", "cannot create resource \"pods/exec\"", "bad ownership or modes", "Too many authentication failures", "refused our identity", "Unable to load host key", "no hostkeys available", "SSL_ERROR", "Authentication failed", "does not accept our", "REMOTE HOST IDENTIFICATION HAS CHANGED",
-			"certificate signed by unknown authority", "handshake failed", "munge*credential", "Load key*:", "secret of another job"),
+			"certificate signed by unknown authority", "handshake failed", "munge*credential", "credential expired", "Invalid job credential", "Load key*:", "secret of another job"),
 		is(PortInUse, "Address already in use", "EADDRINUSE", "errno: 98", "server socket has failed to listen"),
-		is(Network, "No route to host", "Network is unreachable", "unable to complete a TCP connection", "are unable to reach each other for MPI communications", "ssh: connect to host", "Destination is unreachable", "port 22: Broken pipe", "kex_exchange_identification", "unable to create a connection back to mpirun due to a failure", "Destination Host Unreachable", "ENETUNREACH", "EHOSTUNREACH",
-			"failed: No route", "There are no common network interfaces", "no common network interface", "Unable to find a common network", "unable to find any relevant network interfaces", "No socket interface found", "port 22: Connection",
+		is(Network, "No route to host", "Network is unreachable", "unable to complete a TCP connection", "are unable to reach each other for MPI communications", "ssh: connect to host", "Destination is unreachable", "port 22: Broken pipe", "kex_exchange_identification", "ssh_exchange_identification", "Software caused connection abort", "unable to create a connection back to mpirun due to a failure", "Destination Host Unreachable", "ENETUNREACH", "EHOSTUNREACH",
+			"failed: No route", "There are no common network interfaces", "no common network interface", "Unable to find a common network", "No socket interface found", "port 22: Connection",
 			"unable to find reachable pairing"),
 
 		// The batch system's and Kubernetes' end of a pod, and of a host.
 		is(TimeOut, "DUE TO TIME LIMIT", "DeadlineExceeded", "longer than specified deadline", "time limit for job execution has been reached", "APPLICATION TIMED OUT", "ran longer than --timeout", "activeDeadlineSeconds"),
-		is(Interrupted, "KeyboardInterrupt", "Received 2 death signal", "Ctrl-C caught", "mpirun: killing job", "killing job...", "mpiup got SIGINT", "CANCELLED AT", "got signal: 2", "got signal: 1 ", "interrupted by user", "exited on signal 2 ", "Keyboard interrupt"),
+		is(PeerLost, "Terminating process because the*distributed service detected", "JAX distributed service detected fatal errors", "Either the leader task was preempted"),
 		weighing(Cause, Terminated, "workers are evicted", "reason: Evicted", "Status: Evicted", "pod*evicted", "was evicted", "DUE TO PREEMPTION", "DUE TO NODE FAILURE", "DisruptionTarget", "TaintManagerEviction", "imminent node shutdown",
 			"NodeNotReady", "NodeLost", "node is draining", "Spot Instance interruption", "spot interruption", "TerminationByKubelet", "NodeShutdown", "deletion by TaintManager", "Marking for deletion Pod", "preempted to", "Preempted in order to admit",
-			"by preemption", "was preempted", "due to preemption", "The node was low on resource", " Evicted ", "was low on resource"),
+			"by preemption", "was preempted", "job preempted", "due to preemption", "The node was low on resource", " Evicted ", "was low on resource"),
+		weighing(Ending, ExitCode, "DUE TO TASK FAILURE"),
+		is(Interrupted, "KeyboardInterrupt", "Received 1 death signal", "Received 2 death signal", "Job deleted at request", "Ctrl-C caught", "mpirun: killing job", "killing job...", "mpiup got SIGINT", "CANCELLED AT", "got signal: 2", "got signal: 1 ", "interrupted by user", "exited on signal 2 ", "Keyboard interrupt"),
 		is(Terminated, "is being taken away", "got signal: 15", "death signal, shutting down workers", "Received SIGTERM", "received signal 15", "pod*was terminated"),
 		is(AgentLost, "has lost communication with a remote daemon", "has lost communication with its daemon", "daemon has unexpectedly failed", "control_cb*assert (!closed) failed", "lost connection to*daemon", "Node failure on", "unable to write data to proxy",
 			"daemon did not report back", "agent ended the session", "nothing was heard from it", "raylet*died"),
@@ -188,7 +207,11 @@ var Signs = sync.OnceValue(func() []Sign {
 
 		// What UCX cannot open or reach.
 		is(InitFailed, "UCX*iface_open*failed", "UCX*md_open*failed", "Open MPI failed an OFI Libfabric library call"),
-		is(FabricError, "UCX*ERROR*ibv_*failed", "UCX*ERROR*Input/output error", "UCX*transport error", "UCX*Endpoint timeout", "Fatal*failed to get peer address"),
+		is(FabricError, "UCX*ERROR*ibv_*failed", "UCX*ERROR*Input/output error", "UCX*transport error", "UCX*Endpoint timeout", "Fatal*failed to get peer address", "UCX*ERROR*Remote I/O error", "UCX*ERROR*failed to create*qp", "mlx5dv_devx_obj_create", "ucp_ep_create(",
+			"ibv_*Input/output error", "mlx5*Input/output error"),
+		likelyAs(Program, FabricError, "OFI poll failed", "Error returned from fi_cq_readerr", "handle_cq_error"),
+		// MPICH's stack of a call that lost another rank.
+		likelyAs(Program, PeerLost, "Communication error with rank"),
 
 		// Storage.
 		is(StuckIO, "waits in * on /* (nfs", "waits in * on /* (fuse", "waits in * on /* (cifs", "waits in * on /* (ceph", "waits in * on /* (lustre", "for a device or file system; process", "Stale file handle", "not responding, still trying", "not responding, timed out", "blocked for more than", "Transport endpoint is not connected", "mount does not answer", "[Errno 5] Input/output error", "Input/output error: '", "Remote I/O error",
@@ -201,7 +224,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"RETRY EXCEEDED ERROR", "RDMA_CM_EVENT_UNREACHABLE", "Local QP operation", "ibv_modify_qp failed", "Call to ibv_"),
 		is(Collective, "Watchdog caught collective operation timeout"),
 		is(PeerLost, "remote process exited or there was a network error", "ncclRemoteError", "Connection closed by remote peer", "NCCL communicator was aborted", "Horovod has been shut down", "HorovodInternalError", "gloo*Connection closed by peer", "gloo*Connection reset by peer",
-			"peer process has unexpectedly disconnected", "Terminating process because the*distributed service detected", "UNAVAILABLE: Socket closed", "Collective ops is aborted by", "JAX distributed service detected fatal errors", "Connection reset by peer", "Connection closed by peer", "Broken pipe", "RendezvousClosedError",
+			"peer process has unexpectedly disconnected", "UNAVAILABLE: Socket closed", "Collective ops is aborted by", "Connection reset by peer", "Connection closed by peer", "Broken pipe", "RendezvousClosedError",
 			"RendezvousConnectionError", "RendezvousGracefulExitError", "socketProgress", "Endpoint is not connected", "MPI_ERR_PROC_FAILED", "to recv from*failed",
 			"NCCL Error 6", "unhandled remote error", "Socket recv failed", "communication with*failed since the process"),
 		is(StuckInit, "has not called MPI_Init", "has not entered the barrier", "have waited for it", "stuck in MPI_Init"),
@@ -210,14 +233,17 @@ var Signs = sync.OnceValue(func() []Sign {
 			"GetKeyValue() timed out"),
 		is(Collective, "before timing out", "monitoredBarrier", "submitted to be reduced, gathered or broadcasted by subset of ranks", "missing ranks", "Timed out waiting*operation to complete", "Timeout at NCCL work", "collectives are stalled",
 			"Stalled ranks", "Stalled ops", "Stall inspector", "passed*barrier in time", "Ranks*failed to pass monitoredBarrier", "heartbeat timeout", "Some NCCL operations have failed or timed out", "Collective operation timed out", "watchdog got stuck"),
+		weighing(Echo, Rendezvous, "threads to join the rendezvous"),
 		weighing(Wait, Network, "Connection refused", "Connection timed out", "i/o timeout"),
 
 		// Crashes: Open MPI's and UCX's handlers, launchers' last words, glibc, the kernel's log.
-		is(Segfault, "Segmentation fault", "exited on signal 11", "killed by signal 11", "died from signal 11", "KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "exit code 139", "exit status 139", "return code = -11", "segfault at", "general protection fault", "Address not mapped", "exited with code 139", "Invalid permissions for mapped object"),
+		is(Segfault, "Segmentation fault", "exited on signal 11", "killed by signal 11", "died from signal 11", "KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "EXIT CODE: 11", "exit code 139", "exit status 139", "return code = -11", "segfault at", "Exit Code:    139", "exit code (139)", "\"exitCode\": 139", "general protection fault", "Address not mapped", "exited with code 139", "Invalid permissions for mapped object"),
 		likely(Segfault, "Backtrace for this error:"),
-		is(Crash, "Illegal instruction", "exited on signal 4 ", "Floating point exception", "exited on signal 8 ", "Floating-point exception", "KILLED BY SIGNAL: 4", "KILLED BY SIGNAL: 8", "exitcode: -4)", "exitcode: -8)", "SIGILL", "SIGFPE", "EXIT CODE: 132", "EXIT CODE: 136", "Assertion*failed", "double free or corruption",
+		weighing(Echo, Killed, "forrtl: error (78): process killed", "forrtl: error (69): process interrupted"),
+		weighing(Program, Crash, "Fortran runtime error", "forrtl: severe (", "forrtl: error ("),
+		is(Crash, "Illegal instruction", "exited on signal 4 ", "Floating point exception", "exited on signal 8 ", "Floating-point exception", "KILLED BY SIGNAL: 4", "KILLED BY SIGNAL: 8", "exitcode: -4)", "exitcode: -8)", "SIGILL", "SIGFPE", "EXIT CODE: 132", "EXIT CODE: 4", "EXIT CODE: 8", "EXIT CODE: 136", "Assertion*failed", "double free or corruption",
 			"free(): invalid", "corrupted size vs. prev_size", "stack smashing detected", "malloc(): ", "munmap_chunk(): invalid", "assertion failed", "Check failed: ", "realloc(): invalid", "corrupted double-linked list", "free(): double free"),
-		weighing(Ending, Crash, "signal 6 (Aborted)", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
+		weighing(Ending, Crash, "signal 6 (Aborted)", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "EXIT CODE: 6", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
 
 		// MPI and NCCL.
 		is(CollectiveMismatch, "Detected mismatch between collectives", "Mismatched collective", "collective mismatch error", "mismatched data types", "Mismatched allreduce", "Mismatched MPI operations", "Mismatched data types", "Mismatched ALLREDUCE", "but rank*is running collective"),
@@ -225,11 +251,14 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(NoFinalize, "exiting improperly", "without calling \"finalize\"", "without MPI_Finalize", "without calling MPI_Finalize", "before calling MPI_Finalize"),
 		is(InitFailed, "An error occurred in MPI_Init", "MPI_INIT failed", "MPI_INIT has failed because", "selected pml*but peer", "MPI_Init failed", "Fatal error in*MPI_Init", "PML add procs failed", "Fatal error in*_Init", "OPAL ERROR: ", "PMIX ERROR: ", "no usable transports", "Failed to create UCP worker", "Failed to init UCX", "No endpoint ", "PMIx_Init failed", "PMI2_Init", "PMI_Init", "Other MPI error*MPIR_Init", "MPIR_Init_thread", "MPID_Init", "MPIDI_*init*failed", "MPII_Init_thread", "orte_init failed",
 			"opal_init failed", "pmix_init failed", "orte_ess_init failed", "prte_init failed", "opal_shmem_base_select failed", "PML*cannot be selected", "A requested component was not found", "No components were able to be opened in the pml framework", "open_fabric*failed", "OFI call*failed"),
+		// The head of an error stack, which names the reason below.
+		weighing(Ending, MPIError, "Fatal error in*: Other MPI error", "Fatal error in*: Unknown error class"),
 		is(MPIError, "An error occurred in MPI_", "MPI_ERR_", "Fatal error in*MPI_", "Fatal error in internal_", "Message truncated", "MPI_ERRORS_ARE_FATAL", "mpi4py.MPI.Exception"),
 		is(GPUError, "CUDA error: ", "CUDA runtime error", "CUDA driver error", "HIP error: ", "Cuda failure", "Got CUDA error", "cudaErrorUnknown", "hipErrorUnknown", "CUDA_ERROR_UNKNOWN", "CUDNN_STATUS_", "CUBLAS_STATUS_", "CUFFT_", "CUSPARSE_STATUS_", "CUSOLVER_STATUS_"),
 		is(NCCL, "NCCL error", "ncclInternalError", "ncclSystemError", "ncclUnhandledCudaError", "unhandled system error", "unhandled cuda error", "ncclInvalidUsage", "NCCL failure", "Test NCCL failure", "ncclCommInitRank failed", "DistBackendError"),
+		weighing(Echo, NCCL, "NCCL WARN*failed", "NCCL WARN*error", "NCCL WARN*Couldn't", "NCCL WARN*has already checked in", "NCCL WARN*unable to"),
 		is(Abort, "MPI_ABORT was invoked", "application called MPI_Abort", "called MPI_Abort"),
-		is(Killed, "exited on signal", "KILLED BY SIGNAL", "srun: error:*Terminated", "srun: error:*Killed", "exitcode: -15", "exitcode  : -15", "SIGTERM) received", "was killed by signal", "Terminated (signal", "terminated by signal", "return code = -15", "EXIT CODE: 143", "exited with code 143", "exit code 143"),
+		is(Killed, "exited on signal", "KILLED BY SIGNAL", "srun: error:*Terminated", "srun: error:*Killed", "exitcode: -15", "exitcode  : -15", "SIGTERM) received", "was killed by signal", "Terminated (signal", "terminated by signal", "return code = -15", "EXIT CODE: 143", "EXIT CODE: 15", "exited with code 143", "exit code 143"),
 		is(ExitCode, "exited with non-zero status", "Exit code:  ", "EXIT CODE: ", "failed (exitcode: ", "exitcode  : ", "exits with return code", "Exited with exit code", "exited with exit code", "exited with code ", "non-zero exit status", "exit with status code", "exited with status "),
 	)
 })

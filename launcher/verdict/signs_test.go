@@ -61,6 +61,19 @@ func TestLinesOfRealLogs(t *testing.T) {
 	}
 }
 
+// A sign that ends with a number knows that number only.
+func TestNumbersOfSignsAreWhole(t *testing.T) {
+	for line, want := range map[string]Kind{
+		"=   EXIT CODE: 9": OutOfMemory, "=   EXIT CODE: 99": ExitCode, "=   EXIT CODE: 15": Killed, "=   EXIT CODE: 155": ExitCode,
+		"died from signal 11": Segfault, "exit code 1390 after exit code 139": Segfault, "exit code 1390": "",
+	} {
+		s, ok := Recognise(line)
+		if ok != (want != "") || ok && s.Kind != want {
+			t.Errorf("%q is %+v, want %q", line, s, want)
+		}
+	}
+}
+
 // What mpiup itself says of a rank that a file system holds.
 func TestLinesOfMountsThatDoNotAnswer(t *testing.T) {
 	for _, line := range []string{

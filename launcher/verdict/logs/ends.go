@@ -27,15 +27,19 @@ var facts = sync.OnceValue(func() []fact {
 		// Whom others wait for, as torch, Horovod and JAX say it: before the one that says so.
 		waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
 		waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
+		waited(`retrieving ncclUniqueId`, `retrieving ncclUniqueId from \[(?P<rank>\d+)\]`),
+		waited(`Communication error`, `Communication error with rank (?P<rank>\d+)`),
 		waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
 		waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
 		waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
+		first(`: rank `, `^(?P<host>[\w.-]+): rank (?P<rank>\d+) (?:exited with code [1-9]|died from signal)`), // PALS
 		// Open MPI and PRRTE, orterun's and prterun's help texts.
-		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
+		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\S+) on node (?P<host>\S+) exited`),
 		first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
 		first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
 		says(`invoked on rank`, `invoked on rank (?P<rank>\d+) in communicator`),
 		says(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
+		says(`while attempting to start`, `while attempting to start process rank (?P<rank>\d+)`),
 		says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
 		says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
 		says(`: `, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
@@ -48,6 +52,7 @@ var facts = sync.OnceValue(func() []fact {
 		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
 		says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
 		says(`[cli_`, `\[cli_(?P<rank>\d+)\]: `),
+		says(`MPICH ERROR`, `MPICH ERROR \[Rank (?P<rank>\d+)\] .*\] \[(?P<host>[\w.-]+)\] - `),
 		// torch and torchrun.
 		says(`Rank `, `\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
 		says(`(local_rank: `, `^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
@@ -62,6 +67,7 @@ var facts = sync.OnceValue(func() []fact {
 		// Horovod.
 		first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
 		// Slurm.
+		says(`: Terminated`, `^srun: error: (?P<host>\S+): tasks [\d,-]+: Terminated`), // with the step, when another one failed
 		says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
 		// mpiup.
 		first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
@@ -106,8 +112,8 @@ type block struct {
 
 var (
 	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
-	enqueued    = pattern.Of(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
-	timedOut    = pattern.Of(`\[(?:PG (?:ID )?0 [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
+	enqueued    = pattern.Of(`\[(PG [^\]]*)?Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
+	timedOut    = pattern.Of(`\[(PG [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
 	numbered    = []func() *regexp.Regexp{
 		pattern.Of(`^NCCL INFO comm \S+ rank (\d+) nranks`),
 		pattern.Of(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
@@ -118,10 +124,10 @@ var (
 // learn takes what a line says of processes into account.
 func (r *Reader) learn(l line) {
 	if strings.Contains(l.text, "last enqueued") {
-		note(r.enq, enqueued, l.text)
+		r.enq = note(r.enq, enqueued, l)
 	}
 	if strings.Contains(l.text, "WorkNCCL(") {
-		note(r.seq, timedOut, l.text)
+		r.seq = note(r.seq, timedOut, l)
 	}
 	for i, re := range numbered {
 		if !strings.Contains(l.text, numberedHas[i]) {
@@ -172,11 +178,26 @@ func (r *Reader) learn(l line) {
 	}
 }
 
-// note takes a rank and the number of its operation.
-func note(at map[int]int, re func() *regexp.Regexp, text string) {
-	if m := re().FindStringSubmatch(text); m != nil && len(at) < maxPIDs {
-		at[number(m[1])] = number(m[2])
+// operation is the number of one that a rank was in. Each group of ranks has its own numbers.
+type operation struct {
+	group    string
+	rank, at int
+}
+
+// note takes a rank and the number of its operation. A group that is not the whole job counts its ranks from 0, so that a tag must say which
+// rank of the job it was.
+func note(list []operation, re func() *regexp.Regexp, l line) []operation {
+	m := re().FindStringSubmatch(l.text)
+	if m == nil || len(list) >= maxPIDs {
+		return list
 	}
+	op := operation{m[1], number(m[2]), number(m[3])}
+	if l.who.rank >= 0 {
+		op.rank = l.who.rank
+	} else if op.group != "" && !strings.HasPrefix(op.group, "PG 0 ") && !strings.HasPrefix(op.group, "PG ID 0 ") {
+		return list
+	}
+	return append(list, op)
 }
 
 // tell completes findings that came just before.

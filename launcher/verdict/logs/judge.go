@@ -40,12 +40,40 @@ func (r *Reader) Verdict() (verdict.Verdict, bool) {
 func (r *Reader) guilty() *finding {
 	for w := verdict.Cause; ; w-- {
 		if list := r.found[w]; len(list) > 0 {
-			return slices.MinFunc(list, compare)
+			return r.behind(slices.MinFunc(list, compare))
 		}
 		if w == 0 {
 			return nil
 		}
 	}
+}
+
+// behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, and a time-out before an end without a
+// reason explains that end, since a launcher that had seen an earlier one would not have waited so long.
+func (r *Reader) behind(f *finding) *finding {
+	var list []*finding
+	switch {
+	case f.kind == verdict.GPUError:
+		list = r.of(verdict.Cause, func(g *finding) bool { return g.kind == verdict.GPUFault })
+	case f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed):
+		list = r.of(verdict.Wait, func(g *finding) bool {
+			return g.kind != verdict.Network && g.file == f.file && g.order < f.order
+		})
+	}
+	if len(list) == 0 {
+		return f
+	}
+	return slices.MinFunc(list, compare)
+}
+
+// of is the findings of a weight that fit and are no mere warnings.
+func (r *Reader) of(w verdict.Weight, fits func(*finding) bool) (list []*finding) {
+	for _, f := range r.found[w] {
+		if !f.weak && fits(f) {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // compare is the order of findings of one weight: what is sure and no warning first, then by time where that is known of both and they are
@@ -84,6 +112,9 @@ func (r *Reader) whose(f *finding) ending {
 	if f.weight <= verdict.Wait && len(r.waits) > 0 {
 		return ending{rank: r.waits[0]}
 	}
+	if f.weight <= verdict.Wait && r.several() {
+		return ending{rank: -1} // which of those that lost or waited for another one spoke first says nothing
+	}
 	if who.rank < 0 && who.pid > 0 {
 		for _, p := range []process{{who.host, who.pid}, {"", who.pid}} {
 			if rank, ok := r.pids[p]; ok {
@@ -93,9 +124,7 @@ func (r *Reader) whose(f *finding) ending {
 		}
 	}
 	if who.rank < 0 {
-		for _, m := range loose().FindAllStringSubmatch(f.line, 1) {
-			who.rank = number(m[1] + m[2])
-		}
+		who.rank = f.spoken()
 	}
 	if who.rank < 0 && r.named != nil && (who.host == "" || r.named.host == "" || who.host == r.named.host) {
 		who = who.or(*r.named)
@@ -110,6 +139,35 @@ func (r *Reader) whose(f *finding) ending {
 		who.rank = who.local - 1
 	}
 	return who
+}
+
+// spoken is the rank of which a finding's own line speaks; -1: of none.
+func (f *finding) spoken() int {
+	for _, m := range loose().FindAllStringSubmatch(f.line, 1) {
+		return number(m[1] + m[2])
+	}
+	return -1
+}
+
+// several says that more than one rank lost or waited for another one.
+func (r *Reader) several() bool {
+	first := -1
+	for _, w := range []verdict.Weight{verdict.Echo, verdict.Wait, verdict.Ending} {
+		for _, f := range r.found[w] {
+			rank := f.who.rank
+			if rank < 0 {
+				rank = f.spoken()
+			}
+			if rank < 0 {
+				rank = f.who.local - 1
+			}
+			if rank >= 0 && first >= 0 && rank != first {
+				return true
+			}
+			first = max(first, rank)
+		}
+	}
+	return false
 }
 
 // victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
@@ -131,16 +189,35 @@ func (r *Reader) absent() (int, bool) {
 	if len(r.waits) > 0 {
 		return r.waits[0], true
 	}
-	at := r.enq
-	if len(at) == 0 {
-		at = r.seq
+	list := r.enq
+	if len(list) == 0 {
+		list = r.seq
 	}
-	ranks := slices.Collect(maps.Keys(at))
-	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
-	if len(ranks) >= 2 && at[ranks[0]] < at[ranks[1]] {
-		return ranks[0], true
+	groups := map[string]map[int]int{}
+	var order []string
+	for _, op := range list {
+		if groups[op.group] == nil {
+			groups[op.group] = map[int]int{}
+			order = append(order, op.group)
+		}
+		groups[op.group][op.rank] = op.at
+	}
+	for _, g := range order {
+		if rank, ok := last(groups[g]); ok {
+			return rank, true
+		}
 	}
 	return r.silent()
+}
+
+// last is the rank that alone is behind all others.
+func last(at map[int]int) (int, bool) {
+	ranks := slices.Collect(maps.Keys(at))
+	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
+	if len(ranks) < 2 || at[ranks[0]] == at[ranks[1]] {
+		return -1, false
+	}
+	return ranks[0], true
 }
 
 // silent is the only rank below the highest one that does not say that it waits, where three or more do.

@@ -66,8 +66,10 @@ var tags = []func() *regexp.Regexp{
 	pattern.Of(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
 	pattern.Of(`^std(?:err|out): `),
 	pattern.Of(`^\| +`),
-	// srun --label, mpiup --output tag, mpiexec -l.
-	pattern.Of(`^(?P<rank>\d{1,6}): (?P<rest>)`),
+	// MVAPICH's handler of signals.
+	pattern.Of(`^\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\](?:\[\w+\])* ?`),
+	// srun --label, mpiup --output tag, mpiexec -l; ctest, whose number is no rank's.
+	pattern.Of(`^(?P<label>\d{1,6}): `),
 	// mpiup --tag-with.
 	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.-]+) )?(?P<stream>std(?:err|out))\] `),
 	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>[A-Za-z][\w.-]*)\] `),
@@ -81,7 +83,7 @@ var tags = []func() *regexp.Regexp{
 }
 
 // rankInside is a rank that the line itself names, which says more than a number before it.
-var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
+var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]|^Abort\(-?\d+\) on node \d`)
 
 var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
@@ -162,6 +164,9 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 		}
 		named := ending{rank: -1, host: group("host"), pid: max(number(group("pid")), 0), local: number(group("local")) + 1}
 		if n := group("rank"); n != "" {
+			named.rank = number(n)
+		}
+		if n := group("label"); n != "" && !rankInside().MatchString(text[m[1]:]) {
 			named.rank = number(n)
 		}
 		l.who = l.who.or(named)

@@ -38,8 +38,8 @@ type Reader struct {
 	lanes  map[lane]*heard
 	found  [verdict.Cause + 1][]*finding
 	pids   map[process]int // ranks by process
-	enq    map[int]int     // by rank, the last collective operation that it began
-	seq    map[int]int     // by rank, the one of the default group that it waited in
+	enq    []operation     // the last collective operations that ranks began
+	seq    []operation     // and those that they waited in
 	waits  []int           // ranks that others wait for
 	named  *ending         // the process that a launcher names as the first that failed
 	own    *verdict.Verdict
@@ -100,7 +100,7 @@ func (r *Reader) File() {
 // Line takes a line, without its end.
 func (r *Reader) Line(text string) {
 	if r.lanes == nil {
-		r.lanes, r.pids, r.enq, r.seq, r.hosts = map[lane]*heard{}, map[process]int{}, map[int]int{}, map[int]int{}, map[string]bool{}
+		r.lanes, r.pids, r.hosts = map[lane]*heard{}, map[process]int{}, map[string]bool{}
 		r.recent.rank = -1
 	}
 	r.number++
