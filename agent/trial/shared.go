@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,15 +33,14 @@ const (
 	smallFiles = 16
 	smallSize  = 4 << 10
 	block      = 4 << 20 // bytes that are written at a time
-	raises     = 20      // of the counter, by each host
 	least      = 0.8     // of the free space, that all hosts together may take
 )
 
 var token = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// Phase does one of "write", "read" and "clean".
+// Phase does one of "write", "read", "lock" and "clean". All hosts have ended one before any begins the next.
 func (s *Shared) Phase(ctx context.Context, name string) trial.Shared {
-	phase, ok := map[string]func(context.Context, *trial.Shared) error{"write": s.write, "read": s.read, "clean": s.clean}[name]
+	phase, ok := map[string]func(context.Context, *trial.Shared) error{"write": s.write, "read": s.read, "lock": s.locks, "clean": s.clean}[name]
 	var r trial.Shared
 	switch {
 	case !ok:
@@ -98,6 +96,11 @@ func (s *Shared) write(ctx context.Context, r *trial.Shared) error {
 		return err
 	}
 	r.Size = s.Size
+	for _, name := range []string{"lock-", "turn-"} {
+		if err := put(dir, fmt.Sprint(name, s.Host), nil); err != nil {
+			return err
+		}
+	}
 	return put(dir, fmt.Sprint("mark-", s.Host), s.mark(s.Host))
 }
 
@@ -179,14 +182,9 @@ func (s *Shared) read(ctx context.Context, r *trial.Shared) error {
 	}
 	next := (s.Host + 1) % s.Hosts
 	if !slices.Contains(r.Missing, next) {
-		if err := s.compare(ctx, dir, next, r); err != nil {
-			return err
-		}
+		return s.compare(ctx, dir, next, r)
 	}
-	if len(r.Missing) > 0 { // others' locks are of another directory
-		return nil
-	}
-	return s.raise(ctx, dir, r)
+	return nil
 }
 
 // marks looks for the file of every host, for as long as the patience lasts: file systems may show new names late.
@@ -247,64 +245,11 @@ func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *trial.S
 	return nil
 }
 
-// raise adds to the counter that all hosts raise at once, each time under a lock of the whole file.
-func (s *Shared) raise(ctx context.Context, dir *os.Root, r *trial.Shared) error {
-	f, err := dir.OpenFile("counter", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	ctx, cancel := context.WithTimeout(ctx, 6*s.Patience)
-	defer cancel()
-	for r.Locked < raises {
-		if err := lock(ctx, f, unix.F_WRLCK); err != nil {
-			r.NoLocks = err.Error()
-			return nil
-		}
-		n, err := count(f)
-		if err == nil {
-			_, err = f.WriteAt(fmt.Appendf(nil, "%-12d", n+1), 0)
-		}
-		if err := errors.Join(err, f.Sync(), lock(ctx, f, unix.F_UNLCK)); err != nil {
-			return err
-		}
-		r.Locked++
-	}
-	return nil
-}
-
-// lock takes or gives back a lock of the file's open description, as MPI-IO, HDF5 and SQLite ask for them of processes.
-func lock(ctx context.Context, f *os.File, kind int16) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		l := unix.Flock_t{Type: kind, Whence: io.SeekStart}
-		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.New("no turn came: some host holds the lock, or its loss was not noticed")
-		}
-	}
-}
-
-func count(r io.ReaderAt) (int, error) {
-	b := make([]byte, 12)
-	n, err := r.ReadAt(b, 0)
-	if n == 0 && errors.Is(err, io.EOF) {
-		return 0, nil
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	return strconv.Atoi(string(bytes.TrimSpace(b[:n])))
-}
-
 func (s *Shared) clean(_ context.Context, r *trial.Shared) error {
 	dir, err := os.OpenRoot(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // so nothing was written
+	}
 	if err != nil {
 		return err
 	}

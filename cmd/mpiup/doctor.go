@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -68,10 +67,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 				return usage(err)
 			}
 			return q.reach(p, c, func(r reach.Reach) error {
-				ctx, stop := context.Background(), func() {}
-				if cfg.Trials.Shared != "" { // what it wrote is removed
-					ctx, stop = untilSignal()
-				}
+				ctx, stop := untilTold()
 				defer stop()
 				cfg.Reach = r
 				p.code = examine.Doctor(ctx, cfg)

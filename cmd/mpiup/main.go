@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/program"
@@ -22,6 +24,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/spf13/cobra"
 )
 
@@ -167,6 +170,35 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 // untilSignal is a context that ends with the signals that end a daemon.
 func untilSignal() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+}
+
+// twice is how soon after the first signal a second is the same wish: timeout(1) signals its child, then their process group.
+const twice = time.Second
+
+// untilTold is a context that the first signal to end ends, which is its cause. Later ones have their usual effect.
+func untilTold() (context.Context, func()) {
+	signals, stop := make(chan os.Signal, 1), make(chan struct{})
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as by nohup
+			signal.Notify(signals, s)
+		}
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		select {
+		case s := <-signals:
+			end(reach.GotSignal(s.(syscall.Signal)))
+		case <-stop:
+			return
+		}
+		select {
+		case <-time.After(twice):
+			signal.Stop(signals)
+		case <-stop:
+		}
+	})
+	return ctx, func() { close(stop); waits.Wait(); signal.Stop(signals); end(nil) }
 }
 
 func versionCommand(p *process) *cobra.Command {

@@ -29,12 +29,15 @@ type Shared struct {
 	WriteNS int64 `json:"write_ns,omitempty"` // until they were on the storage
 	SmallNS int64 `json:"small_ns,omitempty"` // to make, write, sync and remove a file of 4 KiB: the median
 
-	ReadNS  int64  `json:"read_ns,omitempty"` // to read what another host wrote
-	LateNS  int64  `json:"late_ns,omitempty"` // until the last of the others' files was there
-	Missing []int  `json:"missing,omitempty"` // hosts whose file is not there, or another
-	Wrong   int64  `json:"wrong,omitempty"`   // bytes of the other host's file that are not as they were written
-	Locked  int    `json:"locked,omitempty"`  // times that the counter was raised under a lock
-	NoLocks string `json:"no_locks,omitempty"`
+	ReadNS  int64 `json:"read_ns,omitempty"` // to read what another host wrote
+	LateNS  int64 `json:"late_ns,omitempty"` // until the last of the others' files was there
+	Missing []int `json:"missing,omitempty"` // hosts whose file is not there, or another
+	Wrong   int64 `json:"wrong,omitempty"`   // bytes of the other host's file that are not as they were written
+
+	NoLocks string `json:"no_locks,omitempty"` // why a file could not be locked
+	Loose   bool   `json:"loose,omitempty"`    // what another host had locked could be locked here
+	Stale   bool   `json:"stale,omitempty"`    // what another host wrote into a file of old was not seen within the patience
+	Locked  int    `json:"locked,omitempty"`   // times that the counter was raised under a lock
 
 	Count int `json:"count,omitempty"` // what the counter said at the end
 }

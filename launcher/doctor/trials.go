@@ -17,8 +17,16 @@ type SharedTrial struct {
 	Hosts []string       `json:"hosts"`
 	Write []trial.Shared `json:"write"`           // of each host
 	Read  []trial.Shared `json:"read,omitempty"`  // of each host; nil: a host could not write
+	Lock  []trial.Shared `json:"lock,omitempty"`  // of each host; nil: a host did not read what was written
 	Count int            `json:"count,omitempty"` // what the counter said at last
-	Left  string         `json:"left,omitempty"`  // what could not be removed
+	Left  []Left         `json:"left,omitempty"`  // where what was written could not be removed
+}
+
+// Left is a host that could not remove what was written.
+type Left struct {
+	Host  string `json:"host"`
+	Path  string `json:"path"`
+	Error string `json:"error"`
 }
 
 const sharedCheck = "shared directory"
@@ -35,10 +43,8 @@ func JudgeShared(r *Report, s *SharedTrial) {
 			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s", s.Dir, w.Error), w.Fix, h)
 		}
 	}
-	raised := 0
 	for i, read := range s.Read {
 		h := s.Hosts[i]
-		raised += read.Locked
 		switch {
 		case read.Error != "":
 			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s", s.Dir, read.Error), read.Fix, h)
@@ -51,23 +57,50 @@ func JudgeShared(r *Report, s *SharedTrial) {
 			r.add(sharedCheck, Warn, fmt.Sprintf("%s: the last of the others' files appeared after %v", s.Dir, time.Duration(read.LateNS).Round(100*time.Millisecond)),
 				"mount it with less caching of names and attributes (NFS: lookupcache=none, actimeo=1)", h)
 		}
-		if read.NoLocks != "" {
-			r.add("locks", Warn, fmt.Sprintf("%s: files cannot be locked: %s", s.Dir, read.NoLocks),
-				"MPI-IO and HDF5 lock files: mount it with locks (NFS: without nolock), or tell them not to (HDF5_USE_FILE_LOCKING=FALSE)", h)
-		}
 	}
-	switch {
-	case s.Count < raised:
-		r.add("locks", Fail, fmt.Sprintf("%s: they do not hold between hosts: a counter was raised %d times under a lock and says %d", s.Dir, raised, s.Count),
-			"mount it with locks (NFS: without nolock or local_lock)", s.Hosts...)
-	case raised > 0:
-		r.add("locks", Pass, fmt.Sprintf("%s: a counter was raised %d times under a lock, and none was lost", s.Dir, raised), "", s.Hosts...)
-	}
-	if s.Left != "" {
-		r.add(sharedCheck, Warn, s.Left+" could not be removed", "remove it by hand", s.Hosts[0])
+	judgeLocks(r, s)
+	for _, l := range s.Left {
+		r.add(sharedCheck, Warn, fmt.Sprintf("%s could not be removed: %s", l.Path, l.Error), "remove it by hand", l.Host)
 	}
 	judgeSpeed(r, s)
 	r.worst()
+}
+
+// judgeLocks says whether a lock of one host keeps the others out.
+func judgeLocks(r *Report, s *SharedTrial) {
+	const check, mount = "locks", "mount it with locks (NFS: without nolock or local_lock)"
+	var loose, stale []string
+	raised, failed := 0, false
+	for i, l := range s.Lock {
+		h := s.Hosts[i]
+		raised += l.Locked
+		switch {
+		case l.Error != "":
+			r.add(check, Fail, fmt.Sprintf("%s: %s", s.Dir, l.Error), l.Fix, h)
+			failed = true
+		case l.NoLocks != "":
+			r.add(check, Warn, fmt.Sprintf("%s: files cannot be locked: %s", s.Dir, l.NoLocks),
+				"MPI-IO and HDF5 lock files: mount it with locks (NFS: without nolock), or tell them not to (HDF5_USE_FILE_LOCKING=FALSE)", h)
+		case l.Loose:
+			loose = append(loose, h)
+		case l.Stale:
+			stale = append(stale, h)
+		}
+	}
+	if len(loose) > 0 {
+		r.add(check, Fail, s.Dir+": they do not hold between hosts: what another host had locked could be locked here", mount, loose...)
+	}
+	if len(stale) > 0 && !failed { // else it is of the host that failed
+		r.add(check, Warn, s.Dir+": not tried: what another host wrote into a file that was there already was not seen here in time",
+			"mount it so that an open asks the server (NFS: without nocto)", stale...)
+	}
+	switch {
+	case s.Count < raised:
+		r.add(check, Fail, fmt.Sprintf("%s: they do not hold between hosts: a counter was raised %d times under a lock and says %d", s.Dir, raised, s.Count),
+			mount, s.Hosts...)
+	case raised > 0 && loose == nil && stale == nil && !failed:
+		r.add(check, Pass, fmt.Sprintf("%s: a lock kept every other host out; a counter was raised %d times under one, and none was lost", s.Dir, raised), "", s.Hosts...)
+	}
 }
 
 func (s *SharedTrial) names(hosts []int) (names []string) {

@@ -15,26 +15,42 @@ func wrote(ms int64) trial.Shared {
 	return trial.Shared{Size: 256 << 20, WriteNS: ms * 1e6, SmallNS: 400_000}
 }
 
-func read() trial.Shared { return trial.Shared{ReadNS: 500e6, Locked: 20, LateNS: 2e6} }
+func read() trial.Shared { return trial.Shared{ReadNS: 500e6, LateNS: 2e6} }
+
+func locked() trial.Shared { return trial.Shared{Locked: 20} }
 
 func TestShared(t *testing.T) {
 	r := report(threeHosts...)
-	JudgeShared(r, &SharedTrial{Dir: "/data", Hosts: threeHosts, Write: []trial.Shared{wrote(500), wrote(520), wrote(510)}, Read: []trial.Shared{read(), read(), read()}, Count: 60})
+	JudgeShared(r, &SharedTrial{Dir: "/data", Hosts: threeHosts, Write: []trial.Shared{wrote(500), wrote(520), wrote(510)}, Read: []trial.Shared{read(), read(), read()},
+		Lock: []trial.Shared{locked(), locked(), locked()}, Count: 60})
 	shown(t, "shared", r)
 
 	late, cut, slow := read(), read(), wrote(2000)
-	late.LateNS, cut.Wrong, cut.Locked, cut.NoLocks = 3e9, 4096, 7, "operation not supported"
+	late.LateNS, cut.Wrong = 3e9, 4096
 	r = report(threeHosts...)
-	JudgeShared(r, &SharedTrial{Dir: "/data", Hosts: threeHosts, Write: []trial.Shared{wrote(500), wrote(520), slow}, Read: []trial.Shared{late, cut, read()}, Count: 41,
-		Left: "/data/.mpiup-doctor-1 (device busy)"})
+	JudgeShared(r, &SharedTrial{Dir: "/data", Hosts: threeHosts, Write: []trial.Shared{wrote(500), wrote(520), slow}, Read: []trial.Shared{late, cut, read()},
+		Lock: []trial.Shared{locked(), {Locked: 7, NoLocks: "operation not supported"}, locked()}, Count: 41,
+		Left: []Left{{"w2", "/data/.mpiup-doctor-1", "device busy"}}})
 	shown(t, "shared-sick", r)
 
 	other, missing := read(), trial.Shared{Missing: []int{0, 2, 99, -1}}
-	other.Missing, other.Locked = []int{1}, 0
+	other.Missing = []int{1}
 	r = report(threeHosts...)
 	JudgeShared(r, &SharedTrial{Dir: "/data", Hosts: threeHosts, Write: []trial.Shared{wrote(500), wrote(520), wrote(500)}, Read: []trial.Shared{other, missing, other}})
 	JudgeShared(r, &SharedTrial{Dir: "/nope", Hosts: threeHosts, Write: []trial.Shared{wrote(500), {Error: "permission denied", Fix: "mount it"}, wrote(500)}})
 	shown(t, "shared-not", r)
+}
+
+// Where locks are each host's own, each is told; one that sees late what others write is told, but where that may be another's fault.
+func TestSharedLocks(t *testing.T) {
+	r := report(threeHosts...)
+	all := func(lock ...trial.Shared) *SharedTrial {
+		return &SharedTrial{Dir: "/data", Hosts: threeHosts, Write: make([]trial.Shared, 3), Read: make([]trial.Shared, 3), Lock: lock, Count: 20}
+	}
+	JudgeShared(r, all(trial.Shared{Loose: true}, trial.Shared{Loose: true}, locked()))
+	JudgeShared(r, all(locked(), trial.Shared{Stale: true}, trial.Shared{}))
+	JudgeShared(r, all(locked(), trial.Shared{Stale: true}, trial.Shared{Error: "input/output error"}))
+	shown(t, "shared-locks", r)
 }
 
 func TestComputed(t *testing.T) {

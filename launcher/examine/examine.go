@@ -12,6 +12,8 @@ package examine
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -53,7 +55,7 @@ type examined struct {
 }
 
 // Doctor prints what agents find and returns 0, 1 when something failed, or the code of why hosts could not
-// be reached.
+// be reached. Where ctx ends by a reach.GotSignal it ends what it started, removes what that wrote, and returns the signal's code.
 func Doctor(ctx context.Context, cfg Config) int {
 	cfg.Fill()
 	baseline, err := readBaseline(cfg.Fabric.Baseline)
@@ -64,8 +66,12 @@ func Doctor(ctx context.Context, cfg Config) int {
 	if err == nil && cfg.Fabric.Run {
 		err = cfg.fabric(ctx, e, baseline)
 	}
-	if err == nil {
+	if err == nil && ctx.Err() == nil {
 		err = cfg.trials(ctx, e)
+	}
+	var sig reach.GotSignal
+	if errors.As(context.Cause(ctx), &sig) {
+		err = ended(sig, e)
 	}
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
@@ -85,6 +91,21 @@ func Doctor(ctx context.Context, cfg Config) int {
 		return launcher.ExitUnfit
 	}
 	return 0
+}
+
+// ended is what is said where a signal ended the look: what was seen until then would mislead. e is nil where nothing was.
+func ended(sig reach.GotSignal, e *examined) error {
+	f := reach.Failf(sig.Status(true), "got %s: mpiup doctor was ended before it was done, and there is no report", job.SignalName(int(sig)))
+	if e == nil || e.report.SharedDir == nil {
+		return f
+	}
+	for _, l := range e.report.SharedDir.Left {
+		f.Lines = append(f.Lines, fmt.Sprintf("host %s: %s could not be removed: %s; remove it by hand", l.Host, l.Path, l.Error))
+	}
+	if len(f.Lines) == 1 {
+		f.Lines = append(f.Lines, fmt.Sprintf("what it wrote in %s has been removed", e.report.SharedDir.Dir))
+	}
+	return f
 }
 
 // subject is a host that is to be looked at.

@@ -61,7 +61,7 @@ func (c *Config) fabric(ctx context.Context, e *examined, baseline *doctor.Basel
 	f.Found, f.Partly = b.programs()
 	b.paths = f.Found
 	f.Measured = slices.Concat(b.verbs(ctx, f), b.pairs(ctx), b.whole(ctx), b.nccl(ctx, f))
-	if f.File != "" && (baseline == nil || c.Fabric.Write) {
+	if f.File != "" && (baseline == nil || c.Fabric.Write) && ctx.Err() == nil {
 		if err := writeBaseline(f); err != nil {
 			return err
 		}

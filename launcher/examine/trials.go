@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,9 +27,9 @@ type TrialConfig struct {
 	Limit   time.Duration // of each of those
 }
 
-// own is the agent's own program, wherever its image has it: the child that becomes the rank still is that program when it
+// self is the agent's own program, wherever its image has it: the child that becomes the rank still is that program when it
 // looks the path up.
-const own = "/proc/self/exe"
+const self = "/proc/self/exe"
 
 // sharedPatience is for others' files to appear. Nobody has looked for them before, so no NFS client can have kept that they are
 // not there.
@@ -45,10 +45,13 @@ func (c *Config) trials(ctx context.Context, e *examined) error {
 	if t.Shared != "" {
 		doctor.JudgeShared(e.report, b.shared(ctx, t.Shared, t.Size))
 	}
-	if t.Compute > 0 {
+	if t.Compute > 0 && ctx.Err() == nil {
 		b.compute(ctx, e.report, t.Compute)
 	}
 	for _, command := range t.Checks {
+		if ctx.Err() != nil {
+			break
+		}
 		doctor.JudgeChecked(e.report, b.check(ctx, command, t.Limit))
 	}
 	return nil
@@ -87,10 +90,10 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails (crypto/rand)
 	token := hex.EncodeToString(raw[:])
-	s := &doctor.SharedTrial{Dir: dir, Hosts: b.names()}
+	s, own := &doctor.SharedTrial{Dir: dir, Hosts: b.names()}, path.Join(dir, ".mpiup-doctor-"+token)
 	phase := func(ctx context.Context, name string) []trial.Shared {
 		all := b.each(ctx, wholeLimit, false, func(i int) []string {
-			return []string{own, "trial", "shared", name, dir, token, strconv.Itoa(i), strconv.Itoa(len(b.hosts)), strconv.FormatInt(size, 10), sharedPatience.String()}
+			return []string{self, "trial", "shared", name, dir, token, strconv.Itoa(i), strconv.Itoa(len(b.hosts)), strconv.FormatInt(size, 10), sharedPatience.String()}
 		})
 		results := make([]trial.Shared, len(all))
 		for i, o := range all {
@@ -98,25 +101,36 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 		}
 		return results
 	}
-	s.Write = phase(ctx, "write")
-	written := true
-	for _, w := range s.Write {
-		written = written && w.Error == ""
-	}
-	if written {
+	said := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		b.cfg.Say("removing %s; the next signal ends mpiup at once and may leave it", own)
+		close(said)
+	})
+	if s.Write = phase(ctx, "write"); well(s.Write) {
 		s.Read = phase(ctx, "read")
 	}
-	for _, r := range phase(context.WithoutCancel(ctx), "clean") {
+	if well(s.Read) {
+		s.Lock = phase(ctx, "lock")
+	}
+	for i, r := range phase(context.WithoutCancel(ctx), "clean") {
 		s.Count = max(s.Count, r.Count) // the first to remove it has read it
-		if r.Error != "" && s.Left == "" && written {
-			s.Left = fmt.Sprintf("%s (%s)", path.Join(dir, ".mpiup-doctor-"+token), r.Error)
+		if r.Error != "" && (s.Write[i].Error == "" || ctx.Err() != nil) {
+			s.Left = append(s.Left, doctor.Left{Host: s.Hosts[i], Path: own, Error: r.Error})
 		}
+	}
+	if !stop() {
+		<-said
 	}
 	return s
 }
 
+// well is whether a phase was done, and every host sees what the others wrote.
+func well(phase []trial.Shared) bool {
+	return phase != nil && !slices.ContainsFunc(phase, func(r trial.Shared) bool { return r.Error != "" || len(r.Missing) > 0 })
+}
+
 func (b *bench) compute(ctx context.Context, report *doctor.Report, d time.Duration) {
-	all := b.each(ctx, d+wholeLimit, false, func(int) []string { return []string{own, "trial", "compute", d.String()} })
+	all := b.each(ctx, d+wholeLimit, false, func(int) []string { return []string{self, "trial", "compute", d.String()} })
 	results, gpus := make([]trial.Computed, len(all)), make([]int, len(all))
 	for i, o := range all {
 		results[i] = result(o, func(err error) trial.Computed { return trial.Computed{Error: err.Error()} })

@@ -24,7 +24,7 @@ type phases struct {
 func (p *phases) start(_ context.Context, cfg launcher.Config) int {
 	host, argv := cfg.Known.Hosts[0].Entry.Name, cfg.Apps[0].Argv
 	phase := argv[len(argv)-1]
-	if argv[0] == own {
+	if argv[0] == self {
 		phase = argv[3]
 	}
 	p.mu.Lock()
@@ -47,13 +47,19 @@ func TestPhases(t *testing.T) {
 		want   string
 		errors string
 	}{
-		{"well", func(_, phase string) (string, int) { return `{"count":3}`, 0 }, "write read clean", ""},
+		{"well", func(_, phase string) (string, int) { return `{"count":3}`, 0 }, "write read lock clean", ""},
 		{"one cannot write", func(host, phase string) (string, int) {
 			if host == "w1" && phase == "write" {
 				return "killed", 137
 			}
 			return "{}", 0
 		}, "write clean", "rank 0 on w1 failed; its last line: \"killed\""},
+		{"one does not see another", func(host, phase string) (string, int) {
+			if host == "w1" && phase == "read" {
+				return `{"missing":[2]}`, 0
+			}
+			return `{"count":3}`, 0
+		}, "write read clean", ""},
 		{"one prints nonsense", func(host, phase string) (string, int) { return "hello", 0 }, "write clean", "its last line is not a result"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/netns"
@@ -34,7 +35,7 @@ func TestDoctorTrials(t *testing.T) {
 		}
 	}
 	says(doctor("--shared", dir, "--shared-size", "2", "--compute", "--compute-time", "1ms", "--check", "echo fine"), 0,
-		`^ok +locks +all 3 +.*: a counter was raised 60 times under a lock, and none was lost$`,
+		`^ok +locks +all 3 +.*: a lock kept every other host out; a counter was raised 60 times under one, and none was lost$`,
 		`^ok +storage speed +.*2 MiB by each host at once: written at \d`,
 		`^ok +computes +all 3 +\d+ CPUs?: every result is right$`,
 		`^ok +check echo fine +all 3 +code 0: fine$`)
@@ -68,5 +69,44 @@ func TestDoctorTrialsAreRefused(t *testing.T) {
 	}
 	if out, err := l.cluster.Command(t.Context(), "w0", "ls", "/tmp/started").CombinedOutput(); err == nil {
 		t.Errorf("it was started: %s", out)
+	}
+}
+
+// A signal ends what doctor started on the hosts, and what that wrote is removed; doctor says both and has the signal's code.
+func TestDoctorTrialsEndBySignal(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
+	agents := map[string]*running{"w0": l.agent(t, "w0", container{}), "w1": l.agent(t, "w1", container{})}
+	dir := l.folder(t)
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		begun string // in each agent's log
+		sig   syscall.Signal
+		says  string
+	}{
+		{"writes", []string{"--shared", dir, "--shared-size", "256", "--check", "exec sleep 1001"}, "trial shared write " + dir, syscall.SIGINT, "what it wrote in " + dir + " has been removed"},
+		{"locks", []string{"--shared", dir, "--shared-size", "1", "--check", "exec sleep 1002"}, "trial shared lock " + dir, syscall.SIGTERM, "what it wrote in " + dir + " has been removed"},
+		{"computes", []string{"--compute", "--compute-time", "10m"}, "trial compute 10m0s", syscall.SIGINT, "there is no report"},
+		{"checks", []string{"--check", "exec sleep 1003"}, "sleep 1003", syscall.SIGHUP, "there is no report"},
+	} {
+		r := l.command(t, job{}, append([]string{l.bin, "doctor", "--key", l.key, "--host", "w0:1,w1:1"}, tt.args...)...)
+		for h, a := range agents {
+			if err := a.Until(a.Stderr, tt.begun); err != nil {
+				t.Fatalf("%s on %s: %v", tt.name, h, err)
+			}
+		}
+		r.Signal(t, tt.sig)
+		if got := r.Wait(t).Fails(t, 128+int(tt.sig), "mpiup doctor was ended before it was done", tt.says); got.Stdout != "" {
+			t.Errorf("%s: a report of what was not done:\n%s", tt.name, got.Stdout)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", tt.name, left, err)
+		}
+		for h := range agents {
+			if out, err := l.cluster.Command(t.Context(), h, "pgrep", "-fa", "^/proc/self/exe trial|sleep 100").Output(); err == nil {
+				t.Errorf("%s: still runs on %s: %s", tt.name, h, out)
+			}
+		}
 	}
 }
