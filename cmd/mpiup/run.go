@@ -377,7 +377,10 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 			}
 			return int(columns)
 		},
-		TerminationLog: cmp.Or(p.getenv("MPIUP_TERMINATION_LOG"), "/dev/termination-log"), TerminationMade: p.getenv("MPIUP_TERMINATION_LOG") != "",
+		TerminationLog: p.getenv("MPIUP_TERMINATION_LOG"), TerminationMade: p.getenv("MPIUP_TERMINATION_LOG") != "",
+	}
+	if r.TerminationLog == "" && !entered("/") {
+		r.TerminationLog = "/dev/termination-log"
 	}
 	if err := reap.RaiseLimits(); err != nil {
 		log.Info("limits", "cause", err)

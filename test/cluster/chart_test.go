@@ -44,6 +44,9 @@ func TestChart(t *testing.T) {
 				s.k("exec", worker, "--", "touch", "/tmp/go")
 			}
 			s.becomes("Succeeded", "mpijob/phases")
+			if e := s.pod(l).container().State.Terminated; e == nil || e.Message != "" { // of what was denied to somebody who came in
+				t.Errorf("the launcher ended: %+v", e)
+			}
 			if out := s.logs(l); strings.Count(out, " end\n") != 4 {
 				t.Errorf("want the ends of four ranks:\n%s", out)
 			}

@@ -99,3 +99,28 @@ func TestVerdictNamesFrames(t *testing.T) {
 		r.Fails(t, 139, "rank 1 crashed in apply_flux, called by take_step, called by main, by its core file "+dir+"/")
 	})
 }
+
+// What a container's own command ends with is the container's termination message, and what somebody runs in it from outside is not.
+func TestTerminationLogIsTheContainers(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	// PID 1 of the container runs a job that fails with 3; then somebody comes in and runs one that fails with 4.
+	const container = `
+		mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; : >/dev/termination-log
+		"$1" run -n 1 sh -c 'exit 3' || [ $? = 3 ]
+		cp /dev/termination-log "$2/own"; : >/dev/termination-log; : >"$2/ready"
+		while [ ! -e "$2/go" ]; do sleep 0.05; done
+		cp /dev/termination-log "$2/entered"`
+	const outside = `unshare --pid --mount --mount-proc --fork --kill-child sh -ec "$0" sh "$1" "$2" & unshare=$!
+		while [ ! -e "$2/ready" ]; do kill -0 $unshare; sleep 0.05; done
+		nsenter -t $(cat /proc/$unshare/task/$unshare/children) -p -m "$1" run -n 1 sh -c 'exit 4' || [ $? = 4 ]
+		: >"$2/go"; wait $unshare`
+	dir := l.folder(t)
+	l.command(t, job{}, "sh", "-ec", outside, container, l.bin, dir).Wait(t).Fails(t, 0, "exited with code 3", "exited with code 4")
+	for name, want := range map[string]string{"own": "exit code 3", "entered": ""} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || (want == "") != (len(text) == 0) || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %q, %v, want %q", name, text, err, want)
+		}
+	}
+}
