@@ -42,6 +42,9 @@ func (s *Sources) Part(index int, keyForSSH bool) (Part, error) {
 		return Part{By: "a node's host name and no hostfile (Kubeflow Trainer)", Of: sub + "-launcher-0-0"}, nil
 	}
 	if text := s.Env("JOB_COMPLETION_INDEX"); text != "" {
+		if err := s.oneJob(); err != nil {
+			return Part{}, err
+		}
 		return s.indexedPart("JOB_COMPLETION_INDEX", text)
 	}
 	if text := s.ordinal(); text != "" {
@@ -114,6 +117,18 @@ func (s *Sources) ofTrainer() (Part, bool, error) {
 	}
 	part, err := s.indexedPart(name, text)
 	return part, err == nil, err
+}
+
+// oneJob refuses a JobSet of several Jobs, each of which has a pod of number 0. JobSet says how many in an annotation, which a pod
+// has as a variable only where its template asks for it.
+func (s *Sources) oneJob() error {
+	const name = "JOBSET_GLOBAL_REPLICAS"
+	text := s.Env(name)
+	if text == "" || text == "1" {
+		return nil
+	}
+	return fmt.Errorf("%s=%.40q: each Job of this JobSet has a pod of JOB_COMPLETION_INDEX 0, and all of those would launch: name all pods with --host, "+
+		"the one first that launches; or, if this Job's pods are a job by themselves, do without that variable", name, text)
 }
 
 // indexedPart is that of a pod with a number.
