@@ -13,8 +13,7 @@
 // packages (test/wheels.sh), and every rank says which library it has.
 //
 // Upstream's manifests are read from the modules' zips in Go's module cache and never kept here.
-// Versions are those of go.mod. Facts of newer ones are marked where they matter: MPI Operator
-// v0.8.0 lacks the launcher Job's podReplacementPolicy Failed of v0.8.1.
+// Versions are those of go.mod.
 //
 // A second of a manifest takes 20 ms here (periods, back-off), so "minutes" are seconds.
 package contract

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,41 +46,29 @@ func TestUpstreamMPIJobsUnchanged(t *testing.T) {
 }
 
 // Trainer's own runtimes for MPI as they are, with a TrainJob of two nodes of which the launcher is
-// one: workers start /usr/sbin/sshd as another user than root, the launcher mpirun. Trainer, too, tells
+// one: workers start /usr/sbin/sshd as another user than root, the launcher the TrainJob's mpirun. Trainer, too, tells
 // Open MPI 4 alone where its hosts are (kubeflow/trainer#4028).
 func TestUpstreamTrainerRuntimesUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		flavour
-		runtime, image string
-		ranks          []string // where those of an MPI program are; nil: the runtime starts none
-		says           []string
+		runtime string
 	}{
-		{four, "mpi", "mpioperator/mpi-pi:openmpi", []string{"job-launcher-0-0", "job-node-0-0"}, nil},
-		{five, "mpi", "mpioperator/mpi-pi:openmpi", []string{"job-launcher-0-0", "job-node-0-0"}, nil},
-		{four, "deepspeed", "ghcr.io/kubeflow/trainer/deepspeed-runtime", nil, []string{"DeepSpeed Distributed Runtime", "(mpiup ", "python was asked for --version", "pip was asked for list"}},
-		{four, "mlx", "ghcr.io/kubeflow/trainer/mlx-runtime", nil, []string{"MLX Distributed Runtime", "(mpiup ", "python was asked for --version", "pip was asked for list"}},
+		{four, "deepspeed"},
+		{five, "deepspeed"},
+		{four, "mlx"},
 	} {
 		t.Run(tt.runtime+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := up(t, setting{jobSets: true, images: map[string]kubelet.Image{tt.image: with(tt.flavour.image(t, dropIn), map[string]string{
-				"/usr/local/bin/python": script(t, `echo "python was asked for $*"`), "/usr/local/bin/pip": script(t, `echo "pip was asked for $*"`)})}})
+			l := up(t, setting{jobSets: true, images: map[string]kubelet.Image{"ghcr.io/kubeflow/trainer/" + tt.runtime + "-runtime": tt.flavour.image(t, dropIn)}})
 			r := decode[trainer.ClusterTrainingRuntime](t, upstream(t, "github.com/kubeflow/trainer/v2", "manifests/base/runtimes/"+tt.runtime+"_distributed.yaml"))
 			j, nodes := &trainer.TrainJob{ObjectMeta: metav1.ObjectMeta{Name: "job", Namespace: ns}}, int32(2)
 			group, kind := trainer.GroupVersion.Group, trainer.ClusterTrainingRuntimeKind // the API's defaults
 			j.Spec.RuntimeRef = trainer.RuntimeRef{Name: r.Name, APIGroup: &group, Kind: &kind}
-			j.Spec.Trainer = &trainer.Trainer{NumNodes: &nodes}
+			j.Spec.Trainer = &trainer.Trainer{NumNodes: &nodes, Command: []string{"mpirun", "/home/mpiuser/pi"}}
 			l.submitted(r, j)
 			l.trained(j)
-			out := l.Output("job-launcher-0-0")
-			if tt.ranks != nil {
-				tt.on(t, out, tt.ranks...)
-			}
-			for _, text := range tt.says {
-				if !strings.Contains(out, text) {
-					t.Errorf("nothing says %q:\n%s", text, out)
-				}
-			}
+			tt.on(t, l.Output("job-launcher-0-0"), "job-launcher-0-0", "job-node-0-0")
 		})
 	}
 }

@@ -13,7 +13,7 @@
 // admission but the defaults that are named in it, no authorization and no garbage collection.
 //
 // The Job controller follows pkg/controller/job of Kubernetes 1.35: indexes, host names, back-off
-// and its limit, suspension. It does not play failure policies, deadlines, or removal after a
+// and its limit, suspension, podReplacementPolicy. It does not play failure policies, deadlines, or removal after a
 // time.
 //
 // A Run method blocks until all that it started has ended; everything else may be called from any

@@ -109,7 +109,7 @@ func resume(s *batchv1.JobStatus, now time.Time) {
 type jobCount struct {
 	active      []*corev1.Pod
 	done        map[string]bool // indexes, or names without indexes
-	used        map[string]bool // indexes that are active
+	used        map[string]bool // indexes that no pod is made for: they are active, or end and are waited for
 	failed      int
 	lastFailure time.Time
 	restarts    int
@@ -133,8 +133,8 @@ func tally(j *batchv1.Job, pods []*corev1.Pod, now time.Time) jobCount {
 				c.lastFailure = at
 			}
 		case p.DeletionTimestamp != nil:
-			// Its end is not waited for with podReplacementPolicy TerminatingOrFailed, the default.
 			c.terminating++
+			c.used[index] = c.used[index] || onlyFailedReplaced(j)
 		default:
 			c.active = append(c.active, p)
 			c.used[index] = true
@@ -147,6 +147,11 @@ func tally(j *batchv1.Job, pods []*corev1.Pod, now time.Time) jobCount {
 		}
 	}
 	return c
+}
+
+// onlyFailedReplaced says whether a pod that is deleted is replaced only when it has ended.
+func onlyFailedReplaced(j *batchv1.Job) bool {
+	return j.Spec.PodReplacementPolicy != nil && *j.Spec.PodReplacementPolicy == batchv1.Failed
 }
 
 // ended is when a pod's container ended.
@@ -169,6 +174,9 @@ func missing(j *batchv1.Job, c jobCount) (out []*corev1.Pod) {
 	want := int(*j.Spec.Parallelism) - len(c.active)
 	if j.Spec.Completions != nil {
 		want = min(want, int(*j.Spec.Completions)-len(c.done)-len(c.active))
+	}
+	if onlyFailedReplaced(j) {
+		want -= c.terminating
 	}
 	for i := 0; len(out) < want; i++ {
 		index := strconv.Itoa(i)

@@ -55,6 +55,7 @@ func TestStepJob(t *testing.T) {
 		s.Completions, s.Parallelism, s.CompletionMode = &n, &n, &mode
 	}
 	limit := func(n int32) func(*batchv1.JobSpec) { return func(s *batchv1.JobSpec) { s.BackoffLimit = &n } }
+	patient := func(s *batchv1.JobSpec) { failed := batchv1.Failed; s.PodReplacementPolicy = &failed }
 	suspended := func(s *batchv1.JobSpec) { yes := true; s.Suspend = &yes }
 	for _, tt := range []struct {
 		name   string
@@ -76,6 +77,8 @@ func TestStepJob(t *testing.T) {
 		{name: "restarts within the limit", job: job(limit(2)), pods: []string{"Running restarts=1"}},
 		{name: "suspended", job: job(suspended), pods: []string{"Running"}, remove: "p0", is: batchv1.JobSuspended},
 		{name: "a pod that ends is replaced", job: job(nil), pods: []string{"Running deleted"}, create: "j-"},
+		{name: "and is waited for where the Job says so", job: job(patient), pods: []string{"Running deleted"}},
+		{name: "so is an index", job: job(func(s *batchv1.JobSpec) { indexed(s); patient(s) }), pods: []string{"Running index=0", "Running index=1 deleted"}, create: "j-2-"},
 		{name: "indexes", job: job(indexed), create: "j-0- j-1- j-2-"},
 		{name: "the index that failed", job: job(indexed), pods: []string{"Running index=0", "Failed 60s index=1", "Succeeded index=2"}, create: "j-1-"},
 		{name: "all indexes", job: job(indexed), pods: []string{"Succeeded index=0", "Succeeded index=1", "Succeeded index=2"}, is: batchv1.JobComplete},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	config "github.com/kubeflow/trainer/v2/pkg/apis/config/v1alpha1"
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"github.com/kubeflow/trainer/v2/pkg/controller"
 	trainercore "github.com/kubeflow/trainer/v2/pkg/runtime/core"
@@ -13,13 +14,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/jobset/pkg/controllers"
+	"sigs.k8s.io/jobset/pkg/features"
 )
 
 // JobSets runs JobSet's and Trainer's own controllers on a store of their own, which speaks
@@ -38,18 +41,21 @@ func (a *API) NewJobSets(ctx context.Context) (*JobSets, error) {
 			return nil, err
 		}
 	}
+	if err := features.SetEnable(features.InPlaceRestart, true); err != nil { // for those JobSets that ask for it
+		return nil, err
+	}
 	b := fake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&jobset.JobSet{}, &batchv1.Job{}, &trainer.TrainJob{})
+		WithStatusSubresource(&jobset.JobSet{}, &batchv1.Job{}, &trainer.TrainJob{}, &corev1.Pod{})
 	index := indexer{b}
 	if err := controllers.SetupJobSetIndexes(ctx, index); err != nil {
 		return nil, fmt.Errorf("JobSet: %w", err)
 	}
 	j := &JobSets{store: newStore(a, b)}
-	runtimes, err := trainercore.New(ctx, j.Client, nothing{})
+	runtimes, err := trainercore.New(ctx, j.Client, nothing{}, &config.Configuration{})
 	if err != nil {
 		return nil, fmt.Errorf("runtimes of Trainer: %w", err)
 	}
-	recorder := record.NewFakeRecorder(0)
+	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil // nobody reads them
 	j.sets = controllers.NewJobSetReconciler(j.Client, scheme, recorder)
 	j.trainers = controller.NewTrainJobReconciler(j.Client, recorder, runtimes)
@@ -95,11 +101,20 @@ func (j *JobSets) sync(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	up, err := j.up(ctx)
-	return up || changed, err
+	if err != nil {
+		return false, err
+	}
+	pods, err := j.pull(ctx, jobset.JobSetNameKey)
+	return up || pods || changed, err
 }
 
-// jobSetDefaults are those of JobSet's webhook (pkg/webhooks/jobset_webhook.go, Default), which
-// cannot be imported: it does not compile with the controller-runtime that MPI Operator wants.
+// Attempt says of a pod in which in-place restart it is, as JobSet's agent in it does.
+func (j *JobSets) Attempt(ctx context.Context, pod *corev1.Pod, attempt int32) error {
+	defer j.wake()
+	return j.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, jobset.InPlaceRestartAttemptKey, attempt)))
+}
+
+// jobSetDefaults are those of JobSet's webhook (pkg/webhooks/jobset_webhook.go, Default), which is not exported.
 func jobSetDefaults(s *jobset.JobSet) {
 	yes, indexed := true, batchv1.IndexedCompletion
 	if s.Spec.SuccessPolicy == nil {
