@@ -127,6 +127,31 @@ func TestTrainer(t *testing.T) {
 	l.submitted(r, j)
 	l.trained(j)
 	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+	i := slices.IndexFunc(j.Status.JobsStatus, func(s trainer.JobStatus) bool { return s.Name == "launcher" })
+	if i < 0 || *j.Status.JobsStatus[i].Succeeded != 1 {
+		t.Errorf("the TrainJob's status does not say that the launcher has succeeded: %+v", j.Status)
+	}
+}
+
+// kubeflow/trainer#4030: where a TrainJob's image reaches the nodes its command does too, and replaces what they ran. With mpiup up it
+// may: it launches in the pod that has the hostfile and serves in the others.
+func TestTrainJobHasImageAndCommandOfAllPods(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{jobSets: true, images: exampleImages(t)})
+	docs := example(t, "trainer-runtime.yaml")
+	r, j := decode[trainer.ClusterTrainingRuntime](t, docs[0]), decode[trainer.TrainJob](t, docs[1])
+	for i := range r.Spec.Template.Spec.ReplicatedJobs {
+		job := &r.Spec.Template.Spec.ReplicatedJobs[i].Template
+		job.Labels = map[string]string{"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+		c := &job.Spec.Template.Spec.Containers[0]
+		c.Image, c.Command = "registry.example.com/none:1", nil
+	}
+	image := "registry.example.com/pi:1"
+	j.Spec.Trainer.Image, j.Spec.Trainer.Command = &image, []string{"mpiup", "up", "--mpi-ports", "18000-18099", "-n", "4", "/opt/pi"}
+	j.Namespace = ns
+	l.submitted(r, j)
+	l.trained(j)
+	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
 }
 
 // trainer-up.yaml as it is: the TrainJob's mpirun is the command of every pod, and all succeed.
