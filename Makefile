@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -133,8 +133,7 @@ image-check: ## the Containerfile's steps in a tree of Debian's (root; minutes t
 image-examples: build ## the steps of the Dockerfiles of examples that train, in a tree of Debian's, then the training (root; after image-check)
 	@test/image/examples.sh
 
-fips: ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts under GODEBUG=fips140=only (root; not in CI)
-	@test/setup.sh go test
+fips: setup ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts and pods under GODEBUG=fips140=only (root; half an hour; not in CI)
 	@test/fips.sh
 
 cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, MPI Operator, JobSet, Trainer and LeaderWorkerSet; from package registries (root, cgroup v1; 5 GB and half an hour the first time)
@@ -153,6 +152,9 @@ skew: ## this version and OLD=COMMIT as launcher and agent of each other (docs/v
 
 arm64: ## the binary for arm64 under qemu, with Debian's MPICH and Open MPI for arm64 (root; minutes the first time); not in CI
 	@test/arm64.sh
+
+nfs: ## mpiup doctor --shared on a real NFS between two kernels of user-mode-linux (root, a minute); not in CI
+	@test/nfs.sh
 
 chart: ## the Helm chart and the kustomize base of examples/: linted, and that both make the same; minutes the first time; not in CI
 	@test/setup.sh go

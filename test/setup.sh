@@ -2,7 +2,7 @@
 # Sees to it that what a make target needs is there: says what is missing, or installs it
 # where that is possible (root on Debian or Ubuntu).
 #
-#   test/setup.sh go|demo|test|peers|image|release|arm64 ...
+#   test/setup.sh go|demo|test|peers|image|release|arm64|nfs ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -88,6 +88,10 @@ for what; do
         arm64)
             need mmdebstrap mmdebstrap; need qemu-aarch64-static qemu-user-static
             need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+            ;;
+        nfs)
+            need linux.uml user-mode-linux; need ganesha.nfsd nfs-ganesha nfs-ganesha-vfs
+            need mount.nfs nfs-common; need rpcbind rpcbind; need modprobe kmod; need ip iproute2
             ;;
         release) # each architecture's C compiler, for mpiup-nvml
             need x86_64-linux-gnu-gcc gcc libc6-dev
