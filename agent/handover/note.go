@@ -21,8 +21,8 @@ type (
 
 func fenceOf(set string, epoch uint64) fenceKey { return fenceKey(fmt.Sprintf("%s %d", set, epoch)) }
 
-// note keeps what a successor is to be told of a frame that is no output. mu is held.
-func (r *Record) note(f *apiv1.Frame) {
+// note keeps what a successor is to be told of a frame that is no output, if anything. mu is held.
+func (r *Record) note(f *apiv1.Frame) bool {
 	switch b := f.Body.(type) {
 	case *apiv1.Frame_Started, *apiv1.Frame_StartFailed, *apiv1.Frame_Exited, *apiv1.Frame_WireupFailed, *apiv1.Frame_Aborted:
 		r.told = append(r.told, r.entry(f))
@@ -44,13 +44,16 @@ func (r *Record) note(f *apiv1.Frame) {
 	case *apiv1.Frame_NameRequest:
 		if b.NameRequest.Op == apiv1.NameOp_NAME_UNWATCH {
 			r.answered(nameID(b.NameRequest.Id))
-		} else {
-			r.open[nameID(b.NameRequest.Id)] = r.entry(f)
+			return false
 		}
+		r.open[nameID(b.NameRequest.Id)] = r.entry(f)
 	case *apiv1.Frame_Rendezvous:
 		r.forget()
 		r.passed = append(r.passed, r.entry(f))
+	default:
+		return false
 	}
+	return true
 }
 
 // entry is a frame of now. Its body is shared with who carries it, and nobody changes it. mu is held.
@@ -131,9 +134,7 @@ func (r *Record) resumed() *apiv1.Resumed {
 // replay is what a successor is told: all that is noted, and what a launcher is told once and only once, as far as the one before
 // has not acknowledged it. mu is held.
 func (r *Record) replay(unacknowledged []*apiv1.Frame) (frames []*apiv1.Frame) {
-	again := slices.Concat(r.told, r.passed, slices.Collect(maps.Values(r.latest)), slices.Collect(maps.Values(r.open)))
-	slices.SortFunc(again, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
-	for _, e := range again {
+	for _, e := range inOrder(slices.Concat(r.told, r.passed, slices.Collect(maps.Values(r.latest)), slices.Collect(maps.Values(r.open)))) {
 		frames = append(frames, r.aged(e))
 	}
 	for _, f := range append(unacknowledged, r.late...) {
@@ -149,6 +150,12 @@ func (r *Record) replay(unacknowledged []*apiv1.Frame) (frames []*apiv1.Frame) {
 		frames = append(frames, r.aged(e))
 	}
 	return frames
+}
+
+// inOrder sorts entries as they came.
+func inOrder(list []entry) []entry {
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
+	return list
 }
 
 // aged is a frame of before.

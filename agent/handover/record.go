@@ -23,16 +23,19 @@ package handover
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Bounds of what is noted.
 const (
-	maxNoted = 512 << 20       // bytes of frames but output, as a link keeps at most
+	maxNoted = 512 << 20       // bytes of frames but output, as a link keeps at most; a session that has more ends
 	maxDone  = 1024            // fences that were answered
 	recent   = 5 * time.Minute // how long a frame that a launcher passes on is sent again
 )
@@ -52,11 +55,13 @@ type Record struct {
 	passed []entry          // Rendezvous of the last while, guarded by mu
 	done   []string         // fences that were answered, the last maxDone, guarded by mu
 	output map[uint32]*tail // by id, guarded by mu
-	size   int              // bytes of entries, guarded by mu
+	size   int              // bytes of entries, and of late frames that are none, guarded by mu
 	count  uint64           // of entries, guarded by mu
 	held   bool             // guarded by mu
 	lost   time.Duration    // when a launcher was heard last, guarded by mu
-	late   []*apiv1.Frame   // that were not sent since held began, guarded by mu
+	from   uint64           // count when held began, guarded by mu
+	late   []*apiv1.Frame   // that were not sent since, but for what is in latest, guarded by mu
+	extra  int              // bytes of those that are no entries, guarded by mu
 	freed  chan struct{}    // closed when held ends, guarded by mu
 }
 
@@ -90,15 +95,24 @@ func (r *Record) Lend(f *apiv1.Frame, back func()) error {
 		}
 		return r.link.Lend(f, back)
 	}
-	r.note(f)
-	if r.size > maxNoted {
-		return wire.ErrFull
+	noted := r.note(f)
+	if r.held && passesLater(f) && !passing(f) {
+		if r.late = append(r.late, f); !noted {
+			r.size, r.extra = r.size+proto.Size(f), r.extra+proto.Size(f)
+		}
 	}
-	if r.held && passesLater(f) {
-		r.late = append(r.late, f)
+	switch {
+	case r.size > maxNoted:
+		return wire.ErrFull
+	case r.held && passesLater(f):
 		return nil
 	}
 	return r.link.Lend(f, back)
+}
+
+// passing says that a frame is true until the next of its kind.
+func passing(f *apiv1.Frame) bool {
+	return f.GetActivity() != nil || f.GetMet() != nil || f.GetFlight() != nil
 }
 
 // passesLater says that a frame waits until there is a launcher. What ends the session does not.
@@ -129,7 +143,7 @@ func (r *Record) Hold(silent time.Duration) {
 	if r.held {
 		return
 	}
-	r.held, r.lost, r.freed = true, r.now()-silent, make(chan struct{})
+	r.held, r.from, r.lost, r.freed = true, r.count, r.now()-silent, make(chan struct{})
 	for id, t := range r.output {
 		r.grant(id, uint32(t.size))
 		t.cut(r.window)
@@ -153,6 +167,11 @@ func (r *Record) Back() error {
 			ends = append(ends, f)
 		} else {
 			send = append(send, f)
+		}
+	}
+	for _, e := range inOrder(slices.Collect(maps.Values(r.latest))) {
+		if e.seq > r.from {
+			send = append(send, r.aged(e))
 		}
 	}
 	for _, c := range r.chunks() {
@@ -184,7 +203,8 @@ func (r *Record) resume(frames []*apiv1.Frame) error {
 	if r.held {
 		close(r.freed)
 	}
-	r.held, r.late, r.freed = false, nil, nil
+	r.size -= r.extra
+	r.held, r.late, r.extra, r.freed = false, nil, 0, nil
 	for _, f := range frames {
 		if err := r.link.Send(f); err != nil {
 			return err

@@ -185,6 +185,48 @@ func TestOutputIsBounded(t *testing.T) {
 	})
 }
 
+// What ranks tell each other while nobody takes it counts, and keeps who tells too much waiting; what is true until the next of its kind
+// is kept once.
+func TestWhatWaitsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAttached(t)
+		l := a.with()
+		a.Hold(0)
+		for range 1000 {
+			a.send(&apiv1.Activity{Idle: "0"})
+		}
+		if len(a.late) > 0 || a.size > 100 {
+			t.Errorf("%d frames of %d bytes wait", len(a.late), a.size)
+		}
+		a.send(&apiv1.Event{Data: make([]byte, 1000)})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := a.Ease(ctx, 1000); err == nil {
+			t.Error("who sent 1000 bytes of an event does not wait")
+		}
+		large := make([]byte, 8<<20) // one for all
+		for a.size <= maxNoted {
+			if err := a.Send((&apiv1.Event{Data: large}).Frame()); err != nil && a.size <= maxNoted {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Send((&apiv1.Event{}).Frame()); !errors.Is(err, wire.ErrFull) {
+			t.Errorf("more than %d bytes: %v", maxNoted, err)
+		}
+		a.late, a.size, a.extra = a.late[:1], a.size-a.extra+1000, 1000
+		before := a.size
+		if err := a.Back(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		l.wants(t, "event", "idle 0")
+		if a.size != before-1000 {
+			t.Errorf("%d bytes are still counted", a.size)
+		}
+		l.end()
+	})
+}
+
 // Who sends more events than are taken waits for the next launcher, and no longer than its session.
 func TestEase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
