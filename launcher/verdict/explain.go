@@ -278,7 +278,7 @@ func (f Fault) rankHint() string {
 	case job.SIGKILL:
 		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, hosts.FirstLabel(f.Host))
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
-		return "the program crashed: see what it wrote before; a core file needs ulimit -c in the container"
+		return crashHint
 	default:
 		return fmt.Sprintf("the signal did not come from mpiup: look for who sent it on %s", f.Host)
 	}
@@ -288,6 +288,12 @@ func (f Fault) rankHint() string {
 	}
 	return "the code is the program's own: see what it wrote before"
 }
+
+// What to do about a crash, before and after it is known in which functions.
+const (
+	crashHint   = "the program crashed: see what it wrote before; a core file needs ulimit -c in the container"
+	crashedHint = "the program crashed: see what it wrote before, and the functions below"
+)
 
 // WriteHint is what to do where output cannot be written.
 const WriteHint = "make room there, or choose a place that can be written, and run the job again"

@@ -73,7 +73,13 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 		v.Signal = job.SignalName(job.SIGTERM)
 	}
 	if v.Kind == Segfault || v.Kind == Crash || f.Event == Ended && f.Exit.Signal == job.SIGBUS {
-		v.Frames = where.Frames
+		if v.Frames = where.Frames; len(v.Frames) > 0 {
+			for _, list := range [][]string{v.Advice, v.said} {
+				if at := slices.Index(list, crashHint); at >= 0 {
+					list[at] = crashedHint
+				}
+			}
+		}
 	}
 	v.blame(c.absent(f))
 	v.complete(where)

@@ -1,6 +1,11 @@
 package verdict
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 func raised(texts ...string) (list []Exception) {
 	for _, text := range texts {
@@ -51,6 +56,18 @@ func TestLimits(t *testing.T) {
 		lines := c.Explain()
 		if len(lines) < 2 || lines[0] != want || lines[1] != c.Holdup[0] || c.Exit() != 110 || !c.Urgent() {
 			t.Errorf("%d: %q, exit code %d", limit, lines, c.Exit())
+		}
+	}
+}
+
+// A crash whose functions are known needs no core file.
+func TestCrashWhoseFunctionsAreKnown(t *testing.T) {
+	for _, frames := range [][]string{nil, {"solve at solver.c:12"}} {
+		var c Case
+		c.Add(Fault{Event: Ended, ID: 0, Host: "w0", Exit: job.Exit{Signal: job.SIGSEGV}})
+		v, _ := c.Verdict(Circumstances{Frames: frames})
+		if asks := strings.Contains(strings.Join(v.Lines(true), "\n")+strings.Join(v.Advice, "\n"), "ulimit"); asks != (frames == nil) {
+			t.Errorf("with %v it says %q", frames, v.Lines(true))
 		}
 	}
 }
