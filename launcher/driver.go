@@ -125,7 +125,8 @@ func (r *driver) hear() {
 // words are what a process wrote that may tell why it failed.
 func (r *driver) words(id int) verdict.Said {
 	w := r.sink.Words(id)
-	said := verdict.Said{First: w.First, Last: append([]string{w.Fatal}, r.sink.Tail(id)...)}
+	tail, _ := r.sink.Tail(id)
+	said := verdict.Said{First: w.First, Last: append([]string{w.Fatal}, tail...)}
 	for _, e := range w.Raised {
 		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At})
 	}

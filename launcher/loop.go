@@ -251,7 +251,8 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Exited:
 		r.remains.Ended(o.Process, o.Exit)
 	case run.Silent:
-		r.remains.Last(o.Process, r.sink.Tail(o.ID))
+		lines, of := r.sink.Tail(o.ID)
+		r.remains.Last(o.Process, of, lines)
 		if len(o.Frames) > 0 {
 			r.cores[o.ID] = o.Frames
 		}

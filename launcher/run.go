@@ -57,7 +57,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	}
 	var tail []string
 	if r.sink != nil && (cause.Event == verdict.Ended || cause.Event == verdict.Aborted || cause.Event == verdict.Raised) {
-		tail = r.sink.Tail(cause.ID)
+		tail, _ = r.sink.Tail(cause.ID)
 	}
 	if r.sink != nil && r.sink.MidLine() {
 		fmt.Fprintln(r.cfg.Stderr)

@@ -20,7 +20,6 @@ import (
 
 // logsCommand prints the lines of logs that are wanted.
 func logsCommand(p *process) *cobra.Command {
-	var stream string
 	var pick picking
 	c := &cobra.Command{
 		Use:   "logs [FILE...]",
@@ -37,27 +36,23 @@ to a failure (a traceback, a CUDA error) as error. The exit code is 1 where no l
 			if err != nil {
 				return err
 			}
-			if stream != "" && stream != "stdout" && stream != "stderr" {
-				return usage(fmt.Errorf("--stream %.80s: use stdout or stderr", stream))
-			}
-			w.Stream = stream
 			return printLogs(p, w, args)
 		},
 	}
 	fs := c.Flags()
 	fs.SortFlags = false
 	pick.flags(fs, "lines")
-	fs.StringVar(&stream, "stream", "", "lines on `STREAM`: stdout or stderr (default: all lines)")
 	return c
 }
 
 // picking is the flags by which lines are picked.
-type picking struct{ ranks, host, since, until, level string }
+type picking struct{ ranks, host, stream, since, until, level string }
 
 func (k *picking) flags(fs *pflag.FlagSet, what string) {
 	all := " (default: all " + what + ")"
 	fs.StringVar(&k.ranks, "rank", "", what+" of these `RANKS`, as in 3 or 0,8-15"+all)
 	fs.StringVar(&k.host, "host", "", what+" of ranks on `HOST`"+all)
+	fs.StringVar(&k.stream, "stream", "", "lines on `STREAM`: stdout or stderr (default: both)")
 	fs.StringVar(&k.since, "since", "", what+" from `TIME` on: a moment, 2026-11-23T04:00:00Z, or how long ago, 10m"+all)
 	fs.StringVar(&k.until, "until", "", what+" before `TIME`, written as for --since"+all)
 	fs.StringVar(&k.level, "level", "debug", "lines of `LEVEL` and above: debug, info, warn or error")
@@ -65,7 +60,10 @@ func (k *picking) flags(fs *pflag.FlagSet, what string) {
 
 // wanted is what the flags ask for.
 func (k *picking) wanted(now time.Time) (w logs.Wanted, err error) {
-	w.Host = k.host
+	if k.stream != "" && k.stream != "stdout" && k.stream != "stderr" {
+		return w, usage(fmt.Errorf("--stream %.80s: use stdout or stderr", k.stream))
+	}
+	w.Host, w.Stream = k.host, k.stream
 	if w.Ranks, err = idset.Parse(k.ranks); err != nil || k.ranks != "" && w.Ranks.Empty() {
 		return w, usage(fmt.Errorf("--rank %.80s: write ranks as in 3 or 0,8-15", k.ranks))
 	}

@@ -42,7 +42,7 @@ whose last lines hold it with mpiup run --seal. Neither the job's pods nor any r
 				return usage(fmt.Errorf("report: %w", err))
 			}
 			if !asJSON {
-				v := report.View{Ranks: want.Ranks, Host: want.Host, Since: want.Since, Until: want.Until}
+				v := report.View{Ranks: want.Ranks, Host: want.Host, Stream: want.Stream, Since: want.Since, Until: want.Until}
 				if want.Level > 0 {
 					f := logs.NewFilter(logs.Wanted{Level: want.Level})
 					v.Line = func(l string) bool {

@@ -223,7 +223,7 @@ func (s *Sink) Close() {
 }
 
 // Tail returns the last lines a process wrote to stderr, else to stdout: at most 10 and 2 KiB.
-func (s *Sink) Tail(id int) []string { return s.tails.lines(id) }
+func (s *Sink) Tail(id int) ([]string, job.Stream) { return s.tails.lines(id) }
 
 // Words is what of a process's output tells why it failed, once it has ended.
 func (s *Sink) Words(id int) Words { return s.words.words(id) }

@@ -332,18 +332,18 @@ func TestTail(t *testing.T) {
 	for i := range 5000 {
 		tl.add(0, job.Stdout, []byte{byte('a' + i%26), '\n'})
 	}
-	if got := tl.lines(0); len(got) != tailLines || got[9] != string(rune('a'+4999%26)) {
+	if got, of := tl.lines(0); of != job.Stdout || len(got) != tailLines || got[9] != string(rune('a'+4999%26)) {
 		t.Errorf("got %q", got)
 	}
 	tl.add(0, job.Stderr, []byte("1%\r2%\nwhy\r\n\n"))
-	if got, want := tl.lines(0), []string{"2%", "why"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	if got, of := tl.lines(0); of != job.Stderr || !reflect.DeepEqual(got, []string{"2%", "why"}) {
+		t.Errorf("got %q of %v", got, of)
 	}
 	tl.add(1, job.Stderr, bytes.Repeat([]byte("z"), 1<<20))
-	if got := tl.lines(1); len(got) != 1 || len(got[0]) != tailBytes {
+	if got, _ := tl.lines(1); len(got) != 1 || len(got[0]) != tailBytes {
 		t.Errorf("%d lines", len(got))
 	}
-	if tl.lines(2) != nil {
+	if got, _ := tl.lines(2); got != nil {
 		t.Error("lines of a silent rank")
 	}
 }

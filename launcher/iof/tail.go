@@ -35,16 +35,16 @@ func (t *tails) add(id int, s job.Stream, data []byte) {
 	t.ends[k] = append(have, data...)
 }
 
-// lines returns the last lines of stderr, or of stdout if there is nothing on stderr.
-func (t *tails) lines(id int) []string {
+// lines returns the last lines of stderr, or of stdout if there is nothing on stderr, and which it is.
+func (t *tails) lines(id int) ([]string, job.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range []job.Stream{job.Stderr, job.Stdout} {
 		if ls := lastLines(t.ends[laneKey{id, s}]); len(ls) > 0 {
-			return ls
+			return ls, s
 		}
 	}
-	return nil
+	return nil, job.Stdout
 }
 
 // lastLines splits the end of an output into lines: without empty ones at the end, and

@@ -107,11 +107,11 @@ func (k *Keeper) ended(p job.Process, how string) {
 	k.rec.Ended(time.Now(), p, how)
 }
 
-// Last notes what a process wrote last.
-func (k *Keeper) Last(p job.Process, lines []string) {
+// Last notes what a process wrote last, to which stream.
+func (k *Keeper) Last(p job.Process, to job.Stream, lines []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rec.Last(p, lines)
+	k.rec.Last(p, to, lines)
 }
 
 // maxDumps bounds the dumps of flight recorders that are kept.

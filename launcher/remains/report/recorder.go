@@ -90,13 +90,15 @@ func (r *Recorder) Ended(at time.Time, p job.Process, how string) {
 	}
 }
 
-// Last notes what a process wrote last.
-func (r *Recorder) Last(p job.Process, lines []string) {
+// Last notes what a process wrote last, to which stream.
+func (r *Recorder) Last(p job.Process, to job.Stream, lines []string) {
 	i, ok := r.ranks[p]
 	if !ok {
 		return
 	}
-	r.report.Ranks[i].Last = nil
+	if r.report.Ranks[i].Last = nil; len(lines) > 0 {
+		r.report.Ranks[i].Stream = to.String()
+	}
 	for _, l := range lines[max(0, len(lines)-maxLines):] {
 		r.report.Ranks[i].Last = append(r.report.Ranks[i].Last, cut(r.masker.text(l), maxText))
 	}

@@ -103,8 +103,9 @@ type Rank struct {
 	Program int      `json:"program,omitempty"` // index in Report.Programs
 	CPUs    string   `json:"cpus,omitempty"`    // that it was bound to
 	PID     int      `json:"pid,omitempty"`
-	End     string   `json:"end,omitempty"`  // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
-	Last    []string `json:"last,omitempty"` // lines
+	End     string   `json:"end,omitempty"`    // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
+	Last    []string `json:"last,omitempty"`   // lines
+	Stream  string   `json:"stream,omitempty"` // "stderr" or "stdout": where it wrote them; "": not told
 }
 
 // Program is a program of the run. Env is what the user gave its ranks beside the container's own, with secrets masked.

@@ -36,7 +36,7 @@ func recorded() *Report {
 		r.Started(after(150+rank), job.Process{Rank: rank}, 100+rank)
 	}
 	r.Ended(after(9000), job.Process{Rank: 2}, "exit code 1")
-	r.Last(job.Process{Rank: 2}, []string{"Traceback (most recent call last):", "ValueError: bad\x1b[31m batch"})
+	r.Last(job.Process{Rank: 2}, job.Stderr, []string{"Traceback (most recent call last):", "ValueError: bad\x1b[31m batch"})
 	r.Event(after(9001), Event{Kind: Stopping, Text: "a rank failed; Authorization: Bearer abcdefgh"})
 	for _, rank := range []int{0, 1, 3} {
 		r.Ended(after(9050+rank), job.Process{Rank: rank}, "signal 15 (SIGTERM)")
@@ -65,6 +65,8 @@ func TestTimelineOfSome(t *testing.T) {
 		{"another host", View{Host: "w0"}, []string{"w0: "}, []string{"Last lines", "stopping"}},
 		{"the end", View{Since: after(9001)}, []string{"stopping", "SIGTERM"}, []string{"found ", "launched"}},
 		{"the beginning", View{Until: after(140)}, []string{"found "}, []string{"launched", "stopping"}},
+		{"a stream", View{Stream: "stderr"}, []string{"Last lines of rank 2"}, nil},
+		{"the other stream", View{Stream: "stdout"}, []string{"stopping"}, []string{"Last lines"}},
 		{"lines", View{Line: func(l string) bool { return strings.Contains(l, "Error") }}, []string{"ValueError"}, []string{"Traceback"}},
 	} {
 		var b strings.Builder
@@ -172,7 +174,7 @@ func TestSealIsBounded(t *testing.T) {
 	}
 	for rank := range 512 {
 		r.Ended(after(rank), job.Process{Rank: rank}, fmt.Sprint("exit code ", 1+rank%3))
-		r.Last(job.Process{Rank: rank}, append(lines, noise(300), noise(300), noise(300)))
+		r.Last(job.Process{Rank: rank}, job.Stdout, append(lines, noise(300), noise(300), noise(300)))
 	}
 	whole := r.Report(Report{})
 	if len(whole.Events) != MaxEvents || whole.Dropped == 0 || len(whole.Ranks[0].Last) != maxLines {

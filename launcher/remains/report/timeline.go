@@ -10,11 +10,12 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
-// View is which events and last lines are wanted. What does not say what is asked for is left out. The zero value wants all events, and the
+// View is which events and last lines are wanted. What does not say what is asked for is left out, but for events, which are on no stream. The zero value wants all events, and the
 // lines of ranks that did not end well.
 type View struct {
 	Ranks        idset.Set              // of the first job; empty: all
 	Host         string                 // "": all
+	Stream       string                 // of last lines, "stdout" or "stderr"; "": both
 	Since, Until time.Time              // of events; zero: without a bound
 	Line         func(line string) bool // of last lines; nil: all
 }
@@ -36,6 +37,9 @@ func (v View) event(begun time.Time, e Event) bool {
 
 func (v View) rank(r Rank) bool {
 	if !v.Ranks.Empty() && (r.Job != 0 || !v.Ranks.Contains(r.Rank)) || v.Host != "" && r.Host != v.Host {
+		return false
+	}
+	if v.Stream != "" && r.Stream != v.Stream {
 		return false
 	}
 	return v.picks() || r.End != "exit code 0"
