@@ -28,15 +28,16 @@ import (
 
 // retrial is a restart: what it is to know of the attempt that failed.
 type retrial struct {
-	number int // 1: the first restart
-	since  time.Time
-	pause  time.Duration // between the two
-	seats  []restart.Seat
-	ranks  []idset.Set // of each seat
-	why    verdict.Verdict
-	grown  string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
-	had    int    // ranks of the attempt
-	size   int    // of an elastic job: as many ranks are to be started
+	number   int // 1: the first restart
+	failures int // of the restarts, those after a failure
+	since    time.Time
+	pause    time.Duration // between the two
+	seats    []restart.Seat
+	ranks    []idset.Set // of each seat
+	why      verdict.Verdict
+	grown    string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
+	had      int    // ranks of the attempt
+	size     int    // of an elastic job: as many ranks are to be started
 
 	replaced []report.Replaced // once hosts are there
 }
@@ -144,7 +145,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	if ctx.Err() != nil {
 		return nil
 	}
-	a := &retrial{number: r.again.times() + 1, since: time.Now(), ranks: make([]idset.Set, len(r.plan.Hosts)), had: len(r.plan.Placements)}
+	a := &retrial{number: r.restarted() + 1, since: time.Now(), ranks: make([]idset.Set, len(r.plan.Hosts)), had: len(r.plan.Placements)}
 	for _, p := range r.plan.Placements {
 		a.ranks[p.Host].Add(int(p.Rank))
 	}
@@ -163,6 +164,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	default:
 		return nil
 	}
+	a.failures = count.Done
 	until := vacate(r, a)
 	if a.pause > 0 {
 		until = fmt.Sprintf(" in %v", a.pause.Round(100*time.Millisecond)) + until

@@ -77,7 +77,7 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	opener := r.opens()
 	found, err := r.cfg.Assemble(ctx, life, want, opener)
 	for held := (*reach.Held)(nil); errors.As(err, &held); found, err = r.cfg.Assemble(ctx, life, want, opener) {
-		if found, ok, err := r.inherit(ctx, life, held, opener); ok || err != nil {
+		if found, ok, err := r.inherit(ctx, life, held, opener, set.Hosts); ok || err != nil {
 			return found, opener, err
 		}
 		link.Sleep(ctx, time.Second) // what was held ends just now
@@ -120,7 +120,9 @@ func (r *planner) opens() *reach.Opener {
 	if r.exec == nil {
 		opener.Wish, opener.Ports, opener.Within = machineWish(r.cfg.Policy), run.MeetingPorts(r.cfg.Frameworks), r.cfg.MPIPorts.String()
 		if !r.cfg.DryRun { // which starts nothing, and goes on with nothing
-			opener.Loss = r.cfg.onLoss()
+			if opener.Loss = r.cfg.onLoss(); opener.Loss == apiv1.Loss_LOSS_HOLD {
+				opener.Command = r.cfg.Command.digest()
+			}
 		}
 	}
 	return opener

@@ -157,16 +157,22 @@ func reported(h *link.Conn) report.Host {
 		Slots: int(is.GetSlots()), CPUs: int(is.GetCpus()), GPUs: int(is.GetGpus())}
 }
 
+// unseen is when a host went that no launcher saw go: before all that its peers' ranks did for it.
+const unseen = time.Duration(1)
+
 // carryHost keeps a host's session on a connection until it is over.
 func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
 		e := run.Ended{Host: h.Index}
-		if why := r.heir.lostAt(h.Name); why != "" {
-			r.mail.put(run.Ended{Host: h.Index, Lost: true, Since: before, Why: "it was not handed over: " + why})
+		if c := r.heir.lostAt(h.Name); c != nil {
+			if c.Ending {
+				r.mail.put(run.Frame{Host: h.Index, Frame: (&apiv1.Ending{Why: c.Error()}).Frame(), At: unseen})
+			}
+			r.mail.put(run.Ended{Host: h.Index, Lost: true, Since: unseen, Why: "it was not handed over: " + c.Error()})
 			return
 		}
 		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
-			e.Lost, e.Why, e.Since, e.Fenced, e.Unsure = true, lost.Why, lost.Since, lost.Fenced, lost.Unsure
+			e.Lost, e.Why, e.Since, e.Fenced, e.Succeeded, e.Unsure = true, lost.Why, lost.Since, lost.Fenced, lost.Succeeded, lost.Unsure
 		}
 		r.mail.put(e)
 	}

@@ -149,7 +149,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
-	cfg.Restarts = r.again.times()
+	cfg.Restarts, cfg.Failures = r.restarted(), r.failures()
 	cfg.Input, cfg.Sites, cfg.Errno = input, r.sites, errno
 	for _, f := range r.sources.Announced() {
 		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})

@@ -2,15 +2,18 @@ package launcher
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -35,13 +38,13 @@ const journalKind = "journal of a run"
 // heir is what a launcher has from the one before it.
 type heir struct {
 	journal *journal.Journal
-	gone    map[string]string // hosts that were not handed over, by name: why
+	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 }
 
-// lostAt is why a host was not handed over; "": it was.
-func (h *heir) lostAt(host string) string {
+// lostAt is why a host was not handed over; nil: it was.
+func (h *heir) lostAt(host string) *link.Cause {
 	if h == nil {
-		return ""
+		return nil
 	}
 	return h.gone[host]
 }
@@ -52,6 +55,17 @@ func (r *planner) restarted() int {
 		return r.heir.journal.Restarts
 	}
 	return r.again.times()
+}
+
+// failures is how often they were for a failure; a run that may be taken over is started again for nothing else.
+func (r *planner) failures() int {
+	switch {
+	case r.heir != nil:
+		return r.heir.journal.Restarts
+	case r.again != nil:
+		return r.again.failures
+	}
+	return 0
 }
 
 // anyNumber is one from which questions count that no launcher before this one has asked.
@@ -150,7 +164,7 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (*apiv1.Ho
 }
 
 // inherit takes over a run whose launcher is lost, if a host holds one of this command. ok is false where there is none (any more).
-func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.Opener) (found []reach.Found, ok bool, err error) {
+func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.Opener, known []hosts.Wanted) (found []reach.Found, ok bool, err error) {
 	of, err := r.mine(held)
 	if err != nil {
 		return nil, false, err
@@ -161,10 +175,14 @@ func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.
 	}
 	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, wording.Count(len(j.Ranks), "rank"), wording.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
-	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]string{}}
+	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]*link.Cause{}}
 	r.plan, r.begun = j.Plan(), j.Begun
-	found, any := r.adopt(ctx, life, o)
-	if !any {
+	found, any, first := r.adopt(ctx, life, o)
+	switch {
+	case first != nil:
+		reach.CloseAll(found) // without a word: the ranks wait, and the other takes these too
+		return nil, false, reach.Failf(job.ExitPreempted, "%v: it was there first, and this launcher ends", first)
+	case !any:
 		lines := r.heir.lines()
 		r.heir, r.plan = nil, nil
 		if r.vain++; ctx.Err() != nil || r.vain == maxVain {
@@ -172,22 +190,32 @@ func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.
 		}
 		return nil, false, nil
 	}
+	r.settle(j, known)
+	return found, true, nil
+}
+
+// settle notes the hosts of a run that was taken over. Where ranks start again they are found as the command line says: a pod that was
+// made anew has another address.
+func (r *planner) settle(j *journal.Journal, known []hosts.Wanted) {
 	var want []hosts.Wanted
 	var placed []job.Host
-	for i, s := range j.Sites {
+	r.hosts, r.spare = nil, map[string]bool{}
+	for _, s := range j.Sites {
 		w := hosts.Wanted{Entry: hostlist.Entry{Name: s.Name, Slots: s.Slots, Given: s.Given}}
 		if s.Address.IsValid() {
-			w.Fixed = []netip.AddrPort{j.Sites[i].Address}
+			w.Fixed = []netip.AddrPort{s.Address}
 		}
 		want, placed = append(want, w), append(placed, job.Host{Name: s.Name, Slots: s.Slots, SlotsGiven: s.Given, CPUs: s.CPUs})
+		if at := slices.IndexFunc(known, func(k hosts.Wanted) bool { return k.Entry.Name == s.Name && !k.Bare }); at >= 0 {
+			w = known[at]
+		}
+		r.hosts = append(r.hosts, w)
 	}
 	r.know(want, placed, nil)
 	for i := range r.sites {
 		r.sites[i].Stated = j.Sites[i].Stated
 	}
-	r.hosts, r.spare = want, map[string]bool{}
 	r.enter("launching")
-	return found, true, nil
 }
 
 // maxVain is how often a run is met that no host hands over: once or twice it may be about to end.
@@ -196,7 +224,7 @@ const maxVain = 3
 // lines are why hosts were not handed over.
 func (h *heir) lines() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(h.gone)) {
-		lines = append(lines, fmt.Sprintf("host %s was not handed over: %s", name, h.gone[name]))
+		lines = append(lines, fmt.Sprintf("host %s was not handed over: %v", name, h.gone[name]))
 	}
 	return lines[:min(len(lines), 5)]
 }
@@ -205,7 +233,11 @@ func (h *heir) lines() (lines []string) {
 func (r *planner) mine(held *reach.Held) (*apiv1.Held, error) {
 	command := r.cfg.Command.digest()
 	for _, h := range held.Runs {
-		if bytes.Equal(h.Hold.GetCommand(), command) && r.cfg.Loss.Hold > 0 {
+		switch {
+		case !bytes.Equal(h.Hold.GetCommand(), command) || r.cfg.Loss.Hold == 0:
+		case h.Taken:
+			return nil, reach.Failf(job.ExitPreempted, "launcher %s was there first: it has taken this very run over on host %s, and goes on with it; this launcher ends (for a run of its own leave out --on-launcher-loss hold)", h.Launcher, held.Host)
+		default:
 			return h, nil
 		}
 	}
@@ -237,27 +269,73 @@ func (r *planner) read(h *apiv1.Hold, host string) (*journal.Journal, error) {
 	return j, nil
 }
 
-// adopt takes over each host's session. Those that cannot be had are in the heir's list; any says that one could.
-func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []reach.Found, any bool) {
+// claims are the sessions that a launcher has taken over or tries to. Of two launchers that come at once, the one that has the first
+// of the journal's hosts, of those that either has, goes on.
+type claims struct {
+	cancel context.CancelCauseFunc
+
+	mu  sync.Mutex
+	was []claim // by host, guarded by mu
+}
+
+type claim int
+
+const (
+	sought claim = iota
+	had
+	missed
+)
+
+func (c *claims) set(host int, to claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.was[host] = to
+}
+
+// yields says that a launcher which has a host goes before us: we have none before that, and will not.
+func (c *claims) yields(host int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.was[:host], func(of claim) bool { return of != missed })
+}
+
+// adopt takes over each host's session. Those that cannot be had are in the heir's list; any says that one could. first is the word of
+// another launcher that was there before us.
+func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []reach.Found, any bool, first error) {
 	j := r.heir.journal
-	attach, causes := reach.NewDialer(r.cfg.Identity, len(j.Hosts)).Attach, make([]error, len(j.Hosts))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := &claims{cancel: cancel, was: make([]claim, len(j.Hosts))}
+	attach, causes := reach.NewDialer(r.cfg.Identity, len(j.Hosts)).Attach, make([]*link.Cause, len(j.Hosts))
 	found = make([]reach.Found, len(j.Hosts))
 	survey.InParallel(len(j.Hosts), func(i int) {
-		h := j.Hosts[i]
-		site := j.Sites[h.Site]
+		site := j.Sites[j.Hosts[i].Site]
 		found[i].Wanted = hosts.Wanted{Entry: hostlist.Entry{Name: site.Name, Slots: site.Slots, Given: site.Given}, Fixed: []netip.AddrPort{site.Address}}
-		open := o.Adopt(h.Session, r.cfg.Command.digest())
-		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, site, h, open)
+		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, i, all, o.Adopt(j.Hosts[i].Session))
+		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
 	})
-	for i, err := range causes {
-		if any = any || err == nil; err != nil {
-			name := found[i].Entry.Name
-			r.heir.gone[name] = err.Error()
-			found[i].Session = &link.Session{Addr: j.Sites[j.Hosts[i].Site].Address, Open: &apiv1.Open{}, Close: func() {},
-				Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Name: j.Sites[j.Hosts[i].Site].Stated}}}
+	if c := (*link.Cause)(nil); errors.As(context.Cause(ctx), &c) {
+		first = c
+	}
+	left := map[string]bool{}
+	for _, f := range found {
+		if f.Session != nil {
+			for _, agent := range f.Session.Opened.Left {
+				left[agent] = true
+			}
 		}
 	}
-	return found, any
+	for i, c := range causes {
+		if c != nil && left[j.Hosts[i].Agent] {
+			c = &link.Cause{Stage: c.Stage, Ending: true, Err: fmt.Errorf("its agent was told to end while no launcher was there: %w", c)}
+		}
+		if any = any || c == nil; c != nil {
+			site := j.Sites[j.Hosts[i].Site]
+			r.heir.gone[site.Name] = c
+			found[i].Session = &link.Session{Addr: site.Address, Open: &apiv1.Open{}, Close: func() {}, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Name: site.Stated}}}
+		}
+	}
+	return found, any, first
 }
 
 const (
@@ -266,27 +344,34 @@ const (
 )
 
 // takeHost takes over one session: at once where its launcher was given up, else when it is.
-func (r *planner) takeHost(ctx, life context.Context, attach link.Attach, site journal.Site, h journal.Host, open *apiv1.Open) (*link.Session, error) {
-	begun, told := time.Now(), false
+func (r *planner) takeHost(ctx, life context.Context, attach link.Attach, host int, all *claims, open *apiv1.Open) (*link.Session, *link.Cause) {
+	h := r.heir.journal.Hosts[host]
+	at := r.heir.journal.Sites[h.Site].Address
+	begun, told, last := time.Now(), false, (*link.Cause)(nil)
 	for {
-		s, err := attach(ctx, life, site.Address, open)
+		s, err := attach(ctx, life, at, open)
 		if err == nil {
 			if s.Opened.Host.GetIncarnation() == h.Agent {
 				return s, nil
 			}
 			s.Close()
-			return nil, fmt.Errorf("%v: another incarnation of its agent answers", site.Address)
+			return nil, link.Causef(link.StageConnect, "%v: another incarnation of its agent answers", at)
 		}
 		c := link.AsCause(err)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
+		if ctx.Err() != nil {
+			return nil, cmp.Or(last, c)
+		}
+		switch last = c; {
+		case c.Stage == link.StageFenced && all.yields(host):
+			all.cancel(c)
+			return nil, c
+		case c.Stage == link.StageFenced: // by one that will let it go
 		case c.Alive:
 			if !told && time.Since(begun) > tellAlive {
 				told = true
 				r.say("%v: it is waited for", c)
 			}
-		case c.Refused || c.Stranger || c.Stage == link.StageFenced || c.Stage == link.StageTLS || time.Since(begun) > r.cfg.NodeTimeout:
+		case c.Refused || c.Stranger || c.Ending || c.Stage == link.StageTLS || c.Stage == link.StageVersion || time.Since(begun) > r.cfg.NodeTimeout:
 			return nil, c
 		}
 		link.Sleep(ctx, takePause)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 )
@@ -181,6 +183,78 @@ func TestLauncherComesBack(t *testing.T) {
 	eventually(t, "the session goes on", func() bool { return heldNow(a) == 0 })
 	for range 10 {
 		c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+	}
+}
+
+// Of launchers that come for one run, the first has it; the others are told which, and so is one that comes later.
+func TestOnlyOneTakesOver(t *testing.T) {
+	a := newTable(t)
+	first := holds(t, a, time.Minute, "exec sleep 60")
+	first.hangUp()
+	eventually(t, "the ranks are held", func() bool { return heldNow(a) == 1 })
+	second, _ := another(t, a, '2', withSecret("l1"), apiv1.Loss_LOSS_HOLD)
+	third, opened := another(t, a, '3', withSecret("l2"), apiv1.Loss_LOSS_HOLD)
+	if len(opened.Held) != 1 || opened.Held[0].Taken {
+		t.Errorf("told of %v", opened.Held)
+	}
+	if o := second.adopts(first, 'a'); o.Refusal != apiv1.Refusal_REFUSAL_NONE {
+		t.Fatalf("refused: %v", o)
+	}
+	second.until(started)
+	if o := third.adopts(first, 'a'); o.Refusal != apiv1.Refusal_REFUSAL_SUCCEEDED || o.Text != "launcher host of l1 has it on host w0" {
+		t.Errorf("the one that came second is told %v %q", o.Refusal, o.Text)
+	}
+	for _, tt := range []struct {
+		name    string
+		command byte
+		told    bool
+	}{{"the same command", 'a', true}, {"another", 'b', false}} {
+		late := newClient(t, a, 'c'+tt.command-'a', "life-late-"+string(tt.command))
+		late.peer, late.name, late.open.OnLoss, late.open.Command = withSecret("l3"), "l3", apiv1.Loss_LOSS_HOLD, bytes.Repeat([]byte{tt.command}, 32)
+		if opened := late.dial(false); (len(opened.Held) == 1 && opened.Held[0].Taken) != tt.told {
+			t.Errorf("%s: told of %v", tt.name, opened.Held)
+		}
+	}
+	eventually(t, "the agent knows that it has begun", func() bool { return second.session().link.Acknowledged() })
+	if o := second.adopts(first, 'a'); o.Refusal != apiv1.Refusal_REFUSAL_SECRET || !strings.Contains(o.Text, "this request is an old one") {
+		t.Errorf("a request of before is told %v %q", o.Refusal, o.Text)
+	}
+}
+
+// Ranks that are told to end are no one's to take over, by whatever pod; nor does an agent that ends hand any over, or one launcher
+// more that its successor has fenced.
+func TestWhatIsNotTakenOver(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		before  func(t *testing.T, first *client, end func(error))
+		comes   string // its incarnation
+		refusal apiv1.Refusal
+		text    string
+	}{
+		{"ranks that end", func(_ *testing.T, first *client, _ func(error)) {
+			first.send((&apiv1.Signal{Number: int32(syscall.SIGTERM), Once: true}).Frame())
+		}, "life-2", apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, "its ranks are told to end"},
+		{"an agent that ends", func(_ *testing.T, _ *client, end func(error)) { end(errors.New("got SIGTERM")) },
+			"life-2", apiv1.Refusal_REFUSAL_ENDING, "the agent on host w0 is ending: got SIGTERM"},
+		{"by a fenced launcher", func(_ *testing.T, first *client, _ func(error)) {
+			first.session().table.lives.Met("l0", lives.Life{Incarnation: "life-0"}, 1)
+			first.session().table.lives.Fence("l0", "life-0", "life-1")
+		}, "life-0", apiv1.Refusal_REFUSAL_FENCED, "has taken over host w0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, end := tableOf(t, nil)
+			first := holds(t, a, time.Minute, "trap '' TERM; while :; do sleep 0.1; done")
+			first.open.Launcher, first.open.Sandbox = "l0", "a"
+			tt.before(t, first, end)
+			eventually(t, "the agent has it", func() bool { return first.link.Queued() == 0 })
+			second := newClient(t, a, '2', tt.comes)
+			second.peer, second.name, second.open.OnLoss = withSecret("l0"), "l0", apiv1.Loss_LOSS_HOLD
+			second.open.Session, second.open.Adopt, second.open.Command = first.open.Session, true, bytes.Repeat([]byte{'a'}, 32)
+			if o := second.dial(false); o.Refusal != tt.refusal || !strings.Contains(o.Text, tt.text) {
+				t.Errorf("it is told %v %q", o.Refusal, o.Text)
+			}
+		})
 	}
 }
 

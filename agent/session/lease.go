@@ -1,13 +1,17 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/member"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"golang.org/x/sys/unix"
 )
@@ -100,6 +104,7 @@ func (s *session) lose(now time.Duration) bool {
 // tickHeld ends a session for which no other launcher has come. Its own may come back: one that was cut off.
 func (s *session) tickHeld(now time.Duration, streams int) {
 	silent := s.link.Silent()
+	s.noteDepartures()
 	s.mu.Lock()
 	lost, hold := now-s.heldSince, s.hold
 	s.mu.Unlock()
@@ -112,6 +117,36 @@ func (s *session) tickHeld(now time.Duration, streams int) {
 		s.deserted.Store(true)
 		s.end(text)
 	}
+}
+
+// maxDeparted bounds the agents of which the next launcher is told.
+const maxDeparted = 4096
+
+// noteDepartures keeps which agents say goodbye while no launcher is there to hear it: gossip forgets it after a minute.
+func (s *session) noteDepartures() {
+	g := s.table.cfg.Gossip()
+	if g == nil {
+		return
+	}
+	for _, m := range g.View().Members {
+		if m.State == member.Left {
+			s.mu.Lock()
+			if s.gone == nil {
+				s.gone = map[string]bool{}
+			}
+			if len(s.gone) < maxDeparted {
+				s.gone[m.Incarnation] = true
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// departed are the incarnations of those agents.
+func (s *session) departed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.gone))
 }
 
 // back goes on with the launcher that was taken for lost.
@@ -139,7 +174,9 @@ func (s *session) keep(h *apiv1.Hold) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.offer = h; h.Withdrawn != "" {
+	if s.offer = h; h.Withdrawn == "" {
+		s.log.Info("another launcher can take over", "for", s.hold)
+	} else {
 		s.offer = nil
 		s.log.Info("no other launcher can take over", "cause", h.Withdrawn)
 	}
@@ -207,13 +244,45 @@ func (s *session) owns(name string, secret []byte) (ours, succeeded bool) {
 
 // secondsLeft is for how many seconds more the session waits for another launcher; 0: it has one.
 func (s *session) secondsLeft() uint32 {
-	now := s.table.cfg.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != held {
 		return 0
 	}
-	return uint32(max((s.hold-(now-s.heldSince))/time.Second, 1))
+	return uint32(max(s.left()/time.Second, 1))
+}
+
+// offered is what a launcher that sends o has to know of the session; nil: nothing.
+func (s *session) offered(me launcherID, o *apiv1.Open) *apiv1.Held {
+	if s.record == nil {
+		return nil
+	}
+	silent := s.link.Silent()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.offer == nil || s.leaving || s.state != held && s.state != launched {
+		return nil
+	}
+	mayTake := o.OnLoss == apiv1.Loss_LOSS_HOLD && me.takes(s.launcher)
+	earlier := s.launcher.identity == me.identity && s.launcher.Incarnation != me.Incarnation // whose ranks would end, or be waited for
+	h := &apiv1.Held{Session: s.id, Hold: s.offer, Launcher: s.launcher.Host, LeftMs: uint64(max(s.left(), 0) / time.Millisecond)}
+	switch {
+	case s.state == launched && s.streams > 0 && silent <= unheard:
+		if h.Taken = true; !s.adopted || !mayTake || !bytes.Equal(s.offer.Command, o.Command) || me.Succeeds(s.launcher.Life) {
+			return nil
+		}
+	case !mayTake && !earlier:
+		return nil
+	}
+	return h
+}
+
+// left is how long a session waits for another launcher, or would. mu is held.
+func (s *session) left() time.Duration {
+	if s.state == held {
+		return s.hold - (s.table.cfg.Clock.Now() - s.heldSince)
+	}
+	return s.hold
 }
 
 // ends says that our launcher's ranks take the place of those that o holds for another: our user said so.

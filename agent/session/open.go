@@ -65,10 +65,15 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (*session, *apiv1.Opened) {
 		ours, succeeded = s.owns(launcher, o.Secret)
 	}
 	switch {
+	case o.Adopt && fenced != nil:
+		return refuse(apiv1.Refusal_REFUSAL_FENCED, "%v host %s", fenced, name)
+	case o.Adopt && t.cfg.Ending.Err() != nil:
+		return refuse(apiv1.Refusal_REFUSAL_ENDING, "the agent on host %s is ending: %v", name, context.Cause(t.cfg.Ending))
 	case o.Adopt:
 		if no, why := t.adopt(s, ours, o, by); no != apiv1.Refusal_REFUSAL_NONE {
 			return refuse(no, "%s", why)
 		}
+		reply.Left = s.departed()
 		return s, reply
 	case s != nil && !ours && succeeded:
 		return refuse(apiv1.Refusal_REFUSAL_SUCCEEDED, "launcher %s has it on host %s", s.by().Host, name)
@@ -92,7 +97,7 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (*session, *apiv1.Opened) {
 	t.pace.begins(s.born)
 	t.running.Go(func() { t.cfg.Host.XML() }) // the machine is known when the first job comes; who needs it gets the error
 	reply.MeetingPorts = t.reservePorts(o)
-	reply.Held = t.heldFor(s, o.OnLoss)
+	reply.Held = t.heldFor(s, o)
 	return s, reply
 }
 
@@ -103,25 +108,18 @@ const unheard = 3 * time.Second
 const maxHeld = 4
 
 // heldFor are the runs here that are without launcher, or may be soon, and that the one of a new session has to know of: it may take
-// them over, or its user said nothing of runs that wait for it.
-func (t *Table) heldFor(of *session, wish apiv1.Loss) (list []*apiv1.Held) {
-	if wish != apiv1.Loss_LOSS_HOLD && wish != apiv1.Loss_LOSS_UNSAID {
+// them over, or another has just done it, or its user said nothing of runs that wait for it.
+func (t *Table) heldFor(of *session, o *apiv1.Open) (list []*apiv1.Held) {
+	if o.OnLoss != apiv1.Loss_LOSS_HOLD && o.OnLoss != apiv1.Loss_LOSS_UNSAID {
 		return nil
 	}
 	me := of.by()
 	for _, s := range t.open {
-		silent := s.record != nil && s.link.Silent() > unheard
-		s.mu.Lock()
-		earlier := s.launcher.identity == me.identity && s.launcher.Incarnation != me.Incarnation // whose ranks would end, or be waited for
-		if s != of && s.offer != nil && len(list) < maxHeld && (s.state == held || s.state == launched && (silent || s.streams == 0)) &&
-			(wish == apiv1.Loss_LOSS_HOLD && me.takes(s.launcher) || earlier) {
-			left := s.hold
-			if s.state == held {
-				left -= t.cfg.Clock.Now() - s.heldSince
+		if s != of && len(list) < maxHeld {
+			if h := s.offered(me, o); h != nil {
+				list = append(list, h)
 			}
-			list = append(list, &apiv1.Held{Session: s.id, Hold: s.offer, Launcher: s.launcher.Host, LeftMs: uint64(max(left/time.Millisecond, 0))})
 		}
-		s.mu.Unlock()
 	}
 	return list
 }
@@ -134,18 +132,23 @@ func (t *Table) adopt(s *session, ours bool, o *apiv1.Open, by Caller) (apiv1.Re
 	}
 	silent := s.link.Silent()
 	s.mu.Lock()
-	st, offer, before, lease := s.state, s.offer, s.launcher, s.lease
+	st, offer, leaving, before, lease := s.state, s.offer, s.leaving, s.launcher, s.lease
+	successor := s.adopted && s.streams > 0 && silent <= unheard
 	s.mu.Unlock()
 	comes := whoIs(by, o)
 	switch {
 	case !comes.takes(before):
 		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: only a launcher that proves to be %s takes this run over, and this is %s", name, before.identity, by.Name)
-	case offer == nil || st > held:
+	case offer == nil || leaving || st > held:
 		return apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, fmt.Sprintf("host %s does not hold it any more: its ranks are told to end", name)
 	case !bytes.Equal(offer.Command, o.Command):
 		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s holds it for the command %s", name, offer.Text)
 	case len(o.Secret) != 16 || o.OnLoss != apiv1.Loss_LOSS_HOLD:
 		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: who takes a run over brings a secret, and holds it", name)
+	case ours && s.link.Acknowledged():
+		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: it is this launcher's already, and this request is an old one", name)
+	case st != held && !ours && !comes.Succeeds(before.Life) && successor:
+		return apiv1.Refusal_REFUSAL_SUCCEEDED, fmt.Sprintf("launcher %s has it on host %s", before.Host, name)
 	case st != held && !ours && !comes.Succeeds(before.Life):
 		return apiv1.Refusal_REFUSAL_ALIVE, fmt.Sprintf("host %s has not given launcher %s up: it was silent for %v, and has %v", name, before.Host, silent.Round(time.Second), lease)
 	}

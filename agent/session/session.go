@@ -46,27 +46,28 @@ type session struct {
 	empty   chan struct{} // closed when, after that, nothing it started is left
 
 	mu         sync.Mutex
-	launcher   launcherID    // guarded by mu; by reads it
-	secret     []byte        // guarded by mu
-	lease      time.Duration // guarded by mu
-	hold       time.Duration // how long ranks live on without launcher, guarded by mu
-	heldSince  time.Duration // Clock time, guarded by mu
-	offer      *apiv1.Hold   // what the next launcher needs; nil: nobody can take over, guarded by mu
-	leaving    bool          // the ranks were told to end, guarded by mu
-	paused     bool          // the ranks were stopped by a signal, guarded by mu
-	adopted    bool          // a launcher has taken it over from another, guarded by mu
-	state      state         // guarded by mu
-	streams    int           // streams carrying frames now, guarded by mu
-	missed     bool          // the log says that the connection was lost, guarded by mu
-	lostAt     time.Duration // Clock time when streams became 0, guarded by mu
-	pendingTil time.Duration // Clock time until which unread bytes put expiry off, guarded by mu
-	endText    string        // why it ends, guarded by mu
-	done       bool          // the launcher said Bye, guarded by mu
-	undrain    func()        // ends drain, guarded by mu
-	fenced     bool          // a newer incarnation has taken over, guarded by mu
-	rival      *session      // another incarnation's, which waits for a word of our launcher, guarded by mu
-	tee        *stdio.Tee    // nil: output goes to the launcher only, guarded by mu
-	sealed     bool          // nothing of jobs is left, and nothing may be added to wg any more, guarded by mu
+	launcher   launcherID      // guarded by mu; by reads it
+	secret     []byte          // guarded by mu
+	lease      time.Duration   // guarded by mu
+	hold       time.Duration   // how long ranks live on without launcher, guarded by mu
+	heldSince  time.Duration   // Clock time, guarded by mu
+	offer      *apiv1.Hold     // what the next launcher needs; nil: nobody can take over, guarded by mu
+	leaving    bool            // the ranks were told to end, guarded by mu
+	paused     bool            // the ranks were stopped by a signal, guarded by mu
+	gone       map[string]bool // incarnations of agents that left while no launcher was there, guarded by mu
+	adopted    bool            // a launcher has taken it over from another, guarded by mu
+	state      state           // guarded by mu
+	streams    int             // streams carrying frames now, guarded by mu
+	missed     bool            // the log says that the connection was lost, guarded by mu
+	lostAt     time.Duration   // Clock time when streams became 0, guarded by mu
+	pendingTil time.Duration   // Clock time until which unread bytes put expiry off, guarded by mu
+	endText    string          // why it ends, guarded by mu
+	done       bool            // the launcher said Bye, guarded by mu
+	undrain    func()          // ends drain, guarded by mu
+	fenced     bool            // a newer incarnation has taken over, guarded by mu
+	rival      *session        // another incarnation's, which waits for a word of our launcher, guarded by mu
+	tee        *stdio.Tee      // nil: output goes to the launcher only, guarded by mu
+	sealed     bool            // nothing of jobs is left, and nothing may be added to wg any more, guarded by mu
 }
 
 func newSession(t *Table, o *apiv1.Open, by launcherID) *session {

@@ -19,7 +19,7 @@ type Rank struct {
 	OldTorchrun      bool   // its torchrun ends at once unless it is told of output (torch 1.13 on Python 3.11, Debian 12's)
 	GPUs             int    // that it sees; 0: none, or unknown
 	Narrowed         bool   // it sees some of its host's GPUs only
-	Restarts         int    // how often the job has been started again
+	Restarts         int    // how often the job has been started again after failures
 	MaxRestarts      int    // and may be
 	Torch            string // version of its torch; "": none was found
 	Recorder         Recorder

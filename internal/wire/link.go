@@ -149,6 +149,13 @@ func (l *Link) Queued() int {
 	return len(l.kept)
 }
 
+// Acknowledged says that the process on the other side has had a frame of ours.
+func (l *Link) Acknowledged() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq > 0 && (len(l.kept) == 0 || l.kept[0].frame.Seq > 1)
+}
+
 // Ease blocks until at most so many bytes wait to be acknowledged, or ctx ends. With 0 everything sent was acknowledged
 // then; more is for a sender that sends as much as others ask for, and that can keep them waiting.
 func (l *Link) Ease(ctx context.Context, most int) error {

@@ -34,6 +34,8 @@ type Cause struct {
 	Unanswered bool      // DNS says neither yes nor no
 	Role       bool      // it does not let certificates of our role start anything
 	Alive      bool      // it has not given another launcher up, whose run we would take over
+	Succeeded  bool      // with StageFenced: another has our run, and its ranks go on
+	Ending     bool      // it is shutting down: its host is being taken away
 	Never      bool      // nothing but another command line helps
 	Stranger   bool      // another incarnation answered, or one that does not know the session
 	Cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell

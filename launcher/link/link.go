@@ -84,10 +84,11 @@ func (h *Conn) Finished() bool {
 
 // Lost is why a host was given up.
 type Lost struct {
-	Why    string
-	Since  time.Duration // Clock time from which nothing was heard of it
-	Fenced bool
-	Unsure bool // its agent may live, and its ranks until their lease ends
+	Why       string
+	Since     time.Duration // Clock time from which nothing was heard of it
+	Fenced    bool
+	Succeeded bool // with Fenced: another launcher has our run, and its ranks go on
+	Unsure    bool // its agent may live, and its ranks until their lease ends
 }
 
 func (e *Lost) Error() string { return e.Why }
@@ -247,7 +248,7 @@ const maxPause = 200 * time.Millisecond
 func (h *Conn) gone(c *Cause, since time.Duration) *Lost {
 	switch {
 	case c.Stage == StageFenced:
-		return &Lost{Why: c.Error(), Since: since, Fenced: true}
+		return &Lost{Why: c.Error(), Since: since, Fenced: true, Succeeded: c.Succeeded}
 	case c.Stranger:
 		return &Lost{Why: "its agent was restarted: " + c.Error(), Since: since}
 	}

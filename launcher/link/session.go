@@ -85,13 +85,13 @@ func refusal(o *apiv1.Opened) error {
 	case apiv1.Refusal_REFUSAL_FENCED:
 		return Causef(StageFenced, "a newer launcher of this job has taken over%s", wording.Colon(o.Text))
 	case apiv1.Refusal_REFUSAL_SUCCEEDED:
-		return Causef(StageFenced, "another launcher has taken this run over%s", wording.Colon(o.Text))
+		return &Cause{Stage: StageFenced, Succeeded: true, Err: fmt.Errorf("another launcher has taken this run over%s", wording.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ALIVE:
 		return &Cause{Stage: StageConnect, Alive: true, Err: errors.New(o.Text)}
 	case apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, apiv1.Refusal_REFUSAL_SECRET:
 		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + wording.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ENDING:
-		return Causef(StageConnect, "its agent is shutting down%s", wording.Colon(o.Text))
+		return &Cause{Stage: StageConnect, Ending: true, Err: fmt.Errorf("its agent is shutting down%s", wording.Colon(o.Text))}
 	}
 	return Causef(StageConnect, "the agent refused%s", wording.Colon(o.Text))
 }

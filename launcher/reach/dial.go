@@ -77,7 +77,7 @@ func (a *Conn) explain(err error) *link.Cause {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
 		return &link.Cause{Stage: link.StageTLS, Role: true, Err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
 	case codes.FailedPrecondition: // of a session that was ours
-		return link.Causef(link.StageFenced, "%v: %w", a.addr, text)
+		return &link.Cause{Stage: link.StageFenced, Succeeded: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
 	case codes.Unimplemented:
 		return link.Causef(link.StageVersion, "%v: another version of mpiup: %w", a.addr, text)
 	}

@@ -17,7 +17,8 @@ type Opener struct {
 	Ports  uint32
 	Within string // a range of ports; "": any
 	// Loss is LOSS_NOTHING for what is no run.
-	Loss apiv1.Loss
+	Loss    apiv1.Loss
+	Command []byte // with LOSS_HOLD: what this launcher runs, as Hold.command has it
 }
 
 // NewOpener is that of a new run.
@@ -31,17 +32,17 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// Adopt is the first frame to a session of a launcher that is lost, of the run that the Opener goes on with; command is what both run.
-func (o *Opener) Adopt(session string, command []byte) *apiv1.Open {
+// Adopt is the first frame to a session of a launcher that is lost, of the run that the Opener goes on with.
+func (o *Opener) Adopt(session string) *apiv1.Open {
 	open := o.Open()
-	open.Session, open.Adopt, open.Command, open.MeetingPorts = session, true, command, 0
+	open.Session, open.Adopt, open.MeetingPorts = session, true, 0
 	return open
 }
 
 // Open is the first frame of a new session.
 func (o *Opener) Open() *apiv1.Open {
 	return &apiv1.Open{
-		OnLoss: o.Loss, HoldMs: uint64(o.reach.Loss.Hold.Milliseconds()),
+		OnLoss: o.Loss, HoldMs: uint64(o.reach.Loss.Hold.Milliseconds()), Command: o.Command,
 		Protocol: apiv1.Protocol, Version: o.reach.Version,
 		Session: o.Run + randomHex(8), Secret: randomBytes(16),
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),

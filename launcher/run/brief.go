@@ -88,7 +88,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.fabric(), Meeting: r.meeting(j),
 		GpusPerRank: uint32(r.cfg.GPUs.PerRank), GpuBind: r.cfg.GPUs.Bind(), Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
-		Restarts: uint32(r.cfg.Preempt.Restarts + r.cfg.Restarts), MaxRestarts: uint32(r.cfg.MaxRestarts), PreemptSignal: uint32(r.cfg.Preempt.Signal), CheckpointDir: r.cfg.Preempt.CheckpointDir,
+		Restarts: uint32(r.cfg.Preempt.Restarts + r.cfg.Restarts), MaxRestarts: uint32(r.cfg.MaxRestarts), Failures: uint32(r.cfg.Failures), PreemptSignal: uint32(r.cfg.Preempt.Signal), CheckpointDir: r.cfg.Preempt.CheckpointDir,
 		ActivityMs: uint32(r.cfg.activityEvery().Milliseconds()), Flight: r.cfg.flightUse(),
 	}
 	if j.asked != nil {

@@ -45,12 +45,13 @@ type (
 	}
 	// Ended is the end of a host's connection. Lost: before its time.
 	Ended struct {
-		Host   int
-		Lost   bool
-		Why    string
-		Since  time.Duration // Clock time from which nothing was heard of it
-		Fenced bool
-		Unsure bool // its ranks may run until their lease ends
+		Host      int
+		Lost      bool
+		Why       string
+		Since     time.Duration // Clock time from which nothing was heard of it
+		Fenced    bool
+		Succeeded bool // with Fenced: another launcher has the run, whose ranks go on
+		Unsure    bool // its ranks may run until their lease ends
 	}
 	// Turn ends what has come at once: now what is to be done about it is done.
 	Turn struct{}
@@ -304,6 +305,7 @@ type Config struct {
 	Proof    []byte    // our signature under it, for agents that tell others; nil: none
 	Begun    time.Time // when Run was called
 	Restarts int       // how often the job has been started again
+	Failures int       // of these, after failures
 	Plan     *job.Plan // of the first job
 	Hosts    []Host    // of Plan.Hosts
 	Sites    []Site    // hosts that jobs may be placed on

@@ -297,6 +297,7 @@ func (r *Run) hostEnded(e Ended) {
 		r.give(Note{report.Lost, f.Host, f.Text})
 		if e.Fenced || r.hosts[h].ending != "" {
 			f.Event, f.Fenced = verdict.HostTaken, e.Fenced
+			r.succeeded = r.succeeded || e.Succeeded
 		}
 		r.lost(f)
 	}

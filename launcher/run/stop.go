@@ -48,6 +48,10 @@ func (r *Run) stop(why string, now bool) {
 	r.set(Quiet, quietStop)
 	r.set(Bound, r.cfg.Grace+stopBound)
 	for h := range r.hosts {
+		if r.succeeded { // who took a host over takes the others, too
+			r.finish(h)
+			continue
+		}
 		r.send(h, (&apiv1.Stop{Why: why, Now: now}).Frame())
 		r.idle(h)
 	}

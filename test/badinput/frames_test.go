@@ -62,6 +62,11 @@ func TestFrames(t *testing.T) {
 	}
 	withLauncher := openFrame(9)
 	withLauncher.GetOpen().Launcher = strings.Repeat("x", 1<<20)
+	holds := openFrame(14)
+	holds.GetOpen().OnLoss, holds.GetOpen().HoldMs = apiv1.Loss_LOSS_HOLD, 1000
+	described := func(size int) *apiv1.Frame {
+		return &apiv1.Frame{Seq: 2, Body: &apiv1.Frame_Hold{Hold: &apiv1.Hold{Journal: make([]byte, size), Command: make([]byte, 32)}}}
+	}
 	signal := func(seq uint64) *apiv1.Frame {
 		return &apiv1.Frame{Seq: seq, Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 9999}}}
 	}
@@ -84,6 +89,8 @@ func TestFrames(t *testing.T) {
 		{name: "no such signal", frames: []*apiv1.Frame{launchOf(sleeper), signal(2)}, says: "9999"},
 		{name: "two Launches", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: launchOf(sleeper).Body}}, says: "job 0 is there already"},
 		{name: "a frame for a launcher", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: &apiv1.Frame_Started{Started: &apiv1.Started{}}}}, says: "not for an agent"},
+		{name: "a journal that nobody is to read", frames: []*apiv1.Frame{launchOf(sleeper), described(1)}, says: "a run is described that nobody is to take over"},
+		{name: "a huge journal", bare: true, frames: []*apiv1.Frame{holds, launchOf(sleeper), described(5 << 20)}, says: "a run is described in 5242880 bytes"},
 		{name: "too much input", frames: []*apiv1.Frame{launchOf(withStdin(sleeper)), {Seq: 2, Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: bytes.Repeat([]byte("x"), 32<<20)}}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1459,7 +1459,7 @@ type Open struct {
 	OnLoss        Loss                   `protobuf:"varint,16,opt,name=on_loss,json=onLoss,proto3,enum=mpiup.v1.Loss" json:"on_loss,omitempty"` // of this launcher; of no run: LOSS_NOTHING
 	HoldMs        uint64                 `protobuf:"varint,17,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`                    // with LOSS_HOLD: how long ranks live on without a launcher
 	Adopt         bool                   `protobuf:"varint,18,opt,name=adopt,proto3" json:"adopt,omitempty"`                                    // the session is that of a launcher that is lost: it is this one's from now on, with this secret
-	Command       []byte                 `protobuf:"bytes,19,opt,name=command,proto3" json:"command,omitempty"`                                 // with adopt: as Hold.command
+	Command       []byte                 `protobuf:"bytes,19,opt,name=command,proto3" json:"command,omitempty"`                                 // with LOSS_HOLD: as Hold.command
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1641,6 +1641,7 @@ type Opened struct {
 	MeetingPorts  []uint32               `protobuf:"varint,10,rep,packed,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // free, and no other session's until this one has ended; fewer than wanted: there are no more
 	OwnProof      []byte                 `protobuf:"bytes,11,opt,name=own_proof,json=ownProof,proto3" json:"own_proof,omitempty"`                     // Launch.number_proof that came with own_number; without it the launcher takes that for no word of its own
 	Held          []*Held                `protobuf:"bytes,12,rep,name=held,proto3" json:"held,omitempty"`                                             // runs here that have lost their launcher, or are about to, and that this one may take over
+	Left          []string               `protobuf:"bytes,13,rep,name=left,proto3" json:"left,omitempty"`                                             // to adopt: incarnations of agents that were told to end while no launcher was there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1759,6 +1760,13 @@ func (x *Opened) GetHeld() []*Held {
 	return nil
 }
 
+func (x *Opened) GetLeft() []string {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
 // Held is a run whose ranks wait for another launcher, as its own last one described it. Agents understand nothing of it.
 type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1766,6 +1774,7 @@ type Held struct {
 	Hold          *Hold                  `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
 	Launcher      string                 `protobuf:"bytes,3,opt,name=launcher,proto3" json:"launcher,omitempty"`            // host name of the launcher that is lost
 	LeftMs        uint64                 `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // how long the agent waits for another
+	Taken         bool                   `protobuf:"varint,5,opt,name=taken,proto3" json:"taken,omitempty"`                 // launcher has taken it over from the lost one, and lives; the command is that of Open
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1826,6 +1835,13 @@ func (x *Held) GetLeftMs() uint64 {
 		return x.LeftMs
 	}
 	return 0
+}
+
+func (x *Held) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
 }
 
 // Machine is where the hardware threads lie that the host's ranks may use, in the machine's order. Each
@@ -2986,7 +3002,8 @@ type Job struct {
 	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                    // $NAME in App.env is replaced by the rank's own variable of that name
 	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`          // between looks at whether ranks work (Activity); 0: nobody wants to know
 	Restarts       uint32                 `protobuf:"varint,45,opt,name=restarts,proto3" json:"restarts,omitempty"`                                // how often the job has been started again (MPIUP_RESTART_COUNT)
-	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`       // and may be
+	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`       // after failures it may be, so often
+	Failures       uint32                 `protobuf:"varint,50,opt,name=failures,proto3" json:"failures,omitempty"`                                // of the restarts, those after a failure; the others were for hosts that came
 	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                                  // 1 + the rank whose environment is shown in place of running programs; 0: none
 	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"` // tells ranks that a pod of the run is being taken away; 0: SIGTERM
 	Flight         FlightUse              `protobuf:"varint,49,opt,name=flight,proto3,enum=mpiup.v1.FlightUse" json:"flight,omitempty"`            // what is wanted of torch's flight recorder
@@ -3231,6 +3248,13 @@ func (x *Job) GetRestarts() uint32 {
 func (x *Job) GetMaxRestarts() uint32 {
 	if x != nil {
 		return x.MaxRestarts
+	}
+	return 0
+}
+
+func (x *Job) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
 	}
 	return 0
 }
@@ -8146,7 +8170,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aon_loss\x18\x10 \x01(\x0e2\x0e.mpiup.v1.LossR\x06onLoss\x12\x17\n" +
 	"\ahold_ms\x18\x11 \x01(\x04R\x06holdMs\x12\x14\n" +
 	"\x05adopt\x18\x12 \x01(\bR\x05adopt\x12\x18\n" +
-	"\acommand\x18\x13 \x01(\fR\acommand\"\x9e\x03\n" +
+	"\acommand\x18\x13 \x01(\fR\acommand\"\xb2\x03\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -8161,12 +8185,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\rmeeting_ports\x18\n" +
 	" \x03(\rR\fmeetingPorts\x12\x1b\n" +
 	"\town_proof\x18\v \x01(\fR\bownProof\x12\"\n" +
-	"\x04held\x18\f \x03(\v2\x0e.mpiup.v1.HeldR\x04held\"y\n" +
+	"\x04held\x18\f \x03(\v2\x0e.mpiup.v1.HeldR\x04held\x12\x12\n" +
+	"\x04left\x18\r \x03(\tR\x04left\"\x8f\x01\n" +
 	"\x04Held\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\"\n" +
 	"\x04hold\x18\x02 \x01(\v2\x0e.mpiup.v1.HoldR\x04hold\x12\x1a\n" +
 	"\blauncher\x18\x03 \x01(\tR\blauncher\x12\x17\n" +
-	"\aleft_ms\x18\x04 \x01(\x04R\x06leftMs\"\xab\x01\n" +
+	"\aleft_ms\x18\x04 \x01(\x04R\x06leftMs\x12\x14\n" +
+	"\x05taken\x18\x05 \x01(\bR\x05taken\"\xab\x01\n" +
 	"\aMachine\x12\x10\n" +
 	"\x03cpu\x18\x01 \x03(\rR\x03cpu\x12\x12\n" +
 	"\x04core\x18\x02 \x03(\rR\x04core\x12\x0e\n" +
@@ -8265,7 +8291,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xf1\a\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x8d\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -8299,7 +8325,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vactivity_ms\x18, \x01(\rR\n" +
 	"activityMs\x12\x1a\n" +
 	"\brestarts\x18- \x01(\rR\brestarts\x12!\n" +
-	"\fmax_restarts\x18. \x01(\rR\vmaxRestarts\x12\x18\n" +
+	"\fmax_restarts\x18. \x01(\rR\vmaxRestarts\x12\x1a\n" +
+	"\bfailures\x182 \x01(\rR\bfailures\x12\x18\n" +
 	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
 	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12+\n" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
