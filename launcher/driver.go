@@ -240,6 +240,6 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 		}
 	}
 	age := time.Duration(min(f.AgeMs, uint64(before/time.Millisecond))) * time.Millisecond
-	r.mail.put(run.Frame{Host: h, Frame: f, At: max(r.clock.Now()-age, 1)})
+	r.mail.put(run.Frame{Host: h, Frame: f, At: max(r.clock.Now()-r.heir.age(h, age), 1)})
 	return nil
 }

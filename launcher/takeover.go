@@ -39,6 +39,16 @@ const journalKind = "journal of a run"
 type heir struct {
 	journal *journal.Journal
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
+	taken   []time.Time            // when each host was handed over, or given up
+}
+
+// age is how long ago something was that a host says is so old, which it has reckoned when it handed itself over: hosts did so one
+// after the other, and are listened to at once.
+func (h *heir) age(host int, said time.Duration) time.Duration {
+	if h == nil || said == 0 || host >= len(h.taken) {
+		return said
+	}
+	return said + time.Since(h.taken[host])
 }
 
 // lostAt is why a host was not handed over; nil: it was.
@@ -175,7 +185,7 @@ func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.
 	}
 	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, wording.Count(len(j.Ranks), "rank"), wording.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
-	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]*link.Cause{}}
+	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
 	r.plan, r.begun = j.Plan(), j.Begun
 	found, any, first := r.adopt(ctx, life, o)
 	switch {
@@ -312,6 +322,7 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 		site := j.Sites[j.Hosts[i].Site]
 		found[i].Wanted = hosts.Wanted{Entry: hostlist.Entry{Name: site.Name, Slots: site.Slots, Given: site.Given}, Fixed: []netip.AddrPort{site.Address}}
 		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, i, all, o.Adopt(j.Hosts[i].Session))
+		r.heir.taken[i] = time.Now()
 		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
 	})
 	if c := (*link.Cause)(nil); errors.As(context.Cause(ctx), &c) {

@@ -171,7 +171,7 @@ func (r *Record) Back() error {
 	}
 	for _, e := range inOrder(slices.Collect(maps.Values(r.latest))) {
 		if e.seq > r.from {
-			send = append(send, r.aged(e))
+			send = append(send, &apiv1.Frame{Body: e.frame.Body})
 		}
 	}
 	for _, c := range r.chunks() {

@@ -15,7 +15,7 @@ import (
 // outliving is a lab of its own: what its agents hold is told to every launcher that comes.
 func outliving(t *testing.T) *lab {
 	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
-	agents, err := testlab.Agents(t.Context(), l.cluster, l.bin, "agent", "--key", l.key)
+	agents, err := testlab.Agents(t.Context(), l.cluster, l.bin, "agent", "--key", l.key, "--host", "w0,w1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +49,17 @@ func (p *phased) arrived(t *testing.T) {
 		testlab.Eventually(t, fmt.Sprintf("rank %d is there", rank), func() bool {
 			_, err := os.Stat(filepath.Join(p.dir, fmt.Sprintf("at.%d", rank)))
 			return err == nil
+		})
+	}
+	p.l.described(t, 1)
+}
+
+// described waits until every agent has so many journals of runs.
+func (l *lab) described(t *testing.T, n int) {
+	t.Helper()
+	for host, a := range l.agents {
+		testlab.Eventually(t, host+" has what another launcher needs", func() bool {
+			return strings.Count(a.Stderr.String(), "another launcher can take over") >= n
 		})
 	}
 }
