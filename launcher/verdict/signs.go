@@ -123,7 +123,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is("", "mca_base_component_repository_open", "component_find: unable to open", "(ignored)", "NET/Plugin", "TUNER/Plugin", "ProfilerPlugin",
 			"Could not load dynamic library", "TF-TRT Warning", "Unable to register cu", "error: kex_exchange*retry", "retrying in", "will retry", ", retrying",
 			"NCCL INFO", "Set MCA parameter \"", "more process has sent help message", "more processes have sent help message",
-			"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "did not call \"init\" before exiting, but", "otherwise exiting without calling MPI_FINALIZE", "errno: 97", "not finding the required libraries", "dlvsym failed",
+			"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "did not call \"init\" before exiting, but", "otherwise exiting without calling MPI_FINALIZE", "errno: 97", "not finding the required libraries", "dlvsym failed", "max locked memory   ", "max locked memory*(kbytes", "Unschedulable:*false",
 			"unable to find any relevant network interfaces", "NCCL WARN Failed to open lib"),
 
 		// GPUs: torch's c10/cuda/CUDACachingAllocator.cpp, XLA's status, TensorFlow's allocator, NCCL's include/alloc.h, cuBLAS, DeepSpeed.
@@ -138,7 +138,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"HW exception by GPU node"),
 		is(GPUError, "device-side assert triggered", "nvidia-container-cli", "Failed to initialize NVML", "Driver/library version mismatch", "hipErrorNoBinaryForGpu", "CUDA_ERROR_NOT_INITIALIZED", "illegal memory access was encountered", "CUDA driver version is insufficient", "no kernel image is available for execution",
 			"invalid device ordinal", "no CUDA-capable device", "Found no NVIDIA driver", "busy or unavailable", "CUDA error: unspecified launch failure", "misaligned address",
-			"CUDA error: an illegal instruction", "Memory access fault by GPU", "CUDNN_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_EXECUTION_FAILED",
+			"CUDA error: an illegal instruction", "Memory access fault by GPU", "HSA_STATUS_ERROR", "CUDNN_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_EXECUTION_FAILED",
 			"CUDA initialization: ", "CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA unknown error",
 			"Torch not compiled with CUDA enabled", "CUDA error: the launch timed out"),
 
@@ -158,7 +158,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		likely(OutOfMemory, "exited on signal 9", "killed by signal 9", "SIGKILL by OOM killer", "ended by signal 9", "died from signal 9", " Killed   ", "KILLED BY SIGNAL: 9", "Killed (signal 9)", "exitcode: -9)", "exitcode  : -9", "Signal 9 (SIGKILL)", "killed by signal: Killed", "died with <Signals.SIGKILL", "terminated with signal SIGKILL",
 			"exit code 137", "exit status 137", "exited with code 137", "return code = -9", "EXIT CODE: 137", "EXIT CODE: 9", "signal 9 (SIGKILL)", "exit code: -9", "exitCode: 137", "code=137", "exit code=137", "Exit 137", "Exit Code:    137", "exit code (137)", "\"exitCode\": 137", "exited with exit code -9",
 			"terminated by signal 9", "signal 9 (Killed)", "Cannot allocate memory"),
-		is(DiskFull, "No space left on device", "Disk quota exceeded", "DiskPressure", "exceeds the total limit of containers"),
+		is(DiskFull, "No space left on device", "Disk quota exceeded", "condition: [DiskPressure", "NodeHasDiskPressure", "KubeletHasDiskPressure", "disk-pressure:NoExecute", "exceeds the total limit of containers"),
 		is(Limits, "Too many open files", "can't start new thread", "pthread_create*Resource temporarily unavailable", "pthread_create failed", "fork*Resource temporarily unavailable", "Cannot fork", "fork: retry",
 			"received 0 items of ancdata"),
 
@@ -171,7 +171,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(MissingLibrary, "error while loading shared libraries", "cannot open shared object file", "Library not loaded", "symbol lookup error", "undefined symbol", "GLIBC_*not found", "GLIBCXX_*not found", "CXXABI_*not found",
 			"Cannot load libmpi", "libcuda.so.1: file not found"),
 		is(ProgramNotFound, "tried to fork a new process via the \"execve\" system call but failed", "Error:  *Permission denied", "unable to find the specified executable", "could not access or execute an executable", "could not access*or execute an executable", "executable file not found", "execvp error on file", "command not found",
-			"can't open file*No such file", "could not find executable", "bin/python*: No module named", "was set to a path that could not be found", "plm_rsh_agent*not found", "exec /*no such file or directory", "exec:*not found", "could not be started", "bad interpreter", "No such file or directory*orted", "unable to launch the specified application",
+			"can't open file*No such file", "could not find executable", "bin/python*: No module named", "was set to a path that could not be found", "\"plm_rsh_agent\" was set to a path", "plm_rsh_agent*not found", "exec /*no such file or directory", "exec:*not found", "could not be started", "bad interpreter", "No such file or directory*orted", "unable to launch the specified application",
 			"hydra_pmi_proxy: No such file", "hydra_pmi_proxy: not found", "sh: 1: *: not found", "exec user process*no such file", "slurmstepd: error: execve", "error: No such file or directory: '",
 			"StartError", "RunContainerError", "fork/exec*permission denied", "fork/exec*no such file", "sh:*: Permission denied", "execve()*No such file", "execve()*Permission denied", "cannot execute:"),
 		is(Slots, "not enough slots available", "nodes which are allocated for this job are already filled", "would result in binding more", "more ranks than slots", "more processes than*slots",
@@ -211,7 +211,9 @@ var Signs = sync.OnceValue(func() []Sign {
 			"ibv_*Input/output error", "mlx5*Input/output error"),
 		likelyAs(Program, FabricError, "OFI poll failed", "Error returned from fi_cq_readerr", "handle_cq_error"),
 		// MPICH's stack of a call that lost another rank.
-		likelyAs(Program, PeerLost, "Communication error with rank"),
+		likelyAs(Program, Network, "Communication error with rank*Connection refused"),
+		likelyAs(Program, PeerLost, "Communication error with rank", "_connpoll*Communication error"),
+		weighing(Echo, PeerLost, "PMIX ERROR: UNREACHABLE", "PMIX ERROR: LOST-CONNECTION", "mpi/pmix*Error handler invoked"),
 
 		// Storage.
 		is(StuckIO, "waits in * on /* (nfs", "waits in * on /* (fuse", "waits in * on /* (cifs", "waits in * on /* (ceph", "waits in * on /* (lustre", "for a device or file system; process", "Stale file handle", "not responding, still trying", "not responding, timed out", "blocked for more than", "Transport endpoint is not connected", "mount does not answer", "[Errno 5] Input/output error", "Input/output error: '", "Remote I/O error",
@@ -246,8 +248,8 @@ var Signs = sync.OnceValue(func() []Sign {
 		weighing(Ending, Crash, "signal 6 (Aborted)", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "EXIT CODE: 6", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
 
 		// MPI and NCCL.
-		is(CollectiveMismatch, "Detected mismatch between collectives", "Mismatched collective", "collective mismatch error", "mismatched data types", "Mismatched allreduce", "Mismatched MPI operations", "Mismatched data types", "Mismatched ALLREDUCE", "but rank*is running collective"),
-		is(NoInit, "was called before MPI_INIT was invoked", "before initializing or after finalizing", "did not call \"init\" before exiting", "without having called MPI_Init", "never spoke to mpiup"),
+		is(CollectiveMismatch, "Detected mismatch between collectives", "DDP expects same model across all ranks", "Mismatched collective", "collective mismatch error", "mismatched data types", "Mismatched allreduce", "Mismatched MPI operations", "Mismatched data types", "Mismatched ALLREDUCE", "but rank*is running collective"),
+		is(NoInit, "was called before MPI_INIT was invoked", "before initializing or after finalizing", "was called after MPI_FINALIZE was invoked", "did not call \"init\" before exiting", "without having called MPI_Init", "never spoke to mpiup"),
 		is(NoFinalize, "exiting improperly", "without calling \"finalize\"", "without MPI_Finalize", "without calling MPI_Finalize", "before calling MPI_Finalize"),
 		is(InitFailed, "An error occurred in MPI_Init", "MPI_INIT failed", "MPI_INIT has failed because", "selected pml*but peer", "MPI_Init failed", "Fatal error in*MPI_Init", "PML add procs failed", "Fatal error in*_Init", "OPAL ERROR: ", "PMIX ERROR: ", "no usable transports", "Failed to create UCP worker", "Failed to init UCX", "No endpoint ", "PMIx_Init failed", "PMI2_Init", "PMI_Init", "Other MPI error*MPIR_Init", "MPIR_Init_thread", "MPID_Init", "MPIDI_*init*failed", "MPII_Init_thread", "orte_init failed",
 			"opal_init failed", "pmix_init failed", "orte_ess_init failed", "prte_init failed", "opal_shmem_base_select failed", "PML*cannot be selected", "A requested component was not found", "No components were able to be opened in the pml framework", "open_fabric*failed", "OFI call*failed"),

@@ -71,13 +71,11 @@ var facts = sync.OnceValue(func() []fact {
 		says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
 		// mpiup.
 		first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
-		// A program's own words.
-		says(`lobal`, `(?i)\bglobal[_ ]?rank[ :=]+(?P<rank>\d+)\b`),
 	}
 })
 
 // loose is a rank that a failure's own line speaks of.
-var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
+var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world |global[_ ]?)?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
 
 // names says which process a fact's line names; false: none.
 func (f fact) names(text string) (ending, bool) {
@@ -203,7 +201,7 @@ func note(list []operation, re func() *regexp.Regexp, l line) []operation {
 // tell completes findings that came just before.
 func (r *Reader) tell(who ending) {
 	for _, f := range r.open {
-		if r.number-f.number <= after && f.lane.file == r.file && f.who.rank < 0 {
+		if r.number-f.number <= after && f.lane.file == r.file && f.who.rank < 0 && f.near == 0 {
 			f.who = f.who.or(who)
 		}
 	}

@@ -132,6 +132,9 @@ func (r *Reader) whose(f *finding) ending {
 	if who.rank < 0 {
 		who.rank = f.near - 1
 	}
+	if who.rank < 0 && len(r.waits) > 0 {
+		who.rank = r.waits[0] // others name the one that they lost
+	}
 	if who.rank < 0 {
 		who.rank = r.victim(f)
 	}

@@ -65,6 +65,7 @@ var tags = []func() *regexp.Regexp{
 	// Ray.
 	pattern.Of(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
 	pattern.Of(`^std(?:err|out): `),
+	pattern.Of(`^(?P<stream>std(?:err|out)) [FP] `), // a kubelet's files
 	pattern.Of(`^\| +`),
 	// MVAPICH's handler of signals.
 	pattern.Of(`^\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\](?:\[\w+\])* ?`),
@@ -103,7 +104,7 @@ func (s *scanner) parse(text string) line {
 		text = ansi().ReplaceAllString(text, "")
 	}
 	l := line{who: ending{rank: -1}}
-	if strings.HasPrefix(text, `{"time":`) {
+	if strings.HasPrefix(text, `{"time":`) || strings.HasPrefix(text, `{"log":`) {
 		text = record(text, &l)
 	}
 	const most = 6
@@ -190,24 +191,31 @@ func (c *counter) tag(text string, line int) bool {
 	return c.run < 4
 }
 
-// record reads a line of mpiup's --output json.
+// record reads a line of mpiup's --output json, and of Docker's files.
 func record(text string, l *line) string {
 	var o struct {
 		Time   time.Time
 		Rank   *int
 		Host   string
 		Text   *string
+		Log    *string
 		Stream string
 		Event  string
 	}
-	if json.Unmarshal([]byte(text), &o) != nil || o.Text == nil || o.Event != "" {
+	if json.Unmarshal([]byte(text), &o) != nil || o.Event != "" {
+		return text
+	}
+	if o.Text == nil {
+		o.Text = o.Log
+	}
+	if o.Text == nil {
 		return text
 	}
 	l.time, l.who.host, l.stream = o.Time, o.Host, o.Stream
 	if o.Rank != nil {
 		l.who.rank = *o.Rank
 	}
-	return *o.Text
+	return strings.TrimRight(*o.Text, "\r\n")
 }
 
 var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05Z07:00"}
