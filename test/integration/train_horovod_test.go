@@ -107,7 +107,7 @@ func TestAsHorovodrunElastic(t *testing.T) {
 	dir := l.folder(t)
 	end := filepath.Join(dir, "end")
 	run := l.calling(t, "horovodrun", job{dir: dir}, "-np", "2", "--min-np", "1", "--max-np", "3", "-H", "a:1,b:1,c:1", "--network-interface", "eth0",
-		"--gloo-timeout-seconds", "5", "--blacklist-cooldown-range", "1", "2", python, script, end)
+		"--gloo-timeout-seconds", "15", "--blacklist-cooldown-range", "1", "2", python, script, end)
 	run.Says(t, "a among 2, meeting 0, step 0", "b among 2, meeting 0, step 0")
 	l.agent(t, "c", container{})
 	run.Says(t, "a among 3, meeting 1", "b among 3, meeting 1", "c among 3, meeting 0, step ")
