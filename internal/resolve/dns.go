@@ -46,7 +46,7 @@ type heard struct {
 func (r *Resolver) dns(ctx context.Context, name string, c *conf, w way) (heard, error) {
 	var failed *Error
 	var all heard
-	cands := c.candidates(name)
+	cands := c.candidates(name, r.domain)
 	for _, cand := range cands {
 		h, err := r.put(ctx, cand, c, w)
 		if len(h.addrs) > 0 || w.typ != addresses && h.exists {

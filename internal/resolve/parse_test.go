@@ -17,9 +17,9 @@ func TestCandidates(t *testing.T) {
 		want             []string
 	}{
 		{"dot decides", plain, "h.x", []string{"h.x", "h.x.a.example", "h.x.b.example"}},
-		{"short", plain, "h", []string{"h.a.example", "h.b.example", "h"}},
+		{"short", plain, "h", []string{"h.j.ns.svc", "h.a.example", "h.b.example", "h"}},
 		{"absolute", plain, "h.", []string{"h"}},
-		{"last search line counts", plain + "search c.example\n", "h", []string{"h.c.example", "h"}},
+		{"last search line counts", plain + "search c.example\n", "h", []string{"h.j.ns.svc", "h.c.example", "h"}},
 		{"service, domain from kubelet", kubelet, "w.j.ns.svc", []string{"w.j.ns.svc.corp.example"}},
 		{"service in full", kubelet, "w.j.ns.SVC.corp.example", []string{"w.j.ns.SVC.corp.example"}},
 		{"service, no search line", "nameserver 10.0.0.1\noptions ndots:5", "w.j.ns.svc", []string{"w.j.ns.svc"}},
@@ -27,11 +27,12 @@ func TestCandidates(t *testing.T) {
 			"w.j.ns.svc.other.ns.svc.corp.example", "w.j.ns.svc.other.svc.corp.example", "w.j.ns.svc.other.corp.example",
 			"w.j.ns.svc.other.node.example", "w.j.ns.svc.other.job.ns.svc.cluster.local"}},
 		{"domain from a namespace entry", "search ns.svc.d.example\n", "w.j.ns.svc", []string{"w.j.ns.svc.d.example"}},
+		{"sibling", kubelet + "search ns.svc.corp.example\n", "sibling", []string{"sibling.j.ns.svc.corp.example", "sibling.ns.svc.corp.example", "sibling"}},
 		{"ndots", "search a.example\noptions ndots:2\n", "h.x", []string{"h.x.a.example", "h.x"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if d := cmp.Diff(tc.want, parseConf([]byte(tc.conf)).candidates(tc.host)); d != "" {
+			if d := cmp.Diff(tc.want, parseConf([]byte(tc.conf)).candidates(tc.host, "j.ns.svc")); d != "" {
 				t.Error(d)
 			}
 		})
@@ -144,7 +145,7 @@ func FuzzConf(f *testing.F) {
 		if len(c.servers) == 0 || len(c.servers) > maxServers || c.attempts < 1 || c.timeout <= 0 {
 			t.Errorf("%+v", c)
 		}
-		if n := len(c.candidates(name)); validName(name) && (n == 0 || n > maxSearch+1) {
+		if n := len(c.candidates(name, "j.ns.svc")); validName(name) && (n == 0 || n > maxSearch+2) {
 			t.Errorf("%d candidates", n)
 		}
 	})

@@ -16,6 +16,8 @@
 //     name; a name that already ends in ".svc.DOMAIN" is asked as it stands. kubelet's
 //     "ndots:5" would otherwise walk the whole search list, with two questions each, for every
 //     host name of an operator's hostfile (kubeflow/mpi-operator#704).
+//   - A name of one label is first asked for as a host of Config.Domain: "pi-1" is a pod of an Indexed Job, and kubelet's
+//     search list has its namespace, not its headless service.
 //   - One try waits at most 2 s (options timeout: if less), and once one family has addresses
 //     the other gets 250 ms more: a dropped AAAA answer must not cost 5 s.
 //   - An answer cut short over UDP is used as it is when the server refuses TCP.
@@ -71,6 +73,8 @@ func (e *Error) Unwrap() error { return e.Kind }
 type Config struct {
 	// Root is the directory under which etc/hosts and etc/resolv.conf are read. Default "/".
 	Root string
+	// Domain is where the siblings of this host have their names: a pod's headless service. "": there is none.
+	Domain string
 	// Dial connects to a DNS server; network is "udp" or "tcp" and address ends in ":53".
 	// Default: net.Dialer. Tests send it to a server on another port.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -79,6 +83,7 @@ type Config struct {
 // Resolver looks names up. Make one with New.
 type Resolver struct {
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	domain    string
 	hosts     *hostsFile
 	conf      *confFile
 	questions chan struct{} // one element per question under way
@@ -99,6 +104,7 @@ func New(c Config) *Resolver {
 	}
 	return &Resolver{
 		dial:      dial,
+		domain:    c.Domain,
 		hosts:     &hostsFile{path: filepath.Join(root, "etc/hosts")},
 		conf:      &confFile{path: filepath.Join(root, "etc/resolv.conf")},
 		questions: make(chan struct{}, maxQuestions),

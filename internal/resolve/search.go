@@ -128,8 +128,9 @@ func (c *conf) complete(name string) string {
 	return name + "." + c.cluster
 }
 
-// candidates lists the absolute names to ask for, in order, without the last dot.
-func (c *conf) candidates(name string) []string {
+// candidates lists the absolute names to ask for, in order, without the last dot. siblings is where names of one label are
+// asked for first; "": nowhere.
+func (c *conf) candidates(name, siblings string) []string {
 	if abs, ok := strings.CutSuffix(name, "."); ok {
 		return []string{abs}
 	}
@@ -140,7 +141,14 @@ func (c *conf) candidates(name string) []string {
 		return []string{name}
 	}
 	var walk []string
-	for _, s := range c.search {
+	search := c.search
+	if siblings != "" && !strings.Contains(name, ".") {
+		if full := c.complete(siblings); full != "" {
+			siblings = full
+		}
+		search = append([]string{siblings}, search...)
+	}
+	for _, s := range search {
 		if full := name + "." + s; len(full) <= 253 {
 			walk = append(walk, full)
 		}

@@ -94,7 +94,7 @@ func (r *Reach) Fill() {
 	r.Lease, r.NodeTimeout = cmp.Or(r.Lease, job.DefaultLease), cmp.Or(r.NodeTimeout, job.DefaultNodeTimeout)
 	r.Grace, r.TermGrace = cmp.Or(r.Grace, job.DefaultGrace), cmp.Or(r.TermGrace, job.DefaultTermGrace)
 	if r.Resolver == nil {
-		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
+		r.Resolver = resolve.New(resolve.Config{Root: r.Root, Domain: r.Subdomain()})
 	}
 	if r.Env == nil {
 		r.Env = func(string) string { return "" }

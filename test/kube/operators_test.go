@@ -139,6 +139,8 @@ func TestIndexedJob(t *testing.T) {
 	}
 	r := member(0).run(append([]string{"--size", "3", "--ppn", "1", "-n", "3"}, whereAmI...)...)
 	same(t, "ranks", r.ok(t), []string{"rank 0 of 3 on train-0", "rank 1 of 3 on train-1", "rank 2 of 3 on train-2"})
+	// A host name alone is not in kubelet's search list.
+	member(0).begin(c.bin, "exec", "train-2", "--", "hostname")().says(t, 0, "train-2")
 }
 
 // A StatefulSet tells its pods nothing: the service they share does, of each family one record.
