@@ -109,24 +109,52 @@ func (k *plugin) ask(ctx context.Context, words []string) (reap.Output, error) {
 	return out, err
 }
 
-// list asks for the pods of one kind of job.
-func (k *plugin) list(ctx context.Context, list kubectl.List) (kubectl.Found, error) {
-	out, err := k.ask(ctx, list.Words)
+// errLacks is a right that the user lacks.
+type errLacks string
+
+func (e errLacks) Error() string { return string(e) }
+
+// get asks the API server for objects as JSON.
+func (k *plugin) get(ctx context.Context, words []string) ([]byte, error) {
+	out, err := k.ask(ctx, words)
 	switch why := k.Lacks(out.Err); {
 	case err != nil:
-		return kubectl.Found{}, err
+		return nil, err
 	case why != "":
-		return kubectl.Found{}, errors.New(why)
+		return nil, errLacks(why)
 	case out.Exit.Status() != 0:
-		return kubectl.Found{}, fmt.Errorf("kubectl: %s", cmp.Or(out.Err, out.Exit.String()))
+		return nil, fmt.Errorf("kubectl: %s", cmp.Or(out.Err, out.Exit.String()))
 	}
-	return k.Read(list, out.Out)
+	return out.Out, nil
+}
+
+// list asks for the pods of one kind of job.
+func (k *plugin) list(ctx context.Context, list kubectl.List) (kubectl.Found, error) {
+	out, err := k.get(ctx, list.Words)
+	if err != nil {
+		return kubectl.Found{}, err
+	}
+	return k.Read(list, out)
+}
+
+// one asks for the pod of --pod alone, for who may not list.
+func (k *plugin) one(ctx context.Context) (*kubectl.Pod, string, error) {
+	out, err := k.get(ctx, k.One())
+	if err != nil {
+		return nil, "", err
+	}
+	found, err := k.ReadOne(out)
+	if err != nil {
+		return nil, "", err
+	}
+	return k.Choose(found)
 }
 
 // pod asks the API server for the pods of the job, and whether the user may do what he asks for, and chooses one.
 func (k *plugin) pod(ctx context.Context) (*kubectl.Pod, string, error) {
 	lists := k.Lists()
-	found, errs := make([]kubectl.Found, len(lists)), make([]error, len(lists)+1)
+	found, errs := make([]kubectl.Found, len(lists)), make([]error, len(lists))
+	var mayNot error
 	byLabel := max(len(lists)-1, 1) // the last of several is of all pods, and seldom needed
 	var asked sync.WaitGroup
 	for i := range byLabel {
@@ -135,18 +163,19 @@ func (k *plugin) pod(ctx context.Context) (*kubectl.Pod, string, error) {
 	asked.Go(func() {
 		if out, err := k.ask(ctx, k.May()); err == nil { // else it is tried
 			if why := k.MayNot(string(out.Out)); why != "" {
-				errs[len(lists)] = errors.New(why)
+				mayNot = errors.New(why)
 			}
 		}
 	})
 	asked.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, "", err
-		}
+	err := cmp.Or(append(errs, mayNot)...)
+	switch lacks := errLacks(""); {
+	case mayNot == nil && k.Pod != "" && errors.As(err, &lacks):
+		return k.one(ctx)
+	case err != nil:
+		return nil, "", err
 	}
 	if byLabel < len(lists) && !slices.ContainsFunc(found, func(f kubectl.Found) bool { return len(f.Pods) > 0 }) {
-		var err error
 		if found[byLabel], err = k.list(ctx, lists[byLabel]); err != nil {
 			return nil, "", err
 		}

@@ -89,6 +89,7 @@ func TestParseRefuses(t *testing.T) {
 		"logs pi/pi/pi":     "is no kind of job",
 		"peers job/PI":      `"PI" is no name of a job`,
 		"exec -n team -- x": "which job?",
+		"ps pi --pod -x":    `"-x" is no name of a pod`,
 	} {
 		if _, err := Parse(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, not %q", line, err, says)
@@ -136,7 +137,7 @@ func TestChooseAnother(t *testing.T) {
 func TestLacks(t *testing.T) {
 	l, _ := Parse(strings.Fields("peers pi -n team --as eve"))
 	said := `Error from server (Forbidden): pods is forbidden: User "eve" cannot list resource "pods" in API group "" in the namespace "team"`
-	if got, want := l.Lacks(said), "you may not list pods in namespace team: ask for a role there with the verb list on pods (kubectl auth can-i list pods --namespace=team --as=eve)"; got != want {
+	if got, want := l.Lacks(said), "you may not list pods in namespace team: ask for a role there with the verb list on pods (kubectl auth can-i list pods --namespace=team --as=eve); with --pod NAME the verb get is enough"; got != want {
 		t.Errorf("%q", got)
 	}
 	if got := l.Lacks("Error from server (NotFound): namespaces \"team\" not found"); got != "" {
@@ -148,6 +149,51 @@ func TestLacks(t *testing.T) {
 	for printed, lacks := range map[string]bool{"yes\n": false, "no\n": true, "no - no RBAC policy matched\n": true, "": false} {
 		if got := l.MayNot(printed); (got != "") != lacks || lacks && !strings.HasPrefix(got, "you may not create pods/exec in namespace team") {
 			t.Errorf("%q: %q", printed, got)
+		}
+	}
+}
+
+// A pod that was asked for by its name is one of the line's job, of any kind.
+func TestReadOne(t *testing.T) {
+	for _, c := range []struct{ line, recorded, want string }{
+		{"ps pi", "job", "exec pi-0-xvwrz -- /usr/local/bin/mpiup ps"},
+		{"ps job/pi", "job", "exec pi-0-xvwrz -- /usr/local/bin/mpiup ps"},
+		{"ps tj", "jobset", "exec tj-node-0-0-nkfrp -- /usr/local/bin/mpiup ps"},
+		{"ps pool", "statefulset", "exec pool-0 -- /usr/local/bin/mpiup ps"},
+		{"ps mpijob/pi", "job", "pod pi-0-xvwrz is none of a MPIJob pi"},
+		{"ps other", "statefulset", "pod pool-0 is none of a job other"},
+	} {
+		var list struct{ Items []json.RawMessage }
+		if err := json.Unmarshal(recorded(t, c.recorded), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range list.Items {
+			var p Pod
+			if err := json.Unmarshal(item, &p); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(c.want, p.Metadata.Name) {
+				continue
+			}
+			l, err := Parse(append(strings.Fields(c.line), "--pod", p.Metadata.Name))
+			if err != nil || strings.Join(l.One(), " ") != "get pod "+p.Metadata.Name+" --output=json" {
+				t.Fatalf("%q, %v", l.One(), err)
+			}
+			got := ""
+			if all, err := l.ReadOne(item); err != nil {
+				got = err.Error()
+			} else if p, _, err := l.Choose(all); err != nil {
+				got = err.Error()
+			} else {
+				got = strings.Join(l.Exec(p), " ")
+			}
+			if got != c.want {
+				t.Errorf("%s: %s, want %s", c.line, got, c.want)
+			}
+			c.want = ""
+		}
+		if c.want != "" {
+			t.Errorf("%s: the record has no such pod", c.line)
 		}
 	}
 }
@@ -168,6 +214,9 @@ func FuzzRead(f *testing.F) {
 				t.Fatal(err)
 			}
 			all = append(all, got)
+		}
+		if one, err := l.ReadOne(output); err == nil {
+			all = one
 		}
 		if p, _, err := l.Choose(all[:1]); err == nil {
 			for _, w := range l.Exec(p)[:2] {

@@ -96,6 +96,8 @@ func Parse(args []string) (l Line, err error) {
 		return Line{}, fmt.Errorf("%.40s stands before the command; write kubectl mpiup COMMAND JOB %.40s", words[0], words[0])
 	case l.Job == "":
 		return Line{}, fmt.Errorf("which job? write kubectl mpiup %s JOB, or KIND/JOB as in mpijob/pi", l.Command)
+	case l.Pod != "" && !isName(l.Pod):
+		return Line{}, fmt.Errorf("%.80q is no name of a pod", l.Pod)
 	case l.Command == "exec" && len(words) == 0:
 		return Line{}, fmt.Errorf("exec: what is to run, and where? write kubectl mpiup exec %s HOST -- COMMAND", l.Job)
 	}

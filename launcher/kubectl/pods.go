@@ -125,6 +125,25 @@ func (l *Line) Read(list List, output []byte) (Found, error) {
 	return Found{list.Kind, got.Items}, nil
 }
 
+// One is the words of a kubectl that prints the pod of --pod. Nothing is listed.
+func (l *Line) One() []string {
+	return append([]string{"get", "pod", l.Pod, "--output=json"}, l.where...)
+}
+
+// ReadOne takes the pod that One printed, which must be one of the line's job.
+func (l *Line) ReadOne(output []byte) ([]Found, error) {
+	var p Pod
+	if err := json.Unmarshal(output, &p); err != nil {
+		return nil, fmt.Errorf("kubectl get pod %s: %w", l.Pod, err)
+	}
+	for _, k := range Kinds {
+		if (l.Kind == "" || l.Kind == k.Name) && (k.label != "" && p.label(k.label) == l.Job || slices.Contains(p.Metadata.Owners, owner{k.Name, l.Job})) {
+			return []Found{{k, []Pod{p}}}, nil
+		}
+	}
+	return nil, fmt.Errorf("pod %s is none of a %s %s", l.Pod, cmp.Or(l.Kind, "job"), l.Job)
+}
+
 // Choose is the pod that launches, or else one of the job's that runs; note says that it is another. A log is read of the newest that
 // launched.
 func (l *Line) Choose(all []Found) (p *Pod, note string, err error) {

@@ -39,7 +39,11 @@ func (l *Line) Lacks(said string) string {
 	if m == nil {
 		return ""
 	}
-	return l.lacks(m[1], m[2])
+	why := l.lacks(m[1], m[2])
+	if m[1] == "list" && l.Pod == "" {
+		why += "; with --pod NAME the verb get is enough"
+	}
+	return why
 }
 
 func (l *Line) lacks(verb, resource string) string {

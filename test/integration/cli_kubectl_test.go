@@ -2,6 +2,7 @@ package integration
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ echo "$@" >> %[1]s/asked
 case "$*" in
 "auth can-i"*pods*--subresource=$NO*) echo no; exit 1;;
 "auth can-i"*) echo yes;;
+"get pod pi-0-xvwrz "*) cat %[1]s/pod;;
 "get pods"*) if [ "$NO" = list ]; then
 	echo 'Error from server (Forbidden): pods is forbidden: User "eve" cannot list resource "pods" in API group "" in the namespace "team"' >&2; exit 1
 	fi
@@ -38,7 +40,11 @@ func TestKubectlPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"kubectl": fmt.Sprintf(standIn, dir, recorded, l.bin), "asked": ""} {
+	var list struct{ Items []json.RawMessage }
+	if text, err := os.ReadFile(recorded); err != nil || json.Unmarshal(text, &list) != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"kubectl": fmt.Sprintf(standIn, dir, recorded, l.bin), "asked": "", "pod": string(list.Items[0])} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -60,6 +66,9 @@ func TestKubectlPlugin(t *testing.T) {
 		{no: "exec", line: "ps pi -n team", says: "you may not create pods/exec in namespace team", code: 241},
 		{no: "log", line: "logs pi", says: "you may not get pods/log", code: 241},
 		{no: "list", line: "ps pi", says: "you may not list pods", code: 241},
+		{no: "list", line: "ps pi", says: "with --pod NAME the verb get is enough", code: 241},
+		{no: "list", line: "logs pi --pod pi-0-xvwrz --rank 1", stdout: "[1] bad\n", asked: "logs pi-0-xvwrz"},
+		{no: "list", line: "logs other --pod pi-0-xvwrz", says: "pod pi-0-xvwrz is none of a job other", code: 241},
 		{line: "ps nothing", says: "no pods of a MPIJob", code: 241},
 		{line: "ps pi -n", says: "-n needs a value; kubectl mpiup --help shows how", code: 240},
 	} {
