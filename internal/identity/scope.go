@@ -25,6 +25,7 @@ const maxScope = 253 // bytes, a DNS name's bound
 //
 //	--job, MPIUP_JOB         as given
 //	LWS_LEADER_ADDRESS       as given: LWS-GROUP.SUB.NS, the same in the whole group
+//	GROVE_PCSG_NAME          GROUP-INDEX.NS of GROVE_PCSG_INDEX: one replica of Grove's scaling group
 //	/etc/volcano/*.host      "POD.SUB": the same files in every pod
 //	own name, /etc/hosts     "POD.SUB.NS.svc.DOMAIN", written by the kubelet; not with hostNetwork
 //	/etc/mpi/hostfile        "POD.SUB.NS.svc" (MPI Operator) or "POD.SUB" (Trainer): launchers
@@ -41,6 +42,11 @@ func findScope(o Options) (scope, from string, err error) {
 	}
 	if lws := strings.TrimSuffix(strings.ToLower(o.Env("LWS_LEADER_ADDRESS")), "."); lws != "" {
 		return checkScope(lws, "LWS_LEADER_ADDRESS")
+	}
+	if group, index := o.Env("GROVE_PCSG_NAME"), o.Env("GROVE_PCSG_INDEX"); group != "" && index != "" {
+		_, domain, _ := strings.Cut(o.Env("GROVE_HEADLESS_SERVICE"), ".") // NS.svc.DOMAIN
+		namespace, _, _ := strings.Cut(domain, ".")
+		return checkScope(strings.ToLower(group+"-"+index+"."+namespace), "GROVE_PCSG_NAME")
 	}
 	p := pod{root: o.Root, names: podNames(o)}
 	if p.hosts, err = p.read("etc/hosts"); err != nil {

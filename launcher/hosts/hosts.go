@@ -1,7 +1,7 @@
 // Package hosts is where a run's hosts come from without a network: the command line, files and variables of the
 // operators, a file of ranks. The first source that knows any is taken; docs/hosts.md has the contract.
 //
-//	--host, --hostfile ▸ /etc/mpi/hostfile, *_HOSTFILE ▸ LeaderWorkerSet ▸ Volcano ▸ Indexed Job ▸ file of ranks ─▶ Set
+//	--host, --hostfile ▸ /etc/mpi/hostfile, *_HOSTFILE ▸ LeaderWorkerSet ▸ Grove ▸ Volcano ▸ Indexed Job ▸ file of ranks ─▶ Set
 //
 // It also tells this container from others by its name, orders names as people count, and reads the hostfiles that ranks may name.
 //
@@ -55,13 +55,13 @@ type Sources struct {
 }
 
 // Static asks the sources that need no network, in the order of the contract: --host and
-// --hostfile, the MPI operators' hostfile, LeaderWorkerSet, Volcano, an Indexed Job; then a rankfile. A nil set
+// --hostfile, the MPI operators' hostfile, LeaderWorkerSet, Grove, Volcano, an Indexed Job; then a rankfile. A nil set
 // without error means that none of them knows any.
 func (s *Sources) Static() (*Set, error) {
 	if s.Entries != nil {
 		return s.set("the command line", s.Entries), nil
 	}
-	for _, ask := range []func() (string, []hostlist.Entry, error){s.hostfile, s.lws, s.volcano, s.indexed} {
+	for _, ask := range []func() (string, []hostlist.Entry, error){s.hostfile, s.lws, s.grove, s.volcano, s.indexed} {
 		from, entries, err := ask()
 		if err != nil {
 			return nil, err

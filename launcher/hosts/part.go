@@ -20,7 +20,7 @@ type Part struct {
 }
 
 // Unplaced are the words for a pod that nothing tells which of the job's it is.
-const Unplaced = "which of the job's pods is this? There is none of JOB_COMPLETION_INDEX (Indexed Job, JobSet), LWS_WORKER_INDEX (LeaderWorkerSet), " +
+const Unplaced = "which of the job's pods is this? There is none of JOB_COMPLETION_INDEX (Indexed Job, JobSet), LWS_WORKER_INDEX (LeaderWorkerSet), GROVE_PCLQ_NAME (Grove), " +
 	"PET_NODE_RANK (Kubeflow Trainer), K_MPI_JOB_ROLE (MPI Operator), VC_*_HOSTS (Volcano), and the host name %q has no number of a StatefulSet's: " +
 	"say --index N, of which 0 launches, or name all pods with --host, the one first that launches"
 
@@ -33,7 +33,7 @@ func (s *Sources) Part(index int, keyForSSH bool) (Part, error) {
 	if s.Entries != nil {
 		return s.listed("the command line", s.Entries)
 	}
-	for _, ask := range []func() (Part, bool, error){s.ofMPIOperator, s.ofLWS, s.ofVolcano, s.ofTrainer} {
+	for _, ask := range []func() (Part, bool, error){s.ofMPIOperator, s.ofLWS, s.ofGrove, s.ofVolcano, s.ofTrainer} {
 		if part, ok, err := ask(); ok || err != nil {
 			return part, err
 		}

@@ -9,6 +9,9 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
+// grove is what Grove's operator tells all pods of one replica of a scaling group.
+const grove = "GROVE_PCS_NAME=g GROVE_PCS_INDEX=0 GROVE_HEADLESS_SERVICE=g-0.ns.svc.cluster.local GROVE_PCSG_NAME=g-0-decode GROVE_PCSG_INDEX=1 GROVE_PCSG_TEMPLATE_NUM_PODS=3 "
+
 // Which of a job's pods each kind of controller makes the first, by what its pods are told.
 func TestPart(t *testing.T) {
 	for _, c := range []struct {
@@ -34,6 +37,11 @@ func TestPart(t *testing.T) {
 		{name: "a LeaderWorkerSet's leader", host: "serve-1", env: "LWS_LEADER_ADDRESS=serve-1.serve.ns LWS_WORKER_INDEX=0", first: true, by: "LWS_WORKER_INDEX=0", of: "serve-1", again: true},
 		{name: "its worker", host: "serve-1-2", env: "LWS_LEADER_ADDRESS=serve-1.serve.ns LWS_WORKER_INDEX=2", by: "LWS_WORKER_INDEX=2", of: "serve-1", again: true},
 		{name: "a leader of an older one", host: "serve-1", env: "LWS_LEADER_ADDRESS=serve-1.serve.ns", first: true, by: "LWS_LEADER_ADDRESS=serve-1.serve.ns", of: "serve-1", again: true},
+		{name: "Grove's leader", host: "g-0-decode-1-decode-ldr-0", env: grove + "GROVE_PCLQ_NAME=g-0-decode-1-decode-ldr GROVE_PCLQ_POD_INDEX=0", etcHosts: "g-0-decode-1-decode-ldr-0.g-0.ns.svc.cluster.local", first: true, by: "GROVE_PCLQ_NAME=g-0-decode-1-decode-ldr and GROVE_PCLQ_POD_INDEX=0", of: "g-0-decode-1-decode-ldr-0", again: true},
+		{name: "its first worker", host: "g-0-decode-1-decode-wkr-0", env: grove + "GROVE_PCLQ_NAME=g-0-decode-1-decode-wkr GROVE_PCLQ_POD_INDEX=0", etcHosts: "g-0-decode-1-decode-wkr-0.g-0.ns.svc.cluster.local", by: "GROVE_PCLQ_NAME=g-0-decode-1-decode-wkr and GROVE_PCLQ_POD_INDEX=0", of: "g-0-decode-1-decode-ldr-0", again: true},
+		{name: "a worker in Grove's samples", host: "g-0-m-0-worker-1", env: grove + "GROVE_PCLQ_NAME=g-0-m-0-worker GROVE_PCLQ_POD_INDEX=1", etcHosts: "g-0-m-0-worker-1.g-0.ns.svc.cluster.local", by: "GROVE_PCLQ_NAME=g-0-m-0-worker and GROVE_PCLQ_POD_INDEX=1", of: "g-0-m-0-leader-0", again: true},
+		{name: "the second of a clique alone", host: "g-0-pi-1", env: grove + "GROVE_PCLQ_NAME=g-0-pi GROVE_PCLQ_POD_INDEX=1", etcHosts: "g-0-pi-1.g-0.ns.svc.cluster.local", by: "GROVE_PCLQ_NAME=g-0-pi and GROVE_PCLQ_POD_INDEX=1", of: "g-0-pi-0", again: true},
+		{name: "a second leader", host: "g-0-decode-1-decode-ldr-1", env: grove + "GROVE_PCLQ_NAME=g-0-decode-1-decode-ldr GROVE_PCLQ_POD_INDEX=1", etcHosts: "g-0-decode-1-decode-ldr-1.g-0.ns.svc.cluster.local", wrong: `GROVE_PCLQ_POD_INDEX="1" in the clique g-0-decode-1-decode-ldr: a job has one leader`},
 		{name: "MPI Operator's launcher", host: "pi-launcher", env: "K_MPI_JOB_ROLE=launcher", first: true, by: "K_MPI_JOB_ROLE=launcher", of: "pi-launcher"},
 		{name: "MPI Operator's worker", host: "pi-worker-0", env: "K_MPI_JOB_ROLE=worker", ssh: true, by: "K_MPI_JOB_ROLE=worker", of: "pi-launcher"},
 		{name: "Trainer's launcher", host: "pi-launcher-0-0", env: "JOB_COMPLETION_INDEX=0", file: "mpi/hostfile", ssh: true, first: true, by: "the hostfile /etc/mpi/hostfile", of: "pi-launcher-0-0"},

@@ -143,6 +143,38 @@ func TestIndexedJob(t *testing.T) {
 	member(0).begin(c.bin, "exec", "train-2", "--", "hostname")().says(t, 0, "train-2")
 }
 
+// Grove tells the pods of two cliques, a leader's and the workers', which scaling group they are of and how many pods it has. All have
+// one command. Another replica of the group is another job, with the same Secret and below the same service.
+func TestGrove(t *testing.T) {
+	t.Parallel()
+	cliques := []struct{ name, index string }{{"ldr", "0"}, {"wkr", "0"}, {"wkr", "1"}}
+	var names []string
+	for _, replica := range []string{"0", "1"} {
+		for _, p := range cliques {
+			names = append(names, "g-0-decode-"+replica+"-decode-"+p.name+"-"+p.index)
+		}
+	}
+	c := up(t, netns.IPv4, "cluster.local", names...)
+	secret := c.keygen()
+	var waits []func() result
+	for i, name := range names {
+		p := c.pod(name, "g-0.ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		p.env = []string{"GROVE_PCS_NAME=g", "GROVE_PCS_INDEX=0", "GROVE_HEADLESS_SERVICE=g-0.ns.svc.cluster.local", "GROVE_PCSG_NAME=g-0-decode",
+			"GROVE_PCSG_TEMPLATE_NUM_PODS=3", fmt.Sprintf("GROVE_PCSG_INDEX=%d", i/3), "GROVE_PCLQ_POD_INDEX=" + cliques[i%3].index,
+			fmt.Sprintf("GROVE_PCLQ_NAME=g-0-decode-%d-decode-%s", i/3, cliques[i%3].name)}
+		waits = append(waits, p.begin(append([]string{c.bin, "up", "--ppn", "1", "-n", "3"}, whereAmI...)...))
+		p.published()
+	}
+	for i, wait := range waits {
+		r := wait()
+		r.says(t, 0)
+		if i%3 == 0 {
+			same(t, "ranks", r.ok(t), []string{"rank 0 of 3 on " + names[i], "rank 1 of 3 on " + names[i+1], "rank 2 of 3 on " + names[i+2]})
+		}
+	}
+}
+
 // A StatefulSet tells its pods nothing: the service they share does, of each family one record.
 func TestOwnService(t *testing.T) {
 	t.Parallel()

@@ -140,6 +140,10 @@ func TestDynamoOverGrove(t *testing.T) {
 	for _, n := range names {
 		d.hosts = append(d.hosts, n+".g-0")
 	}
+	for i, p := range d.pods {
+		p.env = append(p.env, "GROVE_PCLQ_NAME="+names[i][:len(names[i])-2], "GROVE_PCLQ_POD_INDEX="+names[i][len(names[i])-1:], "GROVE_HEADLESS_SERVICE=g-0.ns.svc.cluster.local",
+			"GROVE_PCSG_NAME=g", "GROVE_PCSG_INDEX=0", "GROVE_PCSG_TEMPLATE_NUM_PODS=3")
+	}
 	for _, p := range d.pods[1:] {
 		d.worker(p)
 	}
