@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/owned"
 )
 
@@ -93,12 +94,9 @@ func ReadRecord(dir string) (Record, error) {
 	if err := owned.Dir(dir); err != nil {
 		return r, err
 	}
-	b, err := os.ReadFile(filepath.Join(dir, recordName))
+	b, err := bounded.Regular(filepath.Join(dir, recordName), 4096)
 	if err != nil {
 		return r, err
-	}
-	if len(b) > 4096 {
-		return r, fmt.Errorf("%s in %s is too large", recordName, dir)
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("%s in %s: %w", recordName, dir, err)

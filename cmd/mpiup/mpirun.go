@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -275,19 +276,14 @@ func (p *process) outside(dir string) line.Outside {
 const maxProgramFile = 16 << 20
 
 func readProgramFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Unwrap(err) // the caller names the file
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxProgramFile+1))
-	switch {
-	case err != nil:
-		return nil, errors.Unwrap(err)
-	case len(b) > maxProgramFile:
+	b, err := bounded.File(path, maxProgramFile)
+	if errors.Is(err, bounded.ErrTooLarge) {
 		return nil, fmt.Errorf("longer than %d bytes; is this a file with programs?", maxProgramFile)
 	}
-	return b, nil
+	if err != nil {
+		err = errors.Unwrap(err) // the caller names the file
+	}
+	return b, err
 }
 
 // libraries names the MPI library that a program needs, as far as this host's files show; "": none was found.

@@ -3,11 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/spf13/pflag"
 )
 
@@ -61,12 +60,7 @@ func (f *policyFlags) read(lookup func(string) (string, bool)) (*policy.Policy, 
 }
 
 func readPolicy(name string) (*policy.Policy, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, policy.MaxFile+1))
+	text, err := bounded.File(name, policy.MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}

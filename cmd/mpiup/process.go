@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/podfiles"
@@ -86,7 +87,7 @@ func serviceNames(root, host string) []string {
 
 // searched is the resolver's search list; none is as good as an unreadable one.
 func searched(root string) []string {
-	b, err := os.ReadFile(filepath.Join(root, "etc/resolv.conf"))
+	b, err := bounded.Regular(filepath.Join(root, "etc/resolv.conf"), 1<<20)
 	if err != nil {
 		return nil
 	}
@@ -96,8 +97,8 @@ func searched(root string) []string {
 // namespace of this pod: in the service account that kubelet mounts, else in the search list that
 // it writes ("NS.svc.DOMAIN svc.DOMAIN DOMAIN").
 func namespace(root string) string {
-	b, err := os.ReadFile(filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount/namespace"))
-	if err == nil && len(b) <= 253 {
+	b, err := bounded.Regular(filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount/namespace"), 253)
+	if err == nil {
 		return strings.TrimSpace(string(b))
 	}
 	for _, s := range searched(root) {

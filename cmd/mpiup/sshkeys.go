@@ -1,11 +1,10 @@
 package main
 
 import (
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
@@ -15,15 +14,7 @@ const maxSSHConfig = 1 << 20
 
 // readSSHConfig is the text of a configuration; "" where it cannot be read.
 func readSSHConfig(file string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSSHConfig))
+	text, err := bounded.Regular(file, maxSSHConfig)
 	if err != nil {
 		return ""
 	}

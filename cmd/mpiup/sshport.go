@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // sshPorts are the ports that sshd would listen on: those of its command line, else those of its
@@ -22,12 +22,7 @@ func sshPorts(l sshdLine, root string) (ports []int, asked bool) {
 	if file == "" {
 		file = "/etc/ssh/sshd_config"
 	}
-	f, err := os.Open(root + file)
-	if err != nil {
-		return []int{22}, false
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 1<<20)) // far beyond any sshd_config
+	text, err := bounded.Regular(root+file, maxSSHConfig)
 	if err != nil {
 		return []int{22}, false
 	}

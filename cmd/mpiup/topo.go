@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/cmd/mpiup/draw"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
@@ -132,7 +133,7 @@ func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
 	if !info.Mode().IsRegular() || info.Size() > capture.MaxBytes {
 		return nil, fmt.Errorf("%s is neither a directory nor a file of at most %d bytes", name, capture.MaxBytes)
 	}
-	text, err := os.ReadFile(name)
+	text, err := bounded.Regular(name, capture.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

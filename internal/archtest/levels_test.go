@@ -89,6 +89,7 @@ var levels = map[string]int{
 	"launcher/collective":         1,
 	"launcher/stacks":             2,
 	"launcher/ps":                 2,
+	"launcher/absent":             3,
 	"launcher/holdup":             2,
 	"launcher/mixture":            2,
 	"agent/lives":                 2,
@@ -151,6 +152,7 @@ var levels = map[string]int{
 	"internal/mounts":   -2,
 	"internal/sockets":  -2,
 	"internal/podfiles": -2,
+	"internal/bounded":  -2,
 }
 
 // levelOf finds a package's level. Only internal/api has packages below it

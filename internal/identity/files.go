@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // The files of --tls-dir, as cert-manager and SPIFFE's helpers write them, and their bound.
@@ -131,7 +133,7 @@ func (s *fileSource) load(now time.Time) (generation, error) {
 	for i, name := range []string{certFile, keyFile, caFile} {
 		path := filepath.Join(s.dir, name)
 		var err error
-		if data[i], err = readBounded(path, maxFile); err != nil {
+		if data[i], err = bounded.Regular(path, maxFile); err != nil {
 			return generation{}, unreadable(path, path, err)
 		}
 	}

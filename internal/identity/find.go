@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
 )
 
@@ -115,7 +116,7 @@ func (f *finder) named(ms []mount) (found secret, ok bool, err error) {
 		if n.Authorized == "" {
 			return s, true, nil
 		}
-		text, err := readBounded(filepath.Join(f.o.Root, n.Authorized), maxTextFile)
+		text, err := bounded.Regular(filepath.Join(f.o.Root, n.Authorized), maxTextFile)
 		switch {
 		case err != nil || !k.NamedIn(text):
 			f.passed = append(f.passed, fmt.Sprintf("%s (%s, which does not name it)", n.File, n.From))
@@ -287,7 +288,7 @@ func (f *finder) mountedKey(file string) (secret, bool, error) {
 	if err != nil {
 		return secret{}, false, err
 	}
-	if authorized, err := readBounded(beside, maxTextFile); err == nil && !k.AuthorizedBy(authorized) {
+	if authorized, err := bounded.Regular(beside, maxTextFile); err == nil && !k.AuthorizedBy(authorized) {
 		f.passed = append(f.passed, file+" (a person's: authorized_keys beside it names other keys only)")
 		return secret{}, false, nil
 	}
@@ -308,7 +309,7 @@ func readKey(file, shown string) (secret, keyfile.Key, error) {
 	at, err := stampOf(file)
 	var data []byte
 	if err == nil {
-		data, err = readBounded(file, keyfile.MaxSize)
+		data, err = bounded.Regular(file, keyfile.MaxSize)
 	}
 	if err != nil {
 		return secret{}, keyfile.Key{}, unreadable(file, shown, err)

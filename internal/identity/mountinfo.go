@@ -2,14 +2,12 @@ package identity
 
 import (
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/mounts"
 )
 
@@ -47,7 +45,7 @@ type mount struct {
 // mountsOf reads proc/self/mountinfo under root. Without one there are no mounts. They are in the file's order, of those
 // at one point only the last; at most maxMounts are read.
 func mountsOf(root string) ([]mount, error) {
-	data, err := readBounded(filepath.Join(root, "proc/self/mountinfo"), maxMountInfo)
+	data, err := bounded.Regular(filepath.Join(root, "proc/self/mountinfo"), maxMountInfo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -68,33 +66,4 @@ func parseMountInfo(data []byte) (found []mount) {
 		}
 	}
 	return found
-}
-
-var (
-	errNotRegular = errors.New("not a regular file")
-	errTooLarge   = errors.New("too large")
-)
-
-// readBounded reads a regular file of at most limit bytes. A FIFO does not block it.
-func readBounded(name string, limit int) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > limit {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errTooLarge}
-	}
-	return data, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
@@ -85,7 +86,7 @@ type pod struct {
 
 // podNames are the first labels (and full forms) of the names this host has.
 func podNames(o Options) []string {
-	file, err := readBounded(filepath.Join(o.Root, "etc/hostname"), maxName+2)
+	file, err := bounded.Regular(filepath.Join(o.Root, "etc/hostname"), maxName+2)
 	if err != nil {
 		file = nil // a hint only
 	}
@@ -100,8 +101,8 @@ func podNames(o Options) []string {
 
 // read reads a small text file of the pod; one that is absent, unreadable or no file is empty.
 func (p *pod) read(name string) ([]byte, error) {
-	data, err := readBounded(filepath.Join(p.root, name), maxTextFile)
-	if errors.Is(err, errTooLarge) {
+	data, err := bounded.Regular(filepath.Join(p.root, name), maxTextFile)
+	if errors.Is(err, bounded.ErrTooLarge) {
 		return nil, fmt.Errorf("find the job's name (--job gives it): /%s is larger than %d bytes", name, maxTextFile)
 	}
 	if err != nil {

@@ -1,13 +1,13 @@
 package resolve
 
 import (
-	"io"
 	"net/netip"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
@@ -40,12 +40,7 @@ func (w *watched) read(path string) (text []byte, changed bool) {
 		return nil, false
 	}
 	*w = now
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, true
-	}
-	defer f.Close()
-	text, err = io.ReadAll(io.LimitReader(f, maxFile))
+	text, err = bounded.Regular(path, maxFile)
 	if err != nil {
 		return nil, true
 	}

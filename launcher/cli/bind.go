@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/layout"
 )
 
@@ -76,17 +75,9 @@ const maxRankfile = 64 << 20
 
 // ReadRankfile reads a rankfile. Errors name it.
 func ReadRankfile(path string) ([]binding.Line, error) {
-	f, err := os.Open(path)
+	text, err := bounded.File(path, maxRankfile)
 	if err != nil {
 		return nil, fmt.Errorf("rankfile: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRankfile+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("rankfile: %w", err)
-	case len(text) > maxRankfile:
-		return nil, fmt.Errorf("rankfile %s: longer than %d bytes", path, maxRankfile)
 	}
 	lines, err := binding.ParseRankfile(string(text))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
@@ -193,16 +194,10 @@ func readBaseline(path string) (*doctor.Baseline, error) {
 	if path == "" {
 		return nil, nil
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	text, err := bounded.Regular(path, doctor.MaxBaseline)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("--baseline: %w", err)
-	case !info.Mode().IsRegular() || info.Size() > doctor.MaxBaseline:
-		return nil, fmt.Errorf("--baseline %s is no file of less than %d bytes", path, doctor.MaxBaseline)
 	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--baseline: %w", err)
 	}

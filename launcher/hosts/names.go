@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
@@ -22,7 +22,7 @@ func FirstLabel(host string) string {
 // fullName is this pod's name with its subdomain, as kubelet writes it into /etc/hosts
 // ("10.0.0.7 pod.sub.ns.svc.cluster.local pod"), else the bare host name.
 func (s *Sources) fullName() string {
-	b, err := os.ReadFile(s.path("etc/hosts"))
+	b, err := bounded.Regular(s.path("etc/hosts"), maxFile)
 	if err != nil {
 		return s.Hostname
 	}

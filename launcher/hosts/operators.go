@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
@@ -42,6 +42,9 @@ func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
 	}
 	return "", nil, nil
 }
+
+// maxFile bounds what is read of a pod's own files, in bytes.
+const maxFile = 4 << 20
 
 // maxGroup bounds sizes that the environment states.
 const maxGroup = hostlist.MaxHosts
@@ -115,7 +118,7 @@ func (s *Sources) tasks() (from string, lists map[string][]string, err error) {
 		return "", nil, err
 	}
 	for _, f := range files {
-		b, err := os.ReadFile(f)
+		b, err := bounded.Regular(f, maxFile)
 		if err != nil {
 			return "", nil, err
 		}

@@ -21,12 +21,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"runtime"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -110,12 +110,9 @@ func readFile(fsys fs.FS, path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	b, err := bounded.Read(f, maxFile)
 	if err != nil {
-		return "", err
-	}
-	if len(b) > maxFile {
-		return "", fmt.Errorf("/%s is larger than %d bytes", path, maxFile)
+		return "", fmt.Errorf("/%s: %w", path, err)
 	}
 	return string(b), nil
 }

@@ -13,6 +13,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // word begins each line of a sealed report, behind whatever a collector puts there.
@@ -218,12 +220,9 @@ func join(id string, texts []string) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("report %s: %w", id, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, maxJSON+1))
-	switch {
-	case err != nil:
+	text, err := bounded.Read(z, maxJSON)
+	if err != nil {
 		return nil, fmt.Errorf("report %s: %w", id, err)
-	case len(text) > maxJSON:
-		return nil, fmt.Errorf("report %s unpacks to more than %d bytes", id, maxJSON)
 	}
 	return parse(text)
 }
@@ -236,12 +235,9 @@ func Read(r *bufio.Reader) (*Report, error) {
 	if first, _ := r.Peek(2 * len(jsonStart)); !strings.HasPrefix(strings.Join(strings.Fields(string(first)), ""), jsonStart) {
 		return Unseal(r)
 	}
-	text, err := io.ReadAll(io.LimitReader(r, maxJSON+1))
-	switch {
-	case err != nil:
+	text, err := bounded.Read(r, maxJSON)
+	if err != nil {
 		return nil, err
-	case len(text) > maxJSON:
-		return nil, fmt.Errorf("it has more than %d bytes", maxJSON)
 	}
 	return parse(text)
 }
