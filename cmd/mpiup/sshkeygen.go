@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,17 +11,25 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
 
-// sshKeygenApplet is ssh-keygen as far as scripts that set up MPI use it: it makes keys. As with OpenSSH's the code is 1
+// sshKeygenApplet is ssh-keygen as far as scripts that set up MPI use it: it makes keys and shows them. As with OpenSSH's the code is 1
 // where something fails.
 func sshKeygenApplet(p *process, args []string) int {
 	k, err := ssh.ParseKeygen(args)
-	if err == nil && k.All {
+	switch {
+	case err != nil:
+	case k.All:
 		err = hostKeys(p, k)
-	} else if err == nil {
+	case k.Forget != "":
+		tell(p.stderr, "ssh-keygen (mpiup):", fmt.Sprintf("-R %.100s: nothing is changed: mpiup's ssh knows hosts by the job's secret and reads no known_hosts", k.Forget))
+	case k.Show != 0:
+		err = showKey(p, k)
+	default:
 		err = userKey(p, k)
 	}
 	if err != nil {
@@ -87,6 +96,33 @@ func userKey(p *process, k ssh.Keygen) error {
 		fmt.Fprintf(p.stdout, "Your identification has been saved in %[1]s\nYour public key has been saved in %[1]s.pub\nThe key fingerprint is:\n%s %s\n",
 			k.File, pair.Fingerprint, k.Comment)
 	}
+	return nil
+}
+
+// showKey prints a key's public half, or its fingerprint. The file's mode is not judged: a Secret's is not the user's choice.
+func showKey(p *process, k ssh.Keygen) error {
+	text, err := bounded.File(k.File, keyfile.MaxSize)
+	if err != nil {
+		return err
+	}
+	public, err := keyfile.PublicOf(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.File, err)
+	}
+	if k.Show == 'y' {
+		if !public.Private {
+			return fmt.Errorf("%s is a public key already: -y prints that of a private one", k.File)
+		}
+		fmt.Fprintln(p.stdout, public.Line)
+		return nil
+	}
+	comment := public.Comment
+	if beside, err := bounded.Regular(k.File+".pub", keyfile.MaxSize); err == nil && public.Private {
+		if b, err := keyfile.PublicOf(beside); err == nil && b.Line == public.Line {
+			comment = b.Comment // which x/crypto/ssh does not tell of a private key
+		}
+	}
+	fmt.Fprintf(p.stdout, "%d %s %s (%s)\n", public.Bits, public.Fingerprint, cmp.Or(visible.Line(comment), "no comment"), public.Kind)
 	return nil
 }
 

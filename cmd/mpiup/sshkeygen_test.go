@@ -68,6 +68,39 @@ func TestKeysAreOpenSSHs(t *testing.T) {
 		if err != nil || len(words) < 3 || words[0] != tt.bits || !strings.Contains(out, words[1]+" me@w0\n") {
 			t.Errorf("%s: ssh-keygen -l: %v, %s; ours said %s", tt.args, err, real, out)
 		}
+		ours, said, code := sshKeygen(t, "", "-y", "-f", file)
+		if code != 0 || strings.TrimSpace(ours) != strings.TrimSuffix(strings.TrimSpace(string(public)), " me@w0") {
+			t.Errorf("%s: ours -y: %d, %q, %s; the public file has %s", tt.args, code, ours, said, public)
+		}
+		for _, name := range []string{file, file + ".pub"} {
+			if ours, said, code := sshKeygen(t, "", "-l", "-f", name); code != 0 || ours != string(real) {
+				t.Errorf("%s: ours -l of %s: %d, %q, %s; OpenSSH's %s", tt.args, name, code, ours, said, real)
+			}
+		}
+	}
+}
+
+func TestKeysThatCannotBeShown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if _, said, code := sshKeygen(t, "", "-q", "-t", "ed25519", "-N", "", "-f", file); code != 0 {
+		t.Fatal(said)
+	}
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"-y -f " + file + ".pub": "key.pub is a public key already",
+		"-l -f " + text:          "neither a private key nor a line with a public one",
+		"-l -f " + file + "0":    "no such file or directory",
+		"-y -f /dev/zero":        "too large",
+	} {
+		if out, said, code := sshKeygen(t, "", strings.Fields(args)...); code != 1 || out != "" || !strings.Contains(said, want) {
+			t.Errorf("%s: %d, %q, %s", args, code, out, said)
+		}
+	}
+	if out, said, code := sshKeygen(t, "", "-f", text, "-R", "[w0]:2222"); code != 0 || out != "" || !strings.Contains(said, "-R [w0]:2222: nothing is changed: mpiup's ssh knows hosts by the job's secret") {
+		t.Errorf("-R: %d, %q, %s", code, out, said)
 	}
 }
 

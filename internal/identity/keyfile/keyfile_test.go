@@ -154,6 +154,9 @@ func FuzzKey(f *testing.F) {
 	f.Add(pem.EncodeToMemory(credential.Must(ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)), ""))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer cost.Watch(t, cost.Parser, len(data))()
+		if p, err := PublicOf(data); err == nil && (p.Line == "" || strings.ContainsAny(p.Line+p.Comment, "\r\n")) {
+			t.Errorf("%+v", p)
+		}
 		k, err := Parse(data)
 		if err == nil && len(k.Material) < minKey {
 			t.Errorf("%d bytes of material from %q", len(k.Material), data)

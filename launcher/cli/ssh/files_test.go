@@ -71,6 +71,9 @@ func TestParseKeygen(t *testing.T) {
 		"-t rsa -b 4096 -N  -f k -q":    {Kind: "rsa", Bits: 4096, File: "k", Quiet: true},
 		"-tECDSA -fk -C  -N ":           {Kind: "ecdsa", File: "k", HasC: true},
 		"-N  -o -a 100 -f k -C me@here": {Kind: "ed25519", File: "k", Comment: "me@here", HasC: true},
+		"-y -f k":                       {Show: 'y', File: "k"},
+		"-lf k":                         {Show: 'l', File: "k"},
+		"-f hosts -R [w0]:2222":         {Forget: "[w0]:2222", File: "hosts"},
 	} {
 		if got, err := ParseKeygen(strings.Split(line, " ")); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", line, got, err)
@@ -83,9 +86,11 @@ func TestParseKeygen(t *testing.T) {
 		"-t rsa -b many -f k":    "no number of bits",
 		"-f k -N":                "needs a value",
 		"-f k -N  more":          `"more" is not an option`,
-		"-R host":                "-R removes a host from known_hosts, which mpiup does not do",
-		"-y -f k":                "-y prints the public key",
-		"-lf k":                  "-l shows a fingerprint",
+		"-R ":                    "-R needs a host",
+		"-y -l -f k":             "write one",
+		"-y":                     "write -f FILE",
+		"-F host":                "-F searches known_hosts, which mpiup does not do",
+		"-Y sign -f k":           "-Y signs files",
 		"-m PEM -t rsa -N  -f k": "-m chooses another format",
 		"-x":                     "unknown option -x",
 	} {

@@ -17,24 +17,26 @@ type Keygen struct {
 	Comment string // -C
 	HasC    bool   // -C was given
 	Quiet   bool   // -q
+	Show    byte   // 'y': the public key of File; 'l': its fingerprint; 0: neither
+	Forget  string // -R: a host to take out of known_hosts
 }
 
 // keygenRefused are the letters of ssh-keygen (9.x) for which scripts that set up MPI have no use, by what they do.
 var keygenRefused = map[byte]string{
 	'B': "shows a key as words", 'c': "changes a comment", 'D': "reads a PKCS#11 token", 'E': "chooses a fingerprint's hash", 'e': "exports a key",
 	'F': "searches known_hosts", 'g': "prints DNS records", 'H': "hashes known_hosts", 'I': "signs a certificate", 'i': "imports a key",
-	'K': "reads keys of a security key", 'k': "makes a list of revoked keys", 'L': "prints a certificate", 'l': "shows a fingerprint",
+	'K': "reads keys of a security key", 'k': "makes a list of revoked keys", 'L': "prints a certificate",
 	'M': "works on moduli", 'm': "chooses another format of the file", 'n': "names a certificate's principals", 'O': "has options of other operations",
-	'P': "gives an old passphrase", 'p': "changes a passphrase", 'Q': "tests for revoked keys", 'R': "removes a host from known_hosts",
+	'P': "gives an old passphrase", 'p': "changes a passphrase", 'Q': "tests for revoked keys",
 	'r': "prints DNS records", 's': "signs a certificate", 'U': "asks an ssh agent", 'u': "changes a list of revoked keys",
-	'V': "gives a certificate's dates", 'w': "names a security key's library", 'Y': "signs files", 'y': "prints the public key",
+	'V': "gives a certificate's dates", 'w': "names a security key's library", 'Y': "signs files",
 	'Z': "chooses the file's cipher", 'z': "numbers a certificate",
 }
 
 // keygenValued are the letters with a value.
 const keygenValued = "abCDEFfIJjMmNnOPRrstVwYZz"
 
-// ParseKeygen reads the words after ssh-keygen's own name: -A, and -t, -b, -N, -f, -C and -q.
+// ParseKeygen reads the words after ssh-keygen's own name: -A, -y, -l and -R, and -t, -b, -N, -f, -C and -q.
 func ParseKeygen(args []string) (k Keygen, err error) {
 	file, passphrase := "", false
 	rest, err := Letters(args, keygenValued, func(letter byte, value string) error {
@@ -43,6 +45,15 @@ func ParseKeygen(args []string) (k Keygen, err error) {
 			k.All = true
 		case 'q':
 			k.Quiet = true
+		case 'y', 'l':
+			if k.Show != 0 && k.Show != letter {
+				return errors.New("-y and -l: which of them? write one")
+			}
+			k.Show = letter
+		case 'R':
+			if k.Forget = value; value == "" {
+				return errors.New("-R needs a host")
+			}
 		case 'v', 'a', 'o': // more words; rounds of a passphrase's hash; the file's format, which is the only one
 		case 't':
 			k.Kind = strings.ToLower(value)
@@ -73,6 +84,12 @@ func ParseKeygen(args []string) (k Keygen, err error) {
 		return k, fmt.Errorf("%.40q is not an option of ssh-keygen", rest[0])
 	case k.All:
 		k.Prefix = file
+		return k, nil
+	case k.Forget != "":
+		k.File = file
+		return k, nil
+	case k.Show != 0 && file != "":
+		k.File = file
 		return k, nil
 	case strings.ContainsAny(k.Comment, "\r\n"):
 		return k, errors.New("-C: a comment is one line")
