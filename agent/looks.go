@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/exchange"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -30,7 +32,7 @@ func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
 		if err != nil {
 			return &apiv1.RanksReply{Error: err.Error()}, nil
 		}
-		begun := time.Now()
+		begun, waits := time.Now(), a.sessions.Waits(false, nil)
 		select { // nobody's context: others wait for the answer too
 		case <-time.After(looksApart):
 		case <-a.ending.Done():
@@ -39,7 +41,11 @@ func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
 		if err != nil {
 			return &apiv1.RanksReply{Error: err.Error()}, nil
 		}
-		return &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}, nil
+		reply := &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}
+		for _, w := range a.sessions.Waits(true, waits) {
+			reply.Waits = append(reply.Waits, w.RunWaits)
+		}
+		return reply, nil
 	})
 	if err != nil {
 		return nil, err
@@ -73,7 +79,7 @@ func (a *Agent) rankStates(list []session.Rank, before, after map[int]procs.Usag
 			continue
 		}
 		l := p.Job.Launch.Job
-		m := &apiv1.RankState{Launcher: p.Launcher, Job: l.Id, Number: l.Number, Rank: p.Spec.Rank,
+		m := &apiv1.RankState{Launcher: p.Launcher, Job: l.Id, Number: l.Number, Rank: p.Spec.Rank, Id: p.ID,
 			Pid: int32(p.Pid()), Main: int32(u.Main), Program: u.Name, State: string(rune(u.State)), Rss: u.RSS,
 			Processes: uint32(u.Processes), Phase: p.Phase(p.Waiting), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan, Mount: u.Kernel.Mount, Restarts: l.Restarts}
 		m.Cpu = max(0, (u.CPU-before[p.Pid()].CPU).Seconds()/apart.Seconds())
@@ -127,8 +133,16 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 			return p.Hear(f)
 		}}
 	}
+	reply := &apiv1.StacksReply{}
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, exchange.DumpTime)
+		defer cancel()
+		reply.Flights = a.sessions.Flights(ctx)
+	})
 	found, notes := stacks.Take(ctx, stacks.Config{Run: a.runTool, Signal: int(r.Signal)}, targets)
-	reply := &apiv1.StacksReply{Notes: notes}
+	asked.Wait()
+	reply.Notes = notes
 	for i, p := range list {
 		l := p.Job.Launch.Job
 		reply.Stacks = append(reply.Stacks, &apiv1.RankStack{Launcher: p.Launcher, Job: l.Id, Number: l.Number,

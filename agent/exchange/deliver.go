@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,17 +96,17 @@ func (x *Exchange) answerWaits(id uint64) {
 	x.Send(w.Frame())
 }
 
-// dumpTime is for what processes write when they are asked for their flight recorders. torch looks once a second.
-const dumpTime = 3 * time.Second
+// DumpTime is for what processes write when they are asked for their flight recorders. torch looks once a second.
+const DumpTime = 3 * time.Second
 
 // askDumps lets all processes here write what their flight recorders have, and then answers.
 func (x *Exchange) askDumps(id uint64) {
 	x.cfg.Go(func() {
-		ctx, cancel := context.WithTimeout(x.cfg.Serving, dumpTime)
+		ctx, cancel := context.WithTimeout(x.cfg.Serving, DumpTime)
 		defer cancel()
 		var all sync.WaitGroup
 		for _, st := range x.Jobs.All() {
-			all.Go(func() { st.AskDumps(ctx) })
+			all.Go(func() { _ = st.AskDumps(ctx) })
 			all.Go(func() { x.askRAS(ctx, st) })
 		}
 		all.Wait()
@@ -131,8 +132,36 @@ func (x *Exchange) askRAS(ctx context.Context, st *ranks.Job) {
 // waits is this host's part of who waits for whom; news: somebody has waited for long and that was not
 // said yet.
 func (x *Exchange) waits(now time.Duration) (w *apiv1.Waits, news bool) {
+	w, open := x.open()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	ages, news := x.stalls.Look(now, open)
+	setAges(w, ages)
+	return w, news
+}
+
+// Waits is the same for who is no launcher, of barriers with a number that still says yes to; nil: of all. open are their numbers.
+func (x *Exchange) Waits(still func(number uint64) bool) (w *apiv1.Waits, open []uint64) {
+	w, open = x.open()
+	x.mu.Lock()
+	setAges(w, x.stalls.Ages(x.cfg.Clock.Now(), open))
+	x.mu.Unlock()
+	if still == nil {
+		return w, open
+	}
+	w.Waits = slices.Collect(func(yield func(*apiv1.Wait) bool) {
+		for i, n := range open {
+			if still(n) && !yield(w.Waits[i]) {
+				return
+			}
+		}
+	})
+	return w, slices.DeleteFunc(open, func(n uint64) bool { return !still(n) })
+}
+
+// open is who has not called MPI_Init here, and the barriers that are open now with their numbers.
+func (x *Exchange) open() (w *apiv1.Waits, numbers []uint64) {
 	w = &apiv1.Waits{}
-	var open []uint64
 	var silent idset.Set
 	for _, st := range x.Jobs.All() {
 		if !st.Served() {
@@ -145,15 +174,15 @@ func (x *Exchange) waits(now time.Duration) (w *apiv1.Waits, news bool) {
 		}
 	}
 	for _, b := range x.Engine.Waits(maxWaits) {
-		open = append(open, b.Number)
+		numbers = append(numbers, b.Number)
 		w.Waits = append(w.Waits, &apiv1.Wait{Set: b.Set, Entered: b.Entered.String(), Absent: b.Absent.String()})
 	}
 	w.Silent = silent.String()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	ages, news := x.stalls.Look(now, open)
+	return w, numbers
+}
+
+func setAges(w *apiv1.Waits, ages []time.Duration) {
 	for i, age := range ages {
 		w.Waits[i].Seconds = uint32(age / time.Second)
 	}
-	return w, news
 }

@@ -172,12 +172,18 @@ func (st *Job) sendDumps() {
 	}
 }
 
-// AskDumps asks the job's processes for dumps, and tells the launcher of those that come until ctx ends. A job without
-// a recorder has none.
-func (st *Job) AskDumps(ctx context.Context) {
-	if st.flight != nil {
-		st.sendRecords(st.flight.Ask(ctx))
+// AskDumps asks the job's processes for dumps, and tells the launcher of those that come until ctx ends. It returns what they say. A job
+// without a recorder has none.
+func (st *Job) AskDumps(ctx context.Context) (told []*apiv1.Flight) {
+	if st.flight == nil {
+		return nil
 	}
+	records := st.flight.Ask(ctx)
+	st.sendRecords(records)
+	for _, r := range records {
+		told = append(told, st.told(r))
+	}
+	return told
 }
 
 // maxDump bounds a dump that goes to the launcher.
@@ -185,14 +191,7 @@ const maxDump = 1 << 20
 
 func (st *Job) sendRecords(records []flight.Record) {
 	for _, r := range records {
-		m := &apiv1.Flight{Job: st.Launch.Job.Number, Rank: uint32(r.Rank)}
-		for _, g := range r.Groups {
-			group := &apiv1.FlightGroup{Name: g.Name, What: g.What, Ranks: g.Ranks.String(), Last: g.Last}
-			for _, o := range g.Ops {
-				group.Ops = append(group.Ops, &apiv1.FlightOp{Seq: o.Seq, Name: o.Name, Shape: o.Shape, Done: o.Done, Where: o.Where})
-			}
-			m.Groups = append(m.Groups, group)
-		}
+		m := st.told(r)
 		if st.Launch.Job.Flight == apiv1.FlightUse_FLIGHT_DUMP {
 			var b bytes.Buffer
 			z := gzip.NewWriter(&b)
@@ -204,6 +203,19 @@ func (st *Job) sendRecords(records []flight.Record) {
 		}
 		st.send(m.Frame())
 	}
+}
+
+// told is what a process's flight recorder has, without the dump itself.
+func (st *Job) told(r flight.Record) *apiv1.Flight {
+	m := &apiv1.Flight{Job: st.Launch.Job.Number, Rank: uint32(r.Rank)}
+	for _, g := range r.Groups {
+		group := &apiv1.FlightGroup{Name: g.Name, What: g.What, Ranks: g.Ranks.String(), Last: g.Last}
+		for _, o := range g.Ops {
+			group.Ops = append(group.Ops, &apiv1.FlightOp{Seq: o.Seq, Name: o.Name, Shape: o.Shape, Done: o.Done, Where: o.Where})
+		}
+		m.Groups = append(m.Groups, group)
+	}
+	return m
 }
 
 // RAS is where NCCL's RAS service listens on this host, if a program of the job has NCCL.

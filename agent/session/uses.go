@@ -2,8 +2,10 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -85,5 +87,51 @@ func (t *Table) Ranks() (list []Rank) {
 	slices.SortFunc(list, func(p, q Rank) int {
 		return cmp.Or(cmp.Compare(p.Launcher, q.Launcher), cmp.Compare(p.session, q.session), cmp.Compare(p.ID, q.ID))
 	})
+	return list
+}
+
+// Waits is this host's part of who waits for whom in a session's run.
+type Waits struct {
+	*apiv1.RunWaits
+	session string
+	open    []uint64 // numbers of the barriers
+}
+
+// Waits are of all runs; after: only of barriers that were open at the look before.
+func (t *Table) Waits(after bool, before []Waits) (list []Waits) {
+	for _, s := range t.all() {
+		jobs := s.jobs.All()
+		if len(jobs) == 0 || jobs[0].Launch.Exec != nil || jobs[0].Launch.Job.Explain != 0 {
+			continue
+		}
+		var still func(uint64) bool
+		if after {
+			i := slices.IndexFunc(before, func(w Waits) bool { return w.session == s.id })
+			still = func(n uint64) bool { return i >= 0 && slices.Contains(before[i].open, n) }
+		}
+		w, open := s.exchange.Waits(still)
+		list = append(list, Waits{&apiv1.RunWaits{Launcher: s.by().Host, Job: jobs[0].Launch.Job.Id, Waits: w}, s.id, open})
+	}
+	return list
+}
+
+// Flights asks the processes of all runs' first jobs for what their flight recorders have.
+func (t *Table) Flights(ctx context.Context) (list []*apiv1.RunFlight) {
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for _, s := range t.all() {
+		first := s.jobs.Number(0)
+		if first == nil {
+			continue
+		}
+		asked.Go(func() {
+			if told := first.AskDumps(ctx); len(told) > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				list = append(list, &apiv1.RunFlight{Launcher: s.by().Host, Job: first.Launch.Job.Id, Flights: told})
+			}
+		})
+	}
+	asked.Wait()
 	return list
 }

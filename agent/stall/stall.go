@@ -31,6 +31,17 @@ func (w *Watch) Due(now time.Duration) bool {
 	return true
 }
 
+// Ages is how long what is open now has been seen open.
+func (w *Watch) Ages(now time.Duration, open []uint64) []time.Duration {
+	ages := make([]time.Duration, len(open))
+	for i, b := range open {
+		if at, seen := w.since[b]; seen {
+			ages[i] = now - at
+		}
+	}
+	return ages
+}
+
 // Look takes what is open now. ages is since when, as far as it was seen; news: one is long open of which that was
 // not said yet.
 func (w *Watch) Look(now time.Duration, open []uint64) (ages []time.Duration, news bool) {

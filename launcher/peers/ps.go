@@ -32,6 +32,7 @@ type PsConfig struct {
 // psView is what mpiup ps prints.
 type psView struct {
 	Ranks  []ps.Row          `json:"ranks"`
+	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
 }
 
@@ -77,12 +78,14 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view psView, code int) {
 	view.Ranks = []ps.Row{}
 	told := map[string]string{}
+	var away absences
 	var mu sync.Mutex
 	found := r.Visit(ctx, list, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
 		reply, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{})
 		if err != nil {
 			return err
 		}
+		away.ranks(nameOf(v), reply)
 		mu.Lock()
 		defer mu.Unlock()
 		if reply.Error != "" {
@@ -92,6 +95,7 @@ func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view
 		return nil
 	})
 	ps.Sort(view.Ranks)
+	view.Absent = away.find()
 	view.Errors, code = troubles(found)
 	maps.Copy(view.Errors, told)
 	return view, code
@@ -165,6 +169,11 @@ func (v psView) print(w io.Writer, asJSON, again bool) error {
 	if len(v.Ranks) > 0 || len(v.Errors) == 0 {
 		b.WriteString(ps.Table(v.Ranks))
 	}
+	runs := map[runKey]bool{}
+	for _, r := range v.Ranks {
+		runs[runKey{r.Launcher, r.Job}] = true
+	}
+	b.WriteString(textOf(v.Absent, len(runs)))
 	writeErrors(&b, v.Errors)
 	text := visible.Text(b.String())
 	if again && streams.IsTerminal(w) {

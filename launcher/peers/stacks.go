@@ -28,6 +28,7 @@ type StacksConfig struct {
 // stacksView is what mpiup stacks prints.
 type stacksView struct {
 	Groups []stacks.Group    `json:"groups"`
+	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Notes  map[string]string `json:"notes,omitempty"`  // by host: what would tell more
 	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
 }
@@ -44,6 +45,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	}
 	var mu sync.Mutex
 	var ranks []stacks.Rank
+	var away absences
 	view := stacksView{Groups: []stacks.Group{}, Notes: map[string]string{}}
 	found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
 		ctx, cancel := context.WithTimeout(ctx, stacksTime) // a visit's own is for agents that need not look for long
@@ -51,6 +53,10 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		reply, err := conn.Client.Stacks(ctx, &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)})
 		if err != nil {
 			return err
+		}
+		away.flights(nameOf(v), reply)
+		if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
+			away.ranks(nameOf(v), state)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -61,6 +67,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		return nil
 	})
 	view.Groups = append(view.Groups, stacks.GroupRanks(ranks)...)
+	view.Absent = away.find()
 	var code int
 	view.Errors, code = troubles(found)
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
@@ -100,6 +107,11 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 	if len(v.Groups) > 0 || len(v.Errors) == 0 {
 		b.WriteString(stacks.Text(v.Groups))
 	}
+	runs := map[runKey]bool{}
+	for _, g := range v.Groups {
+		runs[runKey{g.Launcher, g.Job}] = true
+	}
+	b.WriteString(textOf(v.Absent, len(runs)))
 	said := map[string][]string{} // hosts by what they all say
 	for host, text := range v.Notes {
 		said[text] = append(said[text], host)

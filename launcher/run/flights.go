@@ -46,17 +46,9 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	if m.Job != 0 || len(f.records) >= maxRecords {
 		return nil
 	}
-	r := collective.Record{Rank: int(m.Rank)}
-	for _, g := range m.Groups[:min(len(m.Groups), maxGroups)] {
-		ranks, err := idset.Parse(g.GetRanks())
-		if err != nil {
-			return err
-		}
-		group := collective.Group{Name: word(g.GetName()), What: word(g.GetWhat()), Ranks: ranks, Last: g.GetLast()}
-		for _, o := range g.Ops[:min(len(g.Ops), maxOps)] {
-			group.Ops = append(group.Ops, collective.Op{Seq: o.GetSeq(), Name: word(o.GetName()), Shape: word(o.GetShape()), Done: o.GetDone(), Where: word(o.GetWhere())})
-		}
-		r.Groups = append(r.Groups, group)
+	r, err := RecordOf(m)
+	if err != nil {
+		return err
 	}
 	if f.records == nil {
 		f.records, f.from = map[int]collective.Record{}, map[int]int{}
@@ -67,6 +59,23 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	}
 	f.verdict.Absent = f.away
 	return nil
+}
+
+// RecordOf is what a host tells of one process, as far as it keeps to the protocol.
+func RecordOf(m *apiv1.Flight) (r collective.Record, err error) {
+	r.Rank = int(m.Rank)
+	for _, g := range m.Groups[:min(len(m.Groups), maxGroups)] {
+		ranks, err := idset.Parse(g.GetRanks())
+		if err != nil {
+			return r, err
+		}
+		group := collective.Group{Name: word(g.GetName()), What: word(g.GetWhat()), Ranks: ranks, Last: g.GetLast()}
+		for _, o := range g.Ops[:min(len(g.Ops), maxOps)] {
+			group.Ops = append(group.Ops, collective.Op{Seq: o.GetSeq(), Name: word(o.GetName()), Shape: word(o.GetShape()), Done: o.GetDone(), Where: word(o.GetWhere())})
+		}
+		r.Groups = append(r.Groups, group)
+	}
+	return r, nil
 }
 
 // word is a short text of a stranger's.

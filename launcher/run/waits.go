@@ -76,18 +76,18 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	case m.Id != q.id || !q.open[h]:
 		return false, nil // too late
 	}
-	report, err := holdupOf(m)
+	report, err := HoldupOf(m)
 	q.picture.Add(report, q.own(h))
 	delete(q.open, h)
 	return len(q.open) == 0, err
 }
 
-// holdupOf is a host's answer as far as it keeps to the protocol; what does not is an error.
-func holdupOf(m *apiv1.Waits) (report holdup.Report, err error) {
-	if report.Silent, err = idset.Parse(m.Silent); err != nil {
+// HoldupOf is a host's answer as far as it keeps to the protocol; what does not is an error.
+func HoldupOf(m *apiv1.Waits) (report holdup.Report, err error) {
+	if report.Silent, err = idset.Parse(m.GetSilent()); err != nil {
 		return report, err
 	}
-	for _, w := range m.Waits {
+	for _, w := range m.GetWaits() {
 		ids, _, _ := strings.Cut(w.Set, "#")
 		sets, err := parseIDs(ids, w.Entered)
 		if err != nil {

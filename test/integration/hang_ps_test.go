@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,12 @@ func TestPsOfARunThatHangs(t *testing.T) {
 		}
 		return slices.Equal(phases, []string{"in a fence", "in a fence", "never", "in a fence"})
 	})
+	missing := regexp.MustCompile(`(?m)^rank 2 \(w1, pid [0-9]+\) has not called MPI_Init; ranks 0-1,3 have waited for it( for [0-9a-z]+)?$`)
+	for _, command := range []string{"ps", "stacks"} {
+		if r := l.mpiup(t, command, "--key", l.key, "--host", "w0,w1").OK(t); !missing.MatchString(r.Stdout) {
+			t.Errorf("%s does not name rank 2:\n%s", command, r.Stdout)
+		}
+	}
 }
 
 // An agent's policy may keep what ranks do to itself; ranks' own hosts tell nothing then.

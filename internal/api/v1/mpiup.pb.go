@@ -7645,6 +7645,7 @@ type RanksReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ranks         []*RankState           `protobuf:"bytes,1,rep,name=ranks,proto3" json:"ranks,omitempty"` // that run, by launcher, job and rank
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // why /proc tells nothing; empty: it does
+	Waits         []*RunWaits            `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"` // of each run with ranks here
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7693,6 +7694,74 @@ func (x *RanksReply) GetError() string {
 	return ""
 }
 
+func (x *RanksReply) GetWaits() []*RunWaits {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+// RunWaits is a host's part of who waits for whom in one run.
+type RunWaits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"` // as in RankState
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Waits         *Waits                 `protobuf:"bytes,3,opt,name=waits,proto3" json:"waits,omitempty"` // barriers that were open at two looks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunWaits) Reset() {
+	*x = RunWaits{}
+	mi := &file_mpiup_proto_msgTypes[86]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunWaits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunWaits) ProtoMessage() {}
+
+func (x *RunWaits) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[86]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
+func (*RunWaits) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
+}
+
+func (x *RunWaits) GetLauncher() string {
+	if x != nil {
+		return x.Launcher
+	}
+	return ""
+}
+
+func (x *RunWaits) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *RunWaits) GetWaits() *Waits {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
 // RankState is what one rank does. It counts with all that descends from it.
 type RankState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7714,6 +7783,7 @@ type RankState struct {
 	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"`    // in which main waits; empty: none, or it does not show
 	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`        // the kernel's function where it waits
 	Restarts      uint32                 `protobuf:"varint,19,opt,name=restarts,proto3" json:"restarts,omitempty"` // Job.restarts
+	Id            uint32                 `protobuf:"varint,20,opt,name=id,proto3" json:"id,omitempty"`             // in the run
 	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`        // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7721,7 +7791,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7733,7 +7803,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7746,7 +7816,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -7875,6 +7945,13 @@ func (x *RankState) GetRestarts() uint32 {
 	return 0
 }
 
+func (x *RankState) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
 func (x *RankState) GetMount() string {
 	if x != nil {
 		return x.Mount
@@ -7892,7 +7969,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7904,7 +7981,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7917,7 +7994,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -7936,15 +8013,16 @@ func (x *StacksRequest) GetSignal() int32 {
 
 type StacksReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stacks        []*RankStack           `protobuf:"bytes,1,rep,name=stacks,proto3" json:"stacks,omitempty"` // by launcher, job and rank
-	Notes         []string               `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`   // what would tell more
+	Stacks        []*RankStack           `protobuf:"bytes,1,rep,name=stacks,proto3" json:"stacks,omitempty"`   // by launcher, job and rank
+	Notes         []string               `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`     // what would tell more
+	Flights       []*RunFlight           `protobuf:"bytes,3,rep,name=flights,proto3" json:"flights,omitempty"` // what processes' flight recorders had when they were asked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7956,7 +8034,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7969,7 +8047,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -7982,6 +8060,74 @@ func (x *StacksReply) GetStacks() []*RankStack {
 func (x *StacksReply) GetNotes() []string {
 	if x != nil {
 		return x.Notes
+	}
+	return nil
+}
+
+func (x *StacksReply) GetFlights() []*RunFlight {
+	if x != nil {
+		return x.Flights
+	}
+	return nil
+}
+
+// RunFlight is of the first job of one run.
+type RunFlight struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"` // as in RankState
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Flights       []*Flight              `protobuf:"bytes,3,rep,name=flights,proto3" json:"flights,omitempty"` // without dumps
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunFlight) Reset() {
+	*x = RunFlight{}
+	mi := &file_mpiup_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunFlight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunFlight) ProtoMessage() {}
+
+func (x *RunFlight) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
+func (*RunFlight) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *RunFlight) GetLauncher() string {
+	if x != nil {
+		return x.Launcher
+	}
+	return ""
+}
+
+func (x *RunFlight) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *RunFlight) GetFlights() []*Flight {
+	if x != nil {
+		return x.Flights
 	}
 	return nil
 }
@@ -8003,7 +8149,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8015,7 +8161,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8028,7 +8174,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -8648,11 +8794,16 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
 	"\aaddress\x18\x06 \x01(\tR\aaddress\"\x0e\n" +
-	"\fRanksRequest\"M\n" +
+	"\fRanksRequest\"w\n" +
 	"\n" +
 	"RanksReply\x12)\n" +
 	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xdc\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12(\n" +
+	"\x05waits\x18\x03 \x03(\v2\x12.mpiup.v1.RunWaitsR\x05waits\"_\n" +
+	"\bRunWaits\x12\x1a\n" +
+	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12%\n" +
+	"\x05waits\x18\x03 \x01(\v2\x0f.mpiup.v1.WaitsR\x05waits\"\xec\x03\n" +
 	"\tRankState\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -8673,14 +8824,20 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05phase\x18\x0f \x01(\x0e2\x13.mpiup.v1.RankPhaseR\x05phase\x12\x18\n" +
 	"\asyscall\x18\x10 \x01(\tR\asyscall\x12\x14\n" +
 	"\x05wchan\x18\x11 \x01(\tR\x05wchan\x12\x1a\n" +
-	"\brestarts\x18\x13 \x01(\rR\brestarts\x12\x14\n" +
+	"\brestarts\x18\x13 \x01(\rR\brestarts\x12\x0e\n" +
+	"\x02id\x18\x14 \x01(\rR\x02id\x12\x14\n" +
 	"\x05mount\x18\x12 \x01(\tR\x05mount\"=\n" +
 	"\rStacksRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\x05R\x06signal\"P\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\x7f\n" +
 	"\vStacksReply\x12+\n" +
 	"\x06stacks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStackR\x06stacks\x12\x14\n" +
-	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xbf\x01\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\x12-\n" +
+	"\aflights\x18\x03 \x03(\v2\x13.mpiup.v1.RunFlightR\aflights\"e\n" +
+	"\tRunFlight\x12\x1a\n" +
+	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12*\n" +
+	"\aflights\x18\x03 \x03(\v2\x10.mpiup.v1.FlightR\aflights\"\xbf\x01\n" +
 	"\tRankStack\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -8784,7 +8941,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -8883,10 +9040,12 @@ var file_mpiup_proto_goTypes = []any{
 	(*Way)(nil),             // 94: mpiup.v1.Way
 	(*RanksRequest)(nil),    // 95: mpiup.v1.RanksRequest
 	(*RanksReply)(nil),      // 96: mpiup.v1.RanksReply
-	(*RankState)(nil),       // 97: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 98: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 99: mpiup.v1.StacksReply
-	(*RankStack)(nil),       // 100: mpiup.v1.RankStack
+	(*RunWaits)(nil),        // 97: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 98: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 99: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 100: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 101: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 102: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	12,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -8979,32 +9138,36 @@ var file_mpiup_proto_depIdxs = []int32{
 	9,   // 87: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
 	92,  // 88: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
 	94,  // 89: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	97,  // 90: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	10,  // 91: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	100, // 92: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	11,  // 93: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	16,  // 94: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	79,  // 95: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	82,  // 96: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	84,  // 97: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	89,  // 98: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	91,  // 99: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	95,  // 100: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	98,  // 101: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	11,  // 102: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	17,  // 103: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	81,  // 104: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	83,  // 105: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	85,  // 106: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	90,  // 107: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	93,  // 108: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	96,  // 109: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	99,  // 110: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	102, // [102:111] is the sub-list for method output_type
-	93,  // [93:102] is the sub-list for method input_type
-	93,  // [93:93] is the sub-list for extension type_name
-	93,  // [93:93] is the sub-list for extension extendee
-	0,   // [0:93] is the sub-list for field type_name
+	98,  // 90: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	97,  // 91: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	56,  // 92: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	10,  // 93: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	102, // 94: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	101, // 95: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	61,  // 96: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	11,  // 97: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	16,  // 98: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	79,  // 99: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	82,  // 100: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	84,  // 101: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	89,  // 102: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	91,  // 103: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	95,  // 104: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	99,  // 105: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	11,  // 106: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	17,  // 107: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	81,  // 108: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	83,  // 109: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	85,  // 110: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	90,  // 111: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	93,  // 112: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	96,  // 113: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	100, // 114: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	106, // [106:115] is the sub-list for method output_type
+	97,  // [97:106] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -9065,7 +9228,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   90,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

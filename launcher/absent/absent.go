@@ -1,0 +1,145 @@
+// Package absent says of the runs on hosts who is waited for: in a barrier of MPI_Init and its like, and in a collective that torch's flight
+// recorders know. mpiup ps and mpiup stacks print it. PURE.
+//
+//	Run.Add (a rank), Hear (a host's barriers), Record (a process's collectives) ──Find──▶ Absence of each run: lines
+//
+// What hosts tell is of one moment each, so that a barrier counts only where its host has seen it open twice.
+package absent
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/collective"
+	"github.com/mpiup/mpiup/launcher/holdup"
+)
+
+// Rank is a process of a run.
+type Rank struct {
+	ID     int // in the run
+	Rank   uint32
+	Number uint32 // of its job
+	Host   string
+	PID    int32
+}
+
+func (r Rank) String() string { return fmt.Sprintf("%s (%s, pid %d)", r.name(), r.Host, r.PID) }
+
+func (r Rank) name() string {
+	if r.Number != 0 {
+		return fmt.Sprintf("rank %d of spawned job %d", r.Rank, r.Number)
+	}
+	return fmt.Sprintf("rank %d", r.Rank)
+}
+
+// Run is what hosts tell of one. The zero value has no ranks.
+type Run struct {
+	ranks   map[int]Rank
+	picture holdup.Picture
+	running idset.Set
+	records map[int]collective.Record
+	from    map[int]string // the host of each record
+}
+
+// Add takes a rank that runs.
+func (r *Run) Add(k Rank) {
+	if r.ranks == nil {
+		r.ranks = map[int]Rank{}
+	}
+	r.ranks[k.ID] = k
+	r.running.Add(k.ID)
+}
+
+// Hear takes a host's barriers, when all its ranks have been added.
+func (r *Run) Hear(host string, report holdup.Report) {
+	var own idset.Set
+	for id, k := range r.ranks {
+		if k.Host == host {
+			own.Add(id)
+		}
+	}
+	r.picture.Add(report, own)
+}
+
+// Record takes what a process of a host has called.
+func (r *Run) Record(host string, rec collective.Record) {
+	if r.records == nil {
+		r.records, r.from = map[int]collective.Record{}, map[int]string{}
+	}
+	r.records[rec.Rank], r.from[rec.Rank] = rec, host
+}
+
+// most are ranks in a collective's line.
+const most = 4
+
+// Lines says who is waited for; nil: nobody, as far as it is known.
+func (r *Run) Lines() []string {
+	lines, _ := r.picture.Waiting(holdup.Run{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
+	records := make([]collective.Record, 0, len(r.records))
+	for _, rec := range r.records {
+		records = append(records, rec)
+	}
+	slices.SortFunc(records, func(a, b collective.Record) int { return a.Rank - b.Rank })
+	a, found := collective.Find(records)
+	if !found {
+		return lines
+	}
+	same := r.same()
+	n := 0
+	for rank := range a.Ranks.All() {
+		if n++; n > most {
+			lines = append(lines, fmt.Sprintf("and %d more ranks are absent from it", a.Ranks.Len()-most))
+			break
+		}
+		name := fmt.Sprintf("torch's rank %d", rank)
+		if k, runs := r.first(rank); same && runs {
+			name = k.String()
+		} else if host := r.from[rank]; host != "" {
+			name += " on " + host
+		}
+		lines = append(lines, name+": "+a.Why(rank, func(ids idset.Set) string {
+			if same {
+				return ranks(ids)
+			}
+			return "torch's ranks " + ids.String()
+		}))
+	}
+	return lines
+}
+
+// first is a rank of the run's first job.
+func (r *Run) first(rank int) (Rank, bool) {
+	k, runs := r.ranks[rank] // whose ids begin with 0
+	return k, runs && k.Number == 0
+}
+
+// same says that torch counts the ranks as the run does: each record came from the host of that rank.
+func (r *Run) same() bool {
+	for rank, host := range r.from {
+		if k, runs := r.first(rank); !runs || k.Host != host {
+			return false
+		}
+	}
+	return true
+}
+
+// names are processes by their ranks, where they are of the first job; else how many there are.
+func (r *Run) names(ids idset.Set) string {
+	if ids.Len() == 1 {
+		return r.ranks[ids.First()].name()
+	}
+	for id := range ids.All() {
+		if _, first := r.first(id); !first {
+			return fmt.Sprintf("%d ranks", ids.Len())
+		}
+	}
+	return ranks(ids)
+}
+
+func ranks(ids idset.Set) string {
+	if ids.Len() == 1 {
+		return "rank " + ids.String()
+	}
+	return "ranks " + ids.String()
+}

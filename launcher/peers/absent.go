@@ -1,0 +1,113 @@
+package peers
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/absent"
+	"github.com/mpiup/mpiup/launcher/run"
+)
+
+// absences are who is waited for in each run, as hosts tell it. Its methods may be called by several goroutines.
+type absences struct {
+	mu    sync.Mutex
+	hosts map[string]*apiv1.RanksReply  // guarded by mu
+	asked map[string]*apiv1.StacksReply // guarded by mu
+}
+
+// absence is one run's, as it is printed.
+type absence struct {
+	Launcher string   `json:"launcher"`
+	Job      string   `json:"job"`
+	Lines    []string `json:"lines"`
+}
+
+func (a *absences) ranks(host string, reply *apiv1.RanksReply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hosts == nil {
+		a.hosts = map[string]*apiv1.RanksReply{}
+	}
+	a.hosts[host] = reply
+}
+
+func (a *absences) flights(host string, reply *apiv1.StacksReply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked == nil {
+		a.asked = map[string]*apiv1.StacksReply{}
+	}
+	a.asked[host] = reply
+}
+
+// runKey tells a run from others.
+type runKey struct{ launcher, job string }
+
+// maxRuns bounds those that one host tells of.
+const maxRuns = 1024
+
+// find joins what all hosts have told. Hosts whose agents know no ids of ranks, which are older, have told nothing.
+func (a *absences) find() (list []absence) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	runs := map[runKey]*absent.Run{}
+	of := func(launcher, job string) *absent.Run {
+		k := runKey{word(launcher), word(job)}
+		if runs[k] == nil {
+			runs[k] = &absent.Run{}
+		}
+		return runs[k]
+	}
+	for host, reply := range a.hosts {
+		if len(reply.GetWaits()) == 0 {
+			continue
+		}
+		for _, m := range reply.Ranks[:min(len(reply.Ranks), maxRanks)] {
+			if m != nil && m.Rank <= maxRank && m.Id <= maxRank {
+				of(m.Launcher, m.Job).Add(absent.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: host, PID: m.Main})
+			}
+		}
+	}
+	for host, reply := range a.hosts {
+		for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
+			if report, err := run.HoldupOf(w.GetWaits()); err == nil { // else it is no agent's
+				of(w.GetLauncher(), w.GetJob()).Hear(host, report)
+			}
+		}
+	}
+	for host, reply := range a.asked {
+		for _, f := range reply.GetFlights()[:min(len(reply.GetFlights()), maxRuns)] {
+			for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxRuns)] {
+				if rec, err := run.RecordOf(m); err == nil && rec.Rank <= maxRank {
+					of(f.GetLauncher(), f.GetJob()).Record(host, rec)
+				}
+			}
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(runs), func(x, y runKey) int {
+		return cmp.Or(cmp.Compare(x.launcher, y.launcher), cmp.Compare(x.job, y.job))
+	}) {
+		if lines := runs[k].Lines(); len(lines) > 0 {
+			list = append(list, absence{k.launcher, k.job, lines})
+		}
+	}
+	return list
+}
+
+// textOf is absences for a person. Where hosts have several runs, each line says whose it is.
+func textOf(list []absence, runs int) (text string) {
+	for _, a := range list {
+		whose := ""
+		if runs > 1 {
+			whose = fmt.Sprintf("job %s, by %s: ", a.Job, a.Launcher)
+		}
+		for _, l := range a.Lines {
+			text += whose + l + "\n"
+		}
+	}
+	return text
+}
