@@ -54,8 +54,8 @@ func TestKubectlPlugin(t *testing.T) {
 	t.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpi-in-every-pod") })
 	for _, j := range []struct {
 		file, job, first, host string
-		ranks                       int
-		denied                      bool
+		ranks                  int
+		denied                 bool
 	}{
 		{"mpijob.yaml", "mpijob/pi", "pi-launcher", "pi-worker-1", 4, false},
 		{"indexed-job.yaml", "job/single", "single-0", "single-1", 6, true},
