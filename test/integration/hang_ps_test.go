@@ -55,7 +55,7 @@ func (l *lab) stuck(t *testing.T, stack, how string, flags ...string) *running {
 }
 
 // Of a job that hangs mpiup ps shows which rank does something else than the others: the one that sleeps while others look
-// for it without end, or the one that has not called MPI_Init.
+// for it without end.
 func TestPsOfARunThatHangs(t *testing.T) {
 	t.Parallel()
 	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
@@ -93,6 +93,15 @@ func TestPsOfARunThatHangs(t *testing.T) {
 			<-p.Done
 			testlab.Eventually(t, "the ranks are gone", func() bool { return len(l.ps(t, "w0,w1")) == 0 })
 		})
+	}
+}
+
+// Of ranks that wait in MPI_Init mpiup ps and stacks name the one that they wait for.
+func TestPsOfARankThatIsAbsent(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
+	for _, host := range []string{"w0", "w1"} {
+		l.agent(t, host, container{})
 	}
 	l.stuck(t, "MPICH", "init")
 	testlab.Eventually(t, "three ranks wait for one that never calls MPI_Init", func() bool {

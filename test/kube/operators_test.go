@@ -170,7 +170,7 @@ func TestGrove(t *testing.T) {
 		r := wait()
 		r.says(t, 0)
 		if i%3 == 0 {
-			same(t, "ranks", r.ok(t), []string{"rank 0 of 3 on " + names[i], "rank 1 of 3 on " + names[i+1], "rank 2 of 3 on " + names[i+2]})
+			same(t, "ranks", ranksOf(r), []string{"rank 0 of 3 on " + names[i], "rank 1 of 3 on " + names[i+1], "rank 2 of 3 on " + names[i+2]})
 		}
 	}
 }
