@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	testlab "github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/netns"
 )
 
 // absent is ranks of which rank 2 stays away from step 20. No GPU is here: torch's Gloo has the recorder of its NCCL, and a thread stands
@@ -79,11 +80,20 @@ func TestTheRankAbsentFromACollective(t *testing.T) {
 // While nothing looks whether the run hangs, mpiup stacks asks the flight recorders.
 func TestStacksOfACollective(t *testing.T) {
 	t.Parallel()
-	l := hosted(t)
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}}) // one service of NCCL has the port
+	for _, host := range []string{"w0", "w1"} {
+		l.agent(t, host, container{})
+	}
 	python := newTorch(t)
 	l.start(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, l.trainer(t, absent)}})
+	var r result
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(r.Stdout, r.Stderr)
+		}
+	})
 	testlab.Eventually(t, "mpiup stacks names the absent rank", func() bool {
-		r := l.mpiup(t, "stacks", "--key", l.key, "--host", "w0,w1")
+		r = l.mpiup(t, "stacks", "--key", l.key, "--host", "w0,w1")
 		return strings.Contains(r.Stdout, "\nrank 2 (w1, pid ") &&
 			strings.Contains(r.Stdout, "): it has not called gloo:all_reduce number 20 of group default_pg (0), in which ranks 0-1,3 wait at ")
 	})
