@@ -173,3 +173,32 @@ func TestJobSetRestartsInPlace(t *testing.T) {
 		})
 	}
 }
+
+// A container of a JobSet that kubelet alone restarts in place, beside a launcher that lives: with --max-restarts the agent that comes,
+// of the same pod, name and address, takes the lost one's place, and no other container starts again.
+func TestLauncherTakesARestartedContainer(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{jobSets: true, images: running(t, "[ $MPIUP_RESTART_COUNT = 1 ] || { echo rank $MPIUP_RANK stays; exec sleep 1000; }\n"+whereAmI)})
+	l.keygen()
+	s := decode[jobset.JobSet](t, example(t, "jobset.yaml")[0])
+	s.Namespace = ns
+	c := &s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0]
+	c.Command = slices.Insert(c.Command, 2, "--max-restarts", "1", "--stdin", "none")
+	l.submitted(s)
+	l.eventually("all ranks of the first start run", func() bool { return strings.Count(l.Output("pi-node-0-0"), " stays") == 6 })
+	must(t, l.Kill("pi-node-0-1"))
+	l.eventually("the JobSet is complete", func() bool {
+		must(t, l.jobSets.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s))
+		return s.Status.TerminalState != ""
+	})
+	on(t, l.Output("pi-node-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1", "pi-node-0-2", "pi-node-0-2")
+	for _, p := range l.pods(jobset.JobSetNameKey + "=pi") {
+		want := int32(0)
+		if p.Spec.Hostname == "pi-node-0-1" {
+			want = 1
+		}
+		if restarts(p) != want {
+			t.Errorf("the container of %s was started again %d times, not %d", p.Spec.Hostname, restarts(p), want)
+		}
+	}
+}

@@ -105,7 +105,8 @@ func TestTheSDKsFunction(t *testing.T) {
 	}
 }
 
-// torchRuntime is as Trainer's own torch-distributed, but for the image, its user and a directory to write to.
+// torchRuntime is as Trainer's own torch-distributed, but for the image, its user, a directory to write to, and CPUs, of which each
+// is a rank's where there is no GPU.
 const torchRuntime = `
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime
@@ -116,8 +117,7 @@ metadata:
 spec:
   mlPolicy:
     numNodes: 1
-    torch:
-      numProcPerNode: 2
+    torch: {}
   template:
     spec:
       replicatedJobs:
@@ -134,6 +134,7 @@ spec:
                 - name: node
                   image: registry.example.com/torch-ddp:1
                   workingDir: /tmp
+                  resources: {limits: {cpu: "2"}}
 `
 
 // asCreated is a TrainJob with what the API server adds when it is created.
