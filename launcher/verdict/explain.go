@@ -187,7 +187,10 @@ func (f Fault) Sentence() string {
 	case LauncherTaken:
 		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
 	case NotWired:
-		return who + " could not be wired up" + wording.Colon(f.Text)
+		if how, ok := f.left(); ok {
+			return who + how
+		}
+		return who + " cannot go on" + wording.Colon(f.Text)
 	case NotWritten:
 		return "output could not be written" + wording.Colon(f.Text)
 	case NotCopied:
@@ -244,6 +247,9 @@ func (f Fault) hint() string {
 	case NotWired:
 		if strings.Contains(f.Text, "let ranks put less") { // a bound, which says what to do
 			return ""
+		}
+		if _, left := f.left(); left {
+			return "MPI ends by MPI_Finalize alone: see what the rank wrote, and what ended it or closed its descriptors"
 		}
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
 	case Mixed:

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -21,7 +22,7 @@ const (
 	Signalled                  // mpiup got INT, or TERM as exec
 	ReaderGone                 // nobody reads our standard output any more
 	NotWritten                 // output could not be written
-	NotWired                   // wire-up failed for a reason that is no rank's exit
+	NotWired                   // a rank cannot go on with the others, for a reason that is no exit of a rank
 	NotCopied                  // a file for the hosts could not be read
 	Mixed                      // the programs' MPI libraries cannot talk to each other
 	Internal                   // a bug, here or in an agent
@@ -69,6 +70,14 @@ type Fault struct {
 
 // preempted says that ranks were told that their hosts are taken away: how they end then is no failure of theirs.
 func (f Fault) preempted() bool { return f.Event == LauncherTaken || f.Event == HostTaken && !f.Fenced }
+
+// left is how a rank that MPI had begun for ended its connection to the agent (UnfinishedError of pmi and of pmi/pmix),
+// which is no failure to meet the others.
+func (f Fault) left() (how string, ok bool) {
+	const closed = " closed its PMI"
+	_, how, ok = strings.Cut(f.Text, closed)
+	return closed + how, ok && f.Event == NotWired
+}
 
 // Status is the exit code of a run that fails of it (docs/exit-codes.md).
 func (f Fault) Status() int {

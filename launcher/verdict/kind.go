@@ -52,6 +52,9 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		if strings.Contains(f.Text, "let ranks put less") {
 			return InitFailed, false
 		}
+		if _, left := f.left(); left {
+			return NoFinalize, true
+		}
 		return NoInit, true
 	}
 	return byEvent(f), false
