@@ -65,7 +65,7 @@ integration: build
 	@echo "== tests on pods, in a module of their own"
 	@cd test/kube && go test -race -count=1 -timeout 15m .
 	@echo "== operators' own controllers; the race detector would cost minutes of building Kubernetes"
-	@cd test/kube && go test -count=1 -timeout 15m ./control ./kubelet
+	@cd test/kube && go test -count=1 -parallel 8 -timeout 15m ./control ./kubelet
 	@cd test/kube && go test -count=1 -timeout 30m ./contract
 
 kube-intel: build ## MPI Operator's example with Intel MPI itself, from PyPI (root, 130 MB); not in CI
@@ -142,6 +142,7 @@ cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, 
 
 cluster-check: build ## the examples on what make cluster started, with a transcript; RUN=TestTrainJob for one
 	@MPIUP_CLUSTER=1 go test -count=1 -timeout 60m -v -run '$(RUN)' ./test/cluster
+	@cd test/kube && MPIUP_CLUSTER=1 go test -count=1 -parallel 6 -timeout 20m -v -run '$(RUN)' ./kubelet
 
 cluster-down: ## ends what make cluster started
 	@test/cluster/down.sh

@@ -212,7 +212,7 @@ func (a *API) delete(tracker testing.ObjectTracker, action testing.Action) (runt
 		return nil, nil
 	}
 	pod = pod.DeepCopy()
-	pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, options.GracePeriodSeconds
 	return a.put(tracker, action, pod)
 }
 
@@ -227,6 +227,9 @@ func defaults(object runtime.Object) {
 		}
 		if o.Spec.DNSPolicy == "" {
 			o.Spec.DNSPolicy = corev1.DNSClusterFirst
+		}
+		if o.Spec.ServiceAccountName == "" {
+			o.Spec.ServiceAccountName = "default"
 		}
 		o.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	}

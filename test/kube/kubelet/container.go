@@ -12,10 +12,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -36,11 +34,17 @@ func (p *pod) container1(ctx context.Context, spec *corev1.Container, init bool)
 	for restarts := 0; ; restarts++ {
 		out := p.once(ctx, spec, init, restarts)
 		again := policy == corev1.RestartPolicyAlways && !init || policy != corev1.RestartPolicyNever && out.failed()
-		if p.over(ctx) || !again {
+		if p.over(ctx) || !again || out.message != "" {
 			return out
 		}
-		// The first restart is at once, then come 10 s, 20 s and so on up to 300 s.
-		if restarts > 0 && !p.pause(ctx, min(10<<min(restarts-1, 6), 300)) {
+		if restarts == 0 { // the first restart is at once
+			continue
+		}
+		// Then come 10 s, 20 s and so on up to 300 s.
+		wait := min(10<<min(restarts-1, 6), 300)
+		if err := p.tell(func(s *standing) {
+			waits(s.of(spec.Name), "CrashLoopBackOff", fmt.Sprintf("back-off %ds restarting failed container=%s pod=%s", wait, spec.Name, p.object.Name))
+		}); err != nil || !p.pause(ctx, wait) {
 			return out
 		}
 	}
@@ -48,72 +52,79 @@ func (p *pod) container1(ctx context.Context, spec *corev1.Container, init bool)
 
 // once runs one container to its end.
 func (p *pod) once(ctx context.Context, spec *corev1.Container, init bool, restarts int) outcome {
-	r, err := p.start(ctx, spec)
-	if err != nil {
-		fmt.Fprintf(&p.out, "kubelet: container %s: %v\n", spec.Name, err)
-		_ = p.k.status(p.object, func(s *corev1.PodStatus) { s.Message = err.Error() })
-		return outcome{code: 128, message: err.Error()}
-	}
-	p.setRunning(r)
-	defer p.setRunning(nil)
-	if !init {
-		if err := p.k.status(p.object, func(s *corev1.PodStatus) {
-			s.Phase, s.Message = corev1.PodRunning, ""
-			s.ContainerStatuses = []corev1.ContainerStatus{{Name: spec.Name, RestartCount: int32(restarts),
-				State:                corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-				LastTerminationState: last(s)}}
+	from := p.out.Len()
+	r, err := p.started(ctx, spec)
+	switch unstarted := (*startError)(nil); {
+	case errors.As(err, &unstarted):
+		if err := p.tell(func(s *standing) {
+			s.of(spec.Name).RestartCount = int32(restarts)
+			ended(s.of(spec.Name), init, corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128, Message: unstarted.Error()})
 		}); err != nil {
 			return outcome{code: 128, message: err.Error()}
 		}
+		return outcome{code: 128}
+	case err != nil:
+		fmt.Fprintf(&p.out, "kubelet: container %s: %v\n", spec.Name, err)
+		return outcome{code: 128, message: err.Error()}
+	case r == nil: // the pod is to end
+		return outcome{code: 137}
+	}
+	p.setRunning(r)
+	defer p.setRunning(nil)
+	if err := p.tell(func(s *standing) {
+		runs(s.of(spec.Name), restarts)
+		s.of(spec.Name).Ready = !init && spec.ReadinessProbe == nil
+	}); err != nil {
+		return outcome{code: 128, message: err.Error()}
 	}
 	probing, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	if !init {
-		wg.Go(func() { p.probe(probing, spec, r) })
+		wg.Go(func() { p.probe(probing, spec) })
 	}
-	code := p.wait(ctx, r)
+	code := p.wait(ctx, spec, r)
 	stop()
 	wg.Wait()
-	if !init {
-		message, _ := os.ReadFile(p.dir("etc", "termination-log"))
-		_ = p.k.status(p.object, func(s *corev1.PodStatus) {
-			setReady(s, false)
-			s.ContainerStatuses[0].Ready = false
-			s.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: int32(code), Message: string(message), FinishedAt: metav1.Now()}}
-		})
+	how := corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: "Completed", Message: p.lastWords(spec, code, from)}
+	if code != 0 {
+		how.Reason = "Error"
+	}
+	if err := p.tell(func(s *standing) { ended(s.of(spec.Name), init, how) }); err != nil {
+		return outcome{code: 128, message: err.Error()}
 	}
 	return outcome{ok: code == 0, code: code}
 }
 
-// last is the state that a restarted container had before.
-func last(s *corev1.PodStatus) corev1.ContainerState {
-	if len(s.ContainerStatuses) == 0 {
-		return corev1.ContainerState{}
+// lastWords is a container's termination message (pkg/kubelet/kuberuntime, getTerminationMessage): the end of its file,
+// or, of a container that failed and asks for it, of what it has written.
+func (p *pod) lastWords(spec *corev1.Container, code, from int) string {
+	message, _ := os.ReadFile(p.dir("etc", "termination-log"))
+	if len(message) > 0 || code == 0 || spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+		return string(message[max(0, len(message)-4096):])
 	}
-	return s.ContainerStatuses[0].State
+	lines := slices.Collect(strings.Lines(p.out.String()[from:]))
+	text := strings.Join(lines[max(0, len(lines)-80):], "")
+	return text[max(0, len(text)-2048):]
 }
 
-// wait waits for the container's end and gives its exit code. A pod that is deleted gets SIGTERM
-// and has its grace period; 128 and the signal stand for an end by signal.
-func (p *pod) wait(ctx context.Context, r *running) int {
+// wait waits for the container's end and gives its exit code. In a pod that is to end the hook before the end runs, then
+// the container gets SIGTERM; all within the grace period. 128 and the signal stand for an end by signal.
+func (p *pod) wait(ctx context.Context, spec *corev1.Container, r *running) int {
 	ended := make(chan struct{})
 	go func() { _ = r.cmd.Wait(); close(ended) }()
 	select {
 	case <-ended:
 	case <-ctx.Done():
-	case <-p.deleted:
-		grace := 30 * time.Second // real ones: nothing waits for them that ends in time
-		if s := p.object.Spec.TerminationGracePeriodSeconds; s != nil {
-			grace = time.Duration(*s) * time.Second
+	case <-p.stop:
+		late, cancel := context.WithTimeout(ctx, p.grace()) // real: nothing waits for it that ends in time
+		defer cancel()
+		if l := spec.Lifecycle; l != nil {
+			_, _, _ = p.exec(late, l.PreStop.Exec.Command...)
 		}
 		_ = r.signal(syscall.SIGTERM)
-		t := time.NewTimer(grace)
-		defer t.Stop()
 		select {
 		case <-ended:
-		case <-t.C:
-		case <-ctx.Done():
+		case <-late.Done():
 		}
 	}
 	_ = r.kill() // of what is still there
@@ -137,12 +148,43 @@ func (p *pod) running() *running {
 	return p.container
 }
 
-// start makes a container and begins its command.
-func (p *pod) start(ctx context.Context, spec *corev1.Container) (*running, error) {
-	made, err := p.make(spec)
-	if err != nil {
-		return nil, err
+// waitError is why a container cannot be made yet, by kubelet's word for it.
+type waitError struct {
+	reason string
+	err    error
+}
+
+func (e *waitError) Error() string { return e.reason + ": " + e.err.Error() }
+
+// startError is a command that cannot be executed.
+type startError struct{ command string }
+
+func (e *startError) Error() string {
+	return fmt.Sprintf("exec: %q: executable file not found in $PATH", e.command)
+}
+
+// started is a container that runs, when what it wants has come; nil where the pod is to end before.
+func (p *pod) started(ctx context.Context, spec *corev1.Container) (*running, error) {
+	for {
+		made, err := p.make(spec)
+		wait := (*waitError)(nil)
+		if err == nil {
+			return p.start(ctx, made)
+		}
+		if !errors.As(err, &wait) {
+			return nil, err
+		}
+		if err := p.tell(func(s *standing) { waits(s.of(spec.Name), wait.reason, wait.err.Error()) }); err != nil {
+			return nil, err
+		}
+		if !p.pause(ctx, 1) {
+			return nil, nil
+		}
 	}
+}
+
+// start begins a container's command.
+func (p *pod) start(ctx context.Context, made *container) (*running, error) {
 	if err := os.WriteFile(filepath.Join(made.etc, "termination-log"), nil, 0o666); err != nil {
 		return nil, err
 	}
@@ -168,7 +210,12 @@ func (p *pod) start(ctx context.Context, spec *corev1.Container) (*running, erro
 	if err != nil {
 		return nil, err
 	}
-	_, _ = set.Read(make([]byte, 1)) // the script's line, or the end when it failed
+	begins := make([]byte, 1)
+	_, _ = set.Read(begins) // the script's word, or the end when it failed
+	if begins[0] == unfound {
+		_ = r.cmd.Wait()
+		return nil, &startError{made.argv[0]}
+	}
 	return r, nil
 }
 
@@ -176,15 +223,19 @@ func (p *pod) start(ctx context.Context, spec *corev1.Container) (*running, erro
 func (p *pod) make(spec *corev1.Container) (*container, error) {
 	image, ok := p.k.cfg.Images[spec.Image]
 	if !ok {
-		return nil, fmt.Errorf("ErrImagePull: there is no image %q", spec.Image)
+		reason := "ErrImagePull"
+		if spec.ImagePullPolicy == corev1.PullNever {
+			reason = "ErrImageNeverPull"
+		}
+		return nil, &waitError{reason, fmt.Errorf("there is no image %q", spec.Image)}
 	}
 	privilege, err := privileges(p.object, spec, image)
 	if err != nil {
-		return nil, err
+		return nil, unmade(err)
 	}
 	env, err := environment(p.object, spec, image, p.k)
 	if err != nil {
-		return nil, err
+		return nil, unmade(err)
 	}
 	mounts, err := p.mounts(spec)
 	if err != nil {
@@ -192,18 +243,31 @@ func (p *pod) make(spec *corev1.Container) (*container, error) {
 	}
 	argv := image.argv(expandAll(spec.Command, env), expandAll(spec.Args, env))
 	if len(argv) == 0 {
-		return nil, errors.New("CreateContainerError: no command specified")
+		return nil, &waitError{"CreateContainerError", errors.New("no command specified")}
 	}
 	c := &container{namespace: p.object.Namespace, shared: p.k.cfg.Shared, etc: p.dir("etc"), image: image, mounts: mounts,
+		message: "/dev/termination-log", besteffort: len(spec.Resources.Limits)+len(spec.Resources.Requests) == 0,
 		readOnly: readOnlyRoot(spec), workDir: "/", privilege: privilege, env: env, argv: argv,
 		token: p.object.Spec.AutomountServiceAccountToken == nil || *p.object.Spec.AutomountServiceAccountToken}
 	if !p.object.Spec.HostNetwork {
 		c.hostname = hostname(p.object)
 	}
+	if path := spec.TerminationMessagePath; path != "" && path != c.message {
+		c.message = path
+		c.mounts = append(c.mounts, mount{at: path, source: filepath.Join(c.etc, "termination-log"), file: true})
+	}
 	if spec.WorkingDir != "" {
 		c.workDir = spec.WorkingDir
 	}
 	return c, nil
+}
+
+// unmade is an error of a container's configuration, which kubelet tries again; what is not played never comes.
+func unmade(err error) error {
+	if errors.Is(err, errNotPlayed) {
+		return err
+	}
+	return &waitError{"CreateContainerConfigError", err}
 }
 
 // mounts are the container's, those above others first.

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,12 +26,15 @@ func environment(p *corev1.Pod, c *corev1.Container, image Image, from objects) 
 		}
 		vars[name] = value
 	}
-	home := "/root"
-	if user(p, c, image) != 0 {
-		home = "/" // as container runtimes have it without a passwd entry
+	home, _ := entry(uid(p, c, image))
+	host := hostname(p)
+	if p.Spec.HostNetwork {
+		host = p.Spec.NodeName
 	}
 	for _, kv := range append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOSTNAME=" + hostname(p), "HOME=" + home, "KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443"}, image.Env...) {
+		"HOSTNAME=" + host, "HOME=" + home, "KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443", "KUBERNETES_SERVICE_PORT_HTTPS=443",
+		"KUBERNETES_PORT=tcp://10.96.0.1:443", "KUBERNETES_PORT_443_TCP=tcp://10.96.0.1:443", "KUBERNETES_PORT_443_TCP_PROTO=tcp",
+		"KUBERNETES_PORT_443_TCP_PORT=443", "KUBERNETES_PORT_443_TCP_ADDR=10.96.0.1"}, image.Env...) {
 		name, value, _ := strings.Cut(kv, "=")
 		set(name, value)
 	}
@@ -47,7 +51,9 @@ func environment(p *corev1.Pod, c *corev1.Container, image Image, from objects) 
 		value := expand(e.Value, vars)
 		if e.ValueFrom != nil {
 			var err error
-			if value, err = valueFrom(p, e.ValueFrom, from); err != nil {
+			if value, err = valueFrom(p, e.ValueFrom, from); errors.Is(err, errOptional) {
+				continue
+			} else if err != nil {
 				return nil, fmt.Errorf("variable %s: %w", e.Name, err)
 			}
 		}
@@ -59,6 +65,9 @@ func environment(p *corev1.Pod, c *corev1.Container, image Image, from objects) 
 	}
 	return out, nil
 }
+
+// errOptional is what is not there and need not be.
+var errOptional = errors.New("it is optional")
 
 func envFrom(p *corev1.Pod, e corev1.EnvFromSource, from objects) (map[string][]byte, error) {
 	if e.SecretRef != nil {
@@ -73,15 +82,16 @@ func envFrom(p *corev1.Pod, e corev1.EnvFromSource, from objects) (map[string][]
 func valueFrom(p *corev1.Pod, s *corev1.EnvVarSource, from objects) (string, error) {
 	var data map[string][]byte
 	var key string
+	var optional *bool
 	var err error
 	switch {
 	case s.FieldRef != nil:
 		return field(p, s.FieldRef.FieldPath)
 	case s.SecretKeyRef != nil:
-		key = s.SecretKeyRef.Key
+		key, optional = s.SecretKeyRef.Key, s.SecretKeyRef.Optional
 		data, err = from.secret(p.Namespace, s.SecretKeyRef.Name)
 	case s.ConfigMapKeyRef != nil:
-		key = s.ConfigMapKeyRef.Key
+		key, optional = s.ConfigMapKeyRef.Key, s.ConfigMapKeyRef.Optional
 		data, err = from.configMap(p.Namespace, s.ConfigMapKeyRef.Name)
 	default:
 		return "", notPlayed("this source of a value")
@@ -89,6 +99,9 @@ func valueFrom(p *corev1.Pod, s *corev1.EnvVarSource, from objects) (string, err
 	value, ok := data[key]
 	if err == nil && !ok {
 		err = fmt.Errorf("there is no key %q", key)
+	}
+	if err != nil && !errors.Is(err, errNotPlayed) && optional != nil && *optional {
+		err = errOptional
 	}
 	return string(value), err
 }
@@ -109,8 +122,18 @@ func field(p *corev1.Pod, path string) (string, error) {
 		return string(p.UID), nil
 	case "spec.nodeName":
 		return p.Spec.NodeName, nil
+	case "spec.serviceAccountName":
+		return p.Spec.ServiceAccountName, nil
 	case "status.podIP":
 		return p.Status.PodIP, nil
+	case "status.podIPs":
+		ips := make([]string, len(p.Status.PodIPs))
+		for i, ip := range p.Status.PodIPs {
+			ips[i] = ip.IP
+		}
+		return strings.Join(ips, ","), nil
+	case "status.hostIP":
+		return p.Status.HostIP, nil
 	}
 	return "", notPlayed("the field " + path)
 }
@@ -157,4 +180,6 @@ func expandAll(words, env []string) []string {
 }
 
 // notPlayed is the error for what a Pod asks for and this package does not do.
-func notPlayed(what string) error { return fmt.Errorf("%s is not played by test/kube/kubelet", what) }
+func notPlayed(what string) error { return fmt.Errorf("%s %w", what, errNotPlayed) }
+
+var errNotPlayed = errors.New("is not played by test/kube/kubelet")

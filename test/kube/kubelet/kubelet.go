@@ -96,7 +96,11 @@ func (k *Kubelet) sync(ctx context.Context, g *errgroup.Group) error {
 		}
 		p.seen(object)
 	}
-	for _, p := range k.pods {
+	for uid, p := range k.pods {
+		if !slices.ContainsFunc(list.Items, func(o corev1.Pod) bool { return o.UID == uid }) {
+			p.forced()
+			continue
+		}
 		if err := p.renew(); err != nil {
 			return err
 		}

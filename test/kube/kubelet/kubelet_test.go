@@ -64,8 +64,8 @@ func TestEnvironment(t *testing.T) {
 	if words := expandAll([]string{"$(A)$(A)", "$(B"}, got); !slices.Equal(words, []string{"11", "$(B"}) {
 		t.Errorf("a command's words: %q", words)
 	}
-	c.Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.serviceAccountName"}}}}
-	if _, err := environment(newTestPod(nil), &c, Image{}, store{"conf": {}}); err == nil || !strings.Contains(err.Error(), "spec.serviceAccountName is not played") {
+	c.Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "limits.cpu"}}}}
+	if _, err := environment(newTestPod(nil), &c, Image{}, store{"conf": {}}); err == nil || !strings.Contains(err.Error(), "limits.cpu is not played") {
 		t.Errorf("a field that is not played: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestHostsFile(t *testing.T) {
 		{"aliases", func(s *corev1.PodSpec) {
 			s.HostAliases = []corev1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"a", "b"}}}
 		},
-			"\tpi-launcher\n10.9.9.9\ta\tb\n"},
+			"\tpi-launcher\n\n# Entries added by HostAliases.\n10.9.9.9\ta\tb\n"},
 		{"of the node", func(s *corev1.PodSpec) { s.HostNetwork = true }, "10.0.0.1\tnode.example.org\tnode\nfd00::1\tnode.example.org\tnode\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,6 +135,7 @@ func TestResolvConf(t *testing.T) {
 }
 
 func TestPrivileges(t *testing.T) {
+	const all = "-all,+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap,+net_bind_service,+sys_chroot,+kill,+audit_write"
 	yes, no, uid, gid, zero := true, false, int64(1000), int64(2000), int64(0)
 	for _, tt := range []struct {
 		name string
@@ -144,12 +145,15 @@ func TestPrivileges(t *testing.T) {
 		want string
 		err  string
 	}{
-		{name: "root"},
-		{name: "the image's user", user: 7, want: "--reuid=7 --regid=0 --clear-groups"},
-		{name: "the pod's user and group", pod: &corev1.PodSecurityContext{RunAsUser: &uid, FSGroup: &gid}, want: "--reuid=1000 --regid=0 --groups=2000"},
-		{name: "the container's user", pod: &corev1.PodSecurityContext{RunAsUser: &uid}, own: &corev1.SecurityContext{RunAsUser: &zero}},
+		{name: "root", want: "0 0 0 " + all},
+		{name: "the image's user", user: 777, want: "777 0 0 " + all},
+		{name: "a user with an entry", user: 65534, want: "65534 65534 65534 " + all},
+		{name: "the pod's user and group", pod: &corev1.PodSecurityContext{RunAsUser: &uid, FSGroup: &gid, SupplementalGroups: []int64{7}}, want: "1000 0 0,7,2000 " + all},
+		{name: "the container's user", pod: &corev1.PodSecurityContext{RunAsUser: &uid}, own: &corev1.SecurityContext{RunAsUser: &zero}, want: "0 0 0 " + all},
 		{name: "restricted", own: &corev1.SecurityContext{RunAsUser: &uid, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-			want: "--reuid=1000 --regid=0 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs"},
+			want: "1000 0 0 -all --no-new-privs"},
+		{name: "other capabilities", own: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"CHOWN"}, Add: []corev1.Capability{"SYS_PTRACE"}}},
+			want: "0 0 0 " + strings.Replace(all, "+chown,", "", 1) + ",+sys_ptrace"},
 		{name: "not root, as root", pod: &corev1.PodSecurityContext{RunAsNonRoot: &yes}, err: "will run as root"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,7 +165,8 @@ func TestPrivileges(t *testing.T) {
 				}
 				return
 			}
-			got := strings.TrimSuffix(strings.TrimPrefix(strings.Join(words, " "), "/usr/bin/setpriv "), " --")
+			got := strings.NewReplacer("/usr/bin/setpriv --reuid=", "", "--regid=", "", "--groups=", "", "--inh-caps=-all --bounding-set=", "").Replace(strings.Join(words, " "))
+			got = strings.TrimSuffix(got, " --")
 			if err != nil || got != tt.want {
 				t.Errorf("%q, error %v; want %q", got, err, tt.want)
 			}
@@ -231,7 +236,10 @@ func TestPlaced(t *testing.T) {
 func TestPlayable(t *testing.T) {
 	yes := true
 	for want, change := range map[string]func(*corev1.PodSpec){
-		"2 containers":         func(s *corev1.PodSpec) { s.Containers = append(s.Containers, s.Containers[0]) },
+		"2 containers": func(s *corev1.PodSpec) { s.Containers = append(s.Containers, s.Containers[0]) },
+		"a hook but": func(s *corev1.PodSpec) {
+			s.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{}}}
+		},
 		"sharing of processes": func(s *corev1.PodSpec) { s.ShareProcessNamespace = &yes },
 		"setHostnameAsFQDN":    func(s *corev1.PodSpec) { s.SetHostnameAsFQDN = &yes },
 		"a probe but":          func(s *corev1.PodSpec) { s.Containers[0].LivenessProbe = &corev1.Probe{} },

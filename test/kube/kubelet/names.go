@@ -39,6 +39,9 @@ func hostsFile(p *corev1.Pod, clusterDomain string, ips []netip.Addr, node strin
 			}
 		}
 	}
+	if len(p.Spec.HostAliases) > 0 {
+		b.WriteString("\n# Entries added by HostAliases.\n")
+	}
 	for _, a := range p.Spec.HostAliases {
 		fmt.Fprintf(&b, "%s\t%s\n", a.IP, strings.Join(a.Hostnames, "\t"))
 	}

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -25,10 +26,18 @@ type pod struct {
 	ips    []netip.Addr
 	host   string // of the test's
 
-	deleted  chan struct{} // closed when the pod is to end
+	deleted  chan struct{} // closed when the pod is deleted
+	stop     chan struct{} // closed when the pod is to end: it is deleted, or its time is up
 	ungated  chan struct{} // closed when the pod has no scheduling gates
 	onDelete sync.Once
+	onStop   sync.Once
 	onUngate sync.Once
+
+	telling  sync.Mutex
+	standing standing // guarded by telling
+
+	late    atomic.Bool  // its time is up
+	seconds atomic.Int64 // of grace
 
 	mu        sync.Mutex
 	container *running       // guarded by mu: the one that runs
@@ -39,24 +48,44 @@ type pod struct {
 var orders atomic.Int64
 
 func newPod(k *Kubelet, object *corev1.Pod) *pod {
-	return &pod{k: k, object: object.DeepCopy(), order: int(orders.Add(1)), deleted: make(chan struct{}), ungated: make(chan struct{}),
+	p := &pod{k: k, object: object.DeepCopy(), order: int(orders.Add(1)), deleted: make(chan struct{}), stop: make(chan struct{}), ungated: make(chan struct{}),
 		versions: map[string]int{}, contents: map[string][]byte{}}
+	p.seconds.Store(30)
+	if s := object.Spec.TerminationGracePeriodSeconds; s != nil {
+		p.seconds.Store(*s)
+	}
+	return p
 }
 
 // seen looks at the pod's object.
 func (p *pod) seen(object *corev1.Pod) {
 	if object.DeletionTimestamp != nil {
+		if s := object.DeletionGracePeriodSeconds; s != nil {
+			p.seconds.Store(*s)
+		}
 		p.onDelete.Do(func() { close(p.deleted) })
+		p.onStop.Do(func() { close(p.stop) })
 	}
 	if len(object.Spec.SchedulingGates) == 0 {
 		p.onUngate.Do(func() { close(p.ungated) })
 	}
 }
 
+// forced says that the pod's object is gone: somebody deleted it without a grace period.
+func (p *pod) forced() {
+	p.seconds.Store(0)
+	p.onDelete.Do(func() { close(p.deleted) })
+	p.onStop.Do(func() { close(p.stop) })
+}
+
+// grace is how long the pod's containers may take to end.
+func (p *pod) grace() time.Duration { return time.Duration(p.seconds.Load()) * time.Second }
+
 // run is the pod's life. An error ends the test's cluster: what fails in a pod is its status.
 func (p *pod) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer p.limit()()
 	verdict := p.live(ctx)
 	if p.host != "" && !p.object.Spec.HostNetwork {
 		p.k.giveBack(p.host)
@@ -64,17 +93,13 @@ func (p *pod) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	select {
+	if err := p.tell(func(s *standing) { s.ends(verdict) }); err != nil {
+		return err
+	}
+	select { // a pod's object stays until somebody deletes it
 	case <-p.deleted:
-	default:
-		if err := p.k.status(p.object, verdict.into); err != nil {
-			return err
-		}
-		select { // a pod's object stays until somebody deletes it
-		case <-p.deleted:
-		case <-ctx.Done():
-			return nil
-		}
+	case <-ctx.Done():
+		return nil
 	}
 	now := int64(0)
 	err := p.k.cfg.Client.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name,
@@ -87,9 +112,12 @@ func (p *pod) run(ctx context.Context) error {
 
 // live takes the pod from scheduling to the end of its containers.
 func (p *pod) live(ctx context.Context) outcome {
+	if len(p.object.Spec.SchedulingGates) > 0 && p.tell(func(*standing) {}) != nil {
+		return outcome{}
+	}
 	select {
 	case <-p.ungated:
-	case <-p.deleted:
+	case <-p.stop:
 		return outcome{}
 	case <-ctx.Done():
 		return outcome{}
@@ -97,21 +125,48 @@ func (p *pod) live(ctx context.Context) outcome {
 	if err := p.playable(); err != nil {
 		return outcome{message: err.Error()}
 	}
-	if !p.schedule(ctx) || !p.volumes(ctx) {
+	if !p.schedule(ctx) {
+		return p.expired(outcome{})
+	}
+	if err := p.volumes(ctx); err != nil {
+		return outcome{message: err.Error()}
+	}
+	if p.over(ctx) {
+		return p.expired(outcome{})
+	}
+	if p.tell(func(s *standing) { s.sandbox, s.hostIP, s.ips = true, p.object.Status.HostIP, p.object.Status.PodIPs }) != nil {
 		return outcome{}
 	}
 	for i := range p.object.Spec.InitContainers {
 		if out := p.container1(ctx, &p.object.Spec.InitContainers[i], true); out.failed() || p.over(ctx) {
-			return out
+			return p.expired(out)
 		}
 	}
-	return p.container1(ctx, &p.object.Spec.Containers[0], false)
+	return p.expired(p.container1(ctx, &p.object.Spec.Containers[0], false))
+}
+
+// limit ends the pod after its activeDeadlineSeconds, if it has any.
+func (p *pod) limit() (cancel func()) {
+	seconds := p.object.Spec.ActiveDeadlineSeconds
+	if seconds == nil {
+		return func() {}
+	}
+	t := time.AfterFunc(time.Duration(*seconds)*time.Second, func() { p.late.Store(true); p.onStop.Do(func() { close(p.stop) }) })
+	return func() { t.Stop() }
+}
+
+// expired is an outcome, with what is to say where the pod's time was up.
+func (p *pod) expired(o outcome) outcome {
+	if p.late.Load() {
+		o.reason, o.message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	}
+	return o
 }
 
 // over says whether the pod is to end.
 func (p *pod) over(ctx context.Context) bool {
 	select {
-	case <-p.deleted:
+	case <-p.stop:
 		return true
 	default:
 		return ctx.Err() != nil
@@ -125,7 +180,7 @@ func (p *pod) pause(ctx context.Context, seconds int) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-p.deleted:
+	case <-p.stop:
 	case <-ctx.Done():
 	}
 	return false
@@ -141,8 +196,10 @@ func (p *pod) playable() error {
 		return notPlayed("sharing of processes")
 	case s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN:
 		return notPlayed("setHostnameAsFQDN")
-	case s.Containers[0].LivenessProbe != nil || s.Containers[0].StartupProbe != nil || s.Containers[0].Lifecycle != nil:
-		return notPlayed("a probe but for readiness, or a hook")
+	case s.Containers[0].LivenessProbe != nil || s.Containers[0].StartupProbe != nil:
+		return notPlayed("a probe but for readiness")
+	case !hooked(s.Containers[0].Lifecycle):
+		return notPlayed("a hook but a command before the end")
 	}
 	for _, c := range append(s.InitContainers[:len(s.InitContainers):len(s.InitContainers)], s.Containers...) {
 		if c.RestartPolicy != nil {
@@ -153,8 +210,16 @@ func (p *pod) playable() error {
 				return notPlayed("a mount at " + m.MountPath)
 			}
 		}
+		if path := c.TerminationMessagePath; path != "" && path != "/dev/termination-log" && !placed(path) {
+			return notPlayed("a message at " + path)
+		}
 	}
 	return nil
+}
+
+// hooked says whether these hooks are played.
+func hooked(l *corev1.Lifecycle) bool {
+	return l == nil || l.PostStart == nil && l.StopSignal == nil && l.PreStop != nil && l.PreStop.Exec != nil
 }
 
 // schedule finds a host and gives the pod its addresses.
@@ -168,14 +233,30 @@ func (p *pod) schedule(ctx context.Context) bool {
 		}
 	}
 	p.ips = p.k.cfg.Addresses(p.host)
-	place := func(s *corev1.PodStatus) {
-		s.Phase, s.HostIP, s.PodIP, s.PodIPs = corev1.PodPending, p.k.cfg.Addresses(p.k.cfg.Node)[0].String(), p.ips[0].String(), nil
-		for _, ip := range p.ips {
-			s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: ip.String()})
+	s := &p.object.Status
+	s.HostIP, s.PodIP = p.k.cfg.Addresses(p.k.cfg.Node)[0].String(), p.ips[0].String()
+	for _, ip := range p.ips {
+		s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: ip.String()})
+	}
+	return p.bind(ctx) == nil && p.tell(func(s *standing) { *s = scheduled(&p.object.Spec); s.hostIP = p.object.Status.HostIP }) == nil
+}
+
+// bind says in the API which node has the pod. A pod that is gone needs none.
+func (p *pod) bind(ctx context.Context) error {
+	pods := p.k.cfg.Client.CoreV1().Pods(p.object.Namespace)
+	for {
+		now, err := pods.Get(ctx, p.object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && now.UID != p.object.UID {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		now.Spec.NodeName = p.k.cfg.Node
+		if _, err := pods.Update(ctx, now, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return err
 		}
 	}
-	place(&p.object.Status)
-	return p.k.status(p.object, place) == nil
 }
 
 func (p *pod) dir(names ...string) string {
@@ -183,14 +264,14 @@ func (p *pod) dir(names ...string) string {
 }
 
 // volumes waits until all that the volumes need is there, and writes them.
-func (p *pod) volumes(ctx context.Context) bool {
+func (p *pod) volumes(ctx context.Context) error {
 	for {
 		err := p.writeVolumes()
-		if err == nil {
-			return true
+		if err == nil || errors.Is(err, errNotPlayed) {
+			return err
 		}
-		if p.k.status(p.object, func(s *corev1.PodStatus) { s.Message = "FailedMount: " + err.Error() }) != nil || !p.pause(ctx, 1) {
-			return false
+		if !p.pause(ctx, 1) {
+			return nil // live sees why
 		}
 	}
 }
@@ -211,7 +292,7 @@ func (p *pod) writeVolumes() error {
 	for i := range p.object.Spec.Volumes {
 		v := &p.object.Spec.Volumes[i]
 		if v.EmptyDir != nil {
-			if err := writeEmptyDir(p.dir("volumes", v.Name), fsGroup(p.object)); err != nil {
+			if err := openTo(p.dir("volumes", v.Name), v.EmptyDir.Medium == corev1.StorageMediumMemory, fsGroup(p.object)); err != nil {
 				return err
 			}
 			continue
@@ -237,7 +318,11 @@ func (p *pod) writeFiles(v *corev1.Volume) error {
 	}
 	p.contents[v.Name] = text
 	p.versions[v.Name]++
-	return writeVolume(p.dir("volumes", v.Name), files, fsGroup(p.object), p.versions[v.Name])
+	dir := p.dir("volumes", v.Name)
+	if err := writeVolume(dir, files, fsGroup(p.object), p.versions[v.Name]); err != nil {
+		return err
+	}
+	return openTo(dir, v.ConfigMap == nil, fsGroup(p.object)) // all but a ConfigMap's are in memory
 }
 
 // renew writes volumes again whose ConfigMaps have changed, as kubelet does sooner or later.
@@ -261,32 +346,11 @@ func (p *pod) renew() error {
 type outcome struct {
 	ok      bool
 	code    int
+	reason  string // of kubelet, why it ended the pod
 	message string // of kubelet: why there was no container to end
 }
 
 func (o outcome) failed() bool { return !o.ok }
-
-func (o outcome) into(s *corev1.PodStatus) {
-	s.Phase, s.Message = corev1.PodSucceeded, o.message
-	if o.failed() {
-		s.Phase = corev1.PodFailed
-	}
-	setReady(s, false)
-}
-
-func setReady(s *corev1.PodStatus, ready bool) {
-	status := corev1.ConditionFalse
-	if ready {
-		status = corev1.ConditionTrue
-	}
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == corev1.PodReady {
-			s.Conditions[i].Status = status
-			return
-		}
-	}
-	s.Conditions = append(s.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: status})
-}
 
 // output takes what containers write; it may be read meanwhile.
 type output struct {
@@ -298,6 +362,12 @@ func (o *output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.Write(text)
+}
+
+func (o *output) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Len()
 }
 
 func (o *output) String() string {

@@ -13,18 +13,14 @@ import (
 
 // probe keeps the pod's Ready condition until ctx ends. Without a probe a container is ready as
 // it runs.
-func (p *pod) probe(ctx context.Context, spec *corev1.Container, r *running) {
-	is := spec.ReadinessProbe == nil
+func (p *pod) probe(ctx context.Context, spec *corev1.Container) {
+	is := false
 	set := func(ready bool) {
 		if ctx.Err() == nil {
 			is = ready
-			_ = p.k.status(p.object, func(s *corev1.PodStatus) {
-				setReady(s, ready)
-				s.ContainerStatuses[0].Ready = ready
-			})
+			_ = p.tell(func(s *standing) { s.of(spec.Name).Ready = ready })
 		}
 	}
-	set(is)
 	probe := spec.ReadinessProbe
 	if probe == nil || !p.pause(ctx, int(probe.InitialDelaySeconds)) {
 		return

@@ -10,18 +10,20 @@ import (
 
 // container is what a script makes of the file systems before the command begins.
 type container struct {
-	hostname  string // "": the node's
-	namespace string
-	shared    string // directory of the test that all hosts see; hidden from the container
-	etc       string // directory with hosts, resolv.conf and termination-log of the pod
-	image     Image
-	mounts    []mount
-	readOnly  bool
-	token     bool // the service account's directory
-	workDir   string
-	privilege []string
-	env       []string
-	argv      []string
+	hostname   string // "": the node's
+	namespace  string
+	shared     string // directory of the test that all hosts see; hidden from the container
+	etc        string // directory with hosts, resolv.conf and termination-log of the pod
+	image      Image
+	mounts     []mount
+	message    string // where the last message is written
+	besteffort bool   // nothing is known of what it needs
+	readOnly   bool
+	token      bool // the service account's directory
+	workDir    string
+	privilege  []string
+	env        []string
+	argv       []string
 }
 
 // mount is a volume's or a file's place in the container.
@@ -106,7 +108,8 @@ func (c *container) inside() string {
 		line("[ ! -e %[1]s ] || mount --bind /dev/null %[1]s", quote(path))
 	}
 	if c.token {
-		line("mkdir -p /run/secrets/kubernetes.io/serviceaccount; echo %s >/run/secrets/kubernetes.io/serviceaccount/namespace", quote(c.namespace))
+		line("d=/run/secrets/kubernetes.io/serviceaccount; mkdir -p $d; printf %%s %s >$d/namespace; echo token >$d/token; echo certificate >$d/ca.crt", quote(c.namespace))
+		line("mount --bind $d $d; mount -o remount,ro,bind $d")
 	}
 	for _, m := range c.mounts {
 		if m.file {
@@ -126,12 +129,29 @@ func (c *container) inside() string {
 	if c.readOnly {
 		line("for d in / /usr /usr/sbin /usr/local/bin /var %s; do mount -o remount,ro,bind $d; done", strings.Join(c.writable(), " "))
 	}
+	line("for d in /proc/sys /sys; do mount --bind $d $d; mount -o remount,ro,bind $d; done; for f in /proc/kcore /proc/sysrq-trigger; do [ ! -e $f ] || { mount --bind /dev/null $f; mount -o remount,ro,bind $f; }; done")
+	if c.besteffort {
+		line("echo 1000 >/proc/self/oom_score_adj") // pkg/kubelet/qos/policy.go
+	}
 	line("cd %s", quote(c.workDir))
+	line("(export PATH=%s; command -v %s) >/dev/null || { echo %c >&3; exit 0; }", quote(c.path()), quote(c.argv[0]), unfound)
 	b.WriteString("echo >&3; exec 3>&-\nexec") // a line says that the file systems are there
 	for _, w := range slices.Concat(c.privilege, []string{"/usr/bin/env", "-i"}, c.env, c.argv) {
 		b.WriteString(" " + quote(w))
 	}
 	return b.String() + "\n"
+}
+
+// unfound is the script's word for a command that is not there.
+const unfound = 'u'
+
+// path is where the command is looked for.
+func (c *container) path() string {
+	i := slices.IndexFunc(c.env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	if i < 0 {
+		return ""
+	}
+	return c.env[i][len("PATH="):]
 }
 
 // writable are the directories that are mounts of their own for the sake of a read-only root, and
@@ -159,8 +179,8 @@ func (c *container) dev(line func(string, ...any)) {
 	line(`mkdir /run/dev; mount -t tmpfs -o mode=755 tmpfs /run/dev
 for n in null zero full random urandom tty; do : >/run/dev/$n; mount --bind /dev/$n /run/dev/$n; done
 ln -s /proc/self/fd /run/dev/fd; ln -s /proc/self/fd/0 /run/dev/stdin; ln -s /proc/self/fd/1 /run/dev/stdout; ln -s /proc/self/fd/2 /run/dev/stderr
-mkdir /run/dev/shm /run/dev/pts; mount -t tmpfs -o mode=1777 tmpfs /run/dev/shm
+mkdir /run/dev/shm /run/dev/pts; mount -t tmpfs -o mode=1777,size=64m shm /run/dev/shm; mkdir /run/dev/mqueue; mount -t mqueue mqueue /run/dev/mqueue
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /run/dev/pts; ln -s pts/ptmx /run/dev/ptmx
-: >/run/dev/termination-log; mount --bind %s /run/dev/termination-log
-umount -l /dev; mount --rbind /run/dev /dev; umount -l /run/dev`, quote(c.see(filepath.Join(c.etc, "termination-log"))))
+: >/run/dev/termination-log; [ %s != /dev/termination-log ] && rm /run/dev/termination-log || mount --bind %s /run/dev/termination-log
+umount -l /dev; mount --rbind /run/dev /dev; umount -l /run/dev`, quote(c.message), quote(c.see(filepath.Join(c.etc, "termination-log"))))
 }

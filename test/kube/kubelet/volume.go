@@ -1,9 +1,9 @@
 package kubelet
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,47 +20,90 @@ type file struct {
 	mode os.FileMode
 }
 
-// volumeFiles are the files of a Secret's or ConfigMap's volume, nil for an emptyDir.
+// volumeFiles are the files of a volume that has any, nil for an emptyDir.
 func volumeFiles(p *corev1.Pod, v *corev1.Volume, from objects) (files []file, err error) {
-	var data map[string][]byte
-	var items []corev1.KeyToPath
-	var mode *int32
 	switch {
 	case v.EmptyDir != nil:
 		return nil, nil
 	case v.Secret != nil:
-		data, err = from.secret(p.Namespace, v.Secret.SecretName)
-		items, mode = v.Secret.Items, v.Secret.DefaultMode
+		s := v.Secret
+		files, err = keys(s.Items, s.DefaultMode, s.Optional, func() (map[string][]byte, error) { return from.secret(p.Namespace, s.SecretName) })
 	case v.ConfigMap != nil:
-		data, err = from.configMap(p.Namespace, v.ConfigMap.Name)
-		items, mode = v.ConfigMap.Items, v.ConfigMap.DefaultMode
+		c := v.ConfigMap
+		files, err = keys(c.Items, c.DefaultMode, c.Optional, func() (map[string][]byte, error) { return from.configMap(p.Namespace, c.Name) })
+	case v.Projected != nil:
+		for _, s := range v.Projected.Sources {
+			var more []file
+			if more, err = projected(p, s, v.Projected.DefaultMode, from); err != nil {
+				break
+			}
+			files = append(files, more...)
+		}
 	default:
-		return nil, fmt.Errorf("volume %s: %w", v.Name, notPlayed("its kind"))
+		err = notPlayed("its kind")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("volume %s: %w", v.Name, err)
 	}
+	return files, nil
+}
+
+// projected are the files of one source of a projected volume.
+func projected(p *corev1.Pod, s corev1.VolumeProjection, mode *int32, from objects) ([]file, error) {
+	switch {
+	case s.Secret != nil:
+		return keys(s.Secret.Items, mode, s.Secret.Optional, func() (map[string][]byte, error) { return from.secret(p.Namespace, s.Secret.Name) })
+	case s.ConfigMap != nil:
+		return keys(s.ConfigMap.Items, mode, s.ConfigMap.Optional, func() (map[string][]byte, error) { return from.configMap(p.Namespace, s.ConfigMap.Name) })
+	case s.DownwardAPI != nil:
+		var files []file
+		for _, it := range s.DownwardAPI.Items {
+			if it.FieldRef == nil {
+				return nil, notPlayed("a resource as a file")
+			}
+			text, err := field(p, it.FieldRef.FieldPath)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file{it.Path, []byte(text), modeOf(it.Mode, mode)})
+		}
+		return files, nil
+	}
+	return nil, notPlayed("a projected token")
+}
+
+// keys are the files of a Secret or ConfigMap: those that are named, else all.
+func keys(items []corev1.KeyToPath, mode *int32, optional *bool, read func() (map[string][]byte, error)) (files []file, err error) {
+	data, err := read()
+	if err != nil && optional != nil && *optional {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	if len(items) == 0 {
-		for key := range data {
+		for _, key := range slices.Sorted(maps.Keys(data)) {
 			items = append(items, corev1.KeyToPath{Key: key, Path: key})
 		}
-		slices.SortFunc(items, func(a, b corev1.KeyToPath) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
 	}
 	for _, it := range items {
 		text, ok := data[it.Key]
 		if !ok {
-			return nil, fmt.Errorf("volume %s: there is no key %q", v.Name, it.Key)
+			return nil, fmt.Errorf("there is no key %q", it.Key)
 		}
-		f := file{name: it.Path, text: text, mode: 0o644} // the API's default
-		if mode != nil {
-			f.mode = os.FileMode(*mode)
-		}
-		if it.Mode != nil {
-			f.mode = os.FileMode(*it.Mode)
-		}
-		files = append(files, f)
+		files = append(files, file{it.Path, text, modeOf(it.Mode, mode)})
 	}
 	return files, nil
+}
+
+// modeOf is the first mode that is given; the API has a default.
+func modeOf(modes ...*int32) os.FileMode {
+	for _, m := range modes {
+		if m != nil {
+			return os.FileMode(*m)
+		}
+	}
+	return 0o644
 }
 
 // writeVolume makes or renews a volume as AtomicWriter does: a directory named by time, ..data
@@ -100,15 +143,21 @@ func writeVolume(dir string, files []file, fsGroup *int64, version int) error {
 	return nil
 }
 
-// writeEmptyDir makes a volume for everyone.
-func writeEmptyDir(dir string, fsGroup *int64) error {
+// openTo opens a volume's directory to everyone: what lies in memory is sticky, as a tmpfs is, and with fsGroup new files
+// are the group's.
+func openTo(dir string, memory bool, fsGroup *int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	mode := os.FileMode(0o777)
+	if memory {
+		mode |= os.ModeSticky
+	}
 	if fsGroup != nil {
+		mode |= os.ModeSetgid
 		if err := os.Chown(dir, 0, int(*fsGroup)); err != nil {
 			return err
 		}
 	}
-	return os.Chmod(dir, 0o777)
+	return os.Chmod(dir, mode)
 }
