@@ -39,7 +39,6 @@ type API struct {
 
 // NewAPI is an API without objects.
 func NewAPI() *API {
-	//lint:ignore SA1019 NewClientset would keep managed fields, which nothing reads, and parse Kubernetes' schema for them
 	a := &API{Kube: fake.NewSimpleClientset(), MPI: mpifake.NewSimpleClientset(), histories: map[schema.GroupVersionResource]*history{}}
 	a.rule(&a.Kube.Fake, a.Kube.Tracker())
 	a.rule(&a.MPI.Fake, a.MPI.Tracker())
