@@ -3,7 +3,6 @@
 # Debian's MPICH and Open MPI, on one host and by an agent, the readiness probe, and doctor --compute, whose results are constants that
 # amd64 has too.
 #
-# qemu is registered with binfmt_misc in a user namespace of its own (Linux 6.7), so the machine keeps its own settings.
 # The tree is unpacked, not installed: no script of a package runs. Needs root for mmdebstrap, minutes the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,12 +32,8 @@ compile hello-mpich "$lib/mpich/include" libmpich.so.12
 compile hello-openmpi "$lib/openmpi/include" libmpi.so.40
 printf '127.0.0.1 localhost %s\n' "$(cat /proc/sys/kernel/hostname)" >"$root/etc/hosts"
 
-# The magic of a 64-bit little-endian ELF program of AArch64, as qemu's own binfmt file has it. F: the kernel opens qemu now.
-magic=':qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:F'
-export magic root
-unshare --user --map-root-user --mount --pid --fork --kill-child bash -euo pipefail -c '
-mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
-printf "%s" "$magic" >/proc/sys/fs/binfmt_misc/register
+export root
+test/qemu.sh bash -euo pipefail -c '
 mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/tmp"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
