@@ -2,7 +2,7 @@
 # Sees to it that what a make target needs is there: says what is missing, or installs it
 # where that is possible (root on Debian or Ubuntu).
 #
-#   test/setup.sh go|demo|test|peers|image|release|arm64|nfs ...
+#   test/setup.sh go|demo|test|peers|image|images|release|arm64|nfs ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -98,6 +98,7 @@ for what; do
             need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
             need openssl openssl; need mandoc mandoc
             ;;
+        images) need podman podman; need runc runc ;; # to run them
         *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done

@@ -4,10 +4,10 @@
 //	mpiup completion bash|zsh|fish ──▶ DIR/completions/mpiup.bash, _mpiup, mpiup.fish
 //	mpiup COMMAND --help ──(page)────▶ DIR/man/man1/mpiup.1, mpiup-run.1, …
 //
-//	SHA256SUMS, a commit ─────────────▶ an in-toto statement of provenance, on standard output
+//	sums, a commit ──────────────────▶ an in-toto statement of provenance, on standard output
 //
 //	release -mpiup bin/mpiup -version v0.1.0 -date 2026-11-23 -out DIR
-//	release -provenance DIR/SHA256SUMS -version v0.1.0 -commit HASH
+//	release -provenance FILE -version v0.1.0 -commit HASH
 //
 // It makes no archives: test/release/release.sh does that.
 package main
@@ -37,7 +37,7 @@ func run(args []string) error {
 	version := fs.String("version", "", "of the release, as v0.1.0")
 	date := fs.String("date", "", "of the manual pages, as 2026-11-23")
 	out := fs.String("out", "", "directory")
-	sums := fs.String("provenance", "", "SHA256SUMS of a release, whose provenance is written instead")
+	sums := fs.String("provenance", "", "digests of a release's files and images, as sha256sum writes them; their provenance is written instead")
 	of := fs.String("commit", "", "of which the release was built")
 	if err := fs.Parse(args); err != nil {
 		return err

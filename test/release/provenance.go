@@ -44,7 +44,7 @@ var (
 	commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// provenance writes of what commit, and by what, the files of a SHA256SUMS were built. It has no times: two builds of
+// provenance writes of what commit, and by what, the files and images of a list of sums were built. It has no times: two builds of
 // one commit give the same statement.
 func provenance(w io.Writer, sums, version, of string) error {
 	if !commit.MatchString(of) {
@@ -54,12 +54,12 @@ func provenance(w io.Writer, sums, version, of string) error {
 	for line := range strings.Lines(sums) {
 		m := sum.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		if m == nil {
-			return fmt.Errorf("SHA256SUMS has the line %q", line)
+			return fmt.Errorf("the sums have the line %q", line)
 		}
 		s.Subject = append(s.Subject, artifact{Name: m[2], Digest: map[string]string{"sha256": m[1]}})
 	}
 	if len(s.Subject) == 0 {
-		return fmt.Errorf("SHA256SUMS is empty")
+		return fmt.Errorf("there are no sums")
 	}
 	d := &s.Predicate.BuildDefinition
 	d.BuildType = repository + "/blob/main/test/release/release.sh"

@@ -9,8 +9,12 @@
 #   mpiup-image-VERSION.oci.tar           the image mpiup for both architectures (its binaries' SBOMs are the archives')
 #   mpiup-VERSION.tgz                     the Helm chart, and mpiup-kustomize-VERSION.tar.gz the same for kustomize
 #   *.spdx.json                           SBOM of each archive with binaries (SPDX 2.3, by syft)
-#   SHA256SUMS                            and with RELEASE_KEY=FILE (an EC key on P-256 in PEM) its signature SHA256SUMS.sig
-#   provenance.intoto.json                what it was built of, as an in-toto statement (SLSA 1.0); signed the same way
+#   mpiup-image-VERSION.payload.json      the image's digest, as cosign signs it
+#   SHA256SUMS                            of all these
+#   provenance.intoto.json                what they were built of, as an in-toto statement (SLSA 1.0)
+#
+# With RELEASE_KEY=FILE (an EC key on P-256 in PEM) also what cosign verifies with release.pub: SHA256SUMS.sig, *.payload.json.sig, and
+# provenance.dsse.json, the statement in an envelope with its signature.
 #
 # ARCH is amd64 and arm64 (ARCHES="amd64" for one). Times are those of the commit, or SOURCE_DATE_EPOCH.
 set -euo pipefail
@@ -66,7 +70,7 @@ for a in "${arches[@]}"; do
 done
 
 echo "== image"
-test/release/image.sh "$version" "$work" "$out/mpiup-image-$version.oci.tar"
+test/release/image.sh "$version" "$work" "$out"
 
 echo "== chart and kustomize base"
 test/release/chart.sh "$version" "$work"
@@ -74,11 +78,15 @@ pack "mpiup-${version#v}.tgz" mpiup
 pack "mpiup-kustomize-$version.tar.gz" mpiup-kustomize
 
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
-go run ./test/release -provenance "$out/SHA256SUMS" -version "$version" -commit "$(git rev-parse HEAD)" >"$work/provenance" && mv "$work/provenance" "$out/provenance.intoto.json"
+cat "$out/SHA256SUMS" "$work/digests" >"$work/built"
+go run ./test/release -provenance "$work/built" -version "$version" -commit "$(git rev-parse HEAD)" >"$work/provenance" && mv "$work/provenance" "$out/provenance.intoto.json"
+signature() { openssl dgst -sha256 -sign "$RELEASE_KEY" | base64 -w0; } # ECDSA over SHA-256, in DER, in base64, as cosign's
 if [ -n "${RELEASE_KEY-}" ]; then
-    for f in SHA256SUMS provenance.intoto.json; do # as cosign sign-blob does: ECDSA over SHA-256, in DER, in base64
-        openssl dgst -sha256 -sign "$RELEASE_KEY" "$out/$f" | base64 -w0 >"$out/$f.sig"
-    done
+    for f in "$out"/{SHA256SUMS,*.payload.json}; do signature <"$f" >"$f.sig"; done
+    # DSSE: type and length of the statement are signed with it.
+    type=application/vnd.in-toto+json statement=$out/provenance.intoto.json
+    signed=$({ printf 'DSSEv1 %d %s %d ' ${#type} $type "$(stat -c %s "$statement")" && cat "$statement"; } | signature)
+    printf '{"payloadType":"%s","payload":"%s","signatures":[{"sig":"%s"}]}\n' $type "$(base64 -w0 "$statement")" "$signed" >"$out/provenance.dsse.json"
     openssl pkey -in "$RELEASE_KEY" -pubout -out "$out/release.pub"
 else
     echo "not signed: RELEASE_KEY names no key"

@@ -24,7 +24,7 @@ func TestPage(t *testing.T) {
 
 func TestProvenance(t *testing.T) {
 	const of = "0123456789abcdef0123456789abcdef01234567"
-	sums := strings.Repeat("ab", 32) + "  mpiup.tar.gz\n" + strings.Repeat("cd", 32) + "  mpiup.spdx.json\n"
+	sums := strings.Repeat("ab", 32) + "  mpiup.tar.gz\n" + strings.Repeat("cd", 32) + "  mpiup.spdx.json\n" + strings.Repeat("ef", 32) + "  mpiup-mpich:v1.2.3\n"
 	var b strings.Builder
 	if err := provenance(&b, sums, "v1.2.3", of); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestProvenance(t *testing.T) {
 	golden.Is(t, "testdata/provenance.json", strings.ReplaceAll(b.String(), strings.TrimPrefix(runtime.Version(), "go"), "GO"))
 	for _, bad := range []string{"", "abc  x\n", strings.Repeat("ab", 32) + "  a b\n"} {
 		if err := provenance(io.Discard, bad, "v1.2.3", of); err == nil {
-			t.Errorf("SHA256SUMS %q was taken", bad)
+			t.Errorf("the sums %q were taken", bad)
 		}
 	}
 	if err := provenance(io.Discard, sums, "v1.2.3", "HEAD"); err == nil {
