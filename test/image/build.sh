@@ -139,8 +139,8 @@ $word $rest
     esac
 done < <(grep -Ev '^ *(#|$)' Containerfile)
 
-for name in openmpi-ubi mpich-ubi; do # three steps of Debian's and the user
-    [ "$(grep -c . <<<"${steps[$name]-}")" = 4 ] || { echo "$name lacks steps: ${steps[$name]-}" >&2; exit 1; }
+for name in openmpi-ubi mpich-ubi; do # four steps of Debian's and the user
+    [ "$(grep -c . <<<"${steps[$name]-}")" = 5 ] || { echo "$name lacks steps: ${steps[$name]-}" >&2; exit 1; }
 done
 
 echo "== the image"
@@ -190,12 +190,13 @@ for image in openmpi mpich; do
     # What the MPI Operator starts on a worker, with its key where the operator mounts it.
     as $image mpiup keygen >"$work/key"
     install -D -m 444 "$work/key" "$work/$image/etc/mpiup/key"
-    as $image /usr/sbin/sshd -De >"$work/$image.log" 2>&1 &
+    as $image /usr/sbin/sshd -De -f /home/mpiuser/.sshd_config >"$work/$image.log" 2>&1 &
     agent=$!
     for _ in $(seq 600); do
         if as $image mpiup agent --check >/dev/null 2>&1; then break; fi
         sleep 0.1
     done
+    (exec 3<>/dev/tcp/127.0.0.1/2222) || { echo "$image: sshd does not listen on port 2222, which MPI Operator's pi-mpich.yaml probes" >&2; exit 1; }
     says "$image: ssh to its own sshd" "hello of 1000" "$(as $image ssh 127.0.0.1 'echo hello of $(id -u)' 2>&1)"
     says "$image: mpirun over it" "rank 1" "$(as $image mpirun -n 2 -host 127.0.0.1:2 sh -c 'echo rank $MPIUP_RANK' 2>&1)"
     case $image in openmpi) real="Open MPI" ;; *) real="HYDRA build details" ;; esac
