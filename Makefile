@@ -161,11 +161,11 @@ chart: ## the Helm chart and the kustomize base of examples/: linted, and that b
 	@test/setup.sh go
 	@test/release/chart.sh
 
-release: ## VERSION=v0.1.0 into bin/release: binaries and the image mpiup for amd64 and arm64, SBOMs, completions, manual pages, chart, sums; RELEASE_KEY=FILE signs (docs/release.md); not in CI
+release: ## VERSION=v0.1.0 into bin/release: binaries and images for amd64 and arm64, SBOMs, completions, manual pages, chart, sums; RELEASE_KEY=FILE signs (docs/release.md); root; not in CI
 	@test/setup.sh go release
 	@test/release/release.sh "$(VERSION)"
 
-release-check: ## VERSION=v0.1.0 made twice, each in a copy of the commit at another path: all bytes are the same; then cosign verifies it and podman runs its image; root; not in CI
+release-check: ## VERSION=v0.1.0 made twice, each in a copy of the commit at another path: all bytes are the same; then cosign verifies it and podman runs its images; root; not in CI
 	@test/setup.sh go release
 	@test/release/check.sh "$(VERSION)"
 

@@ -97,8 +97,9 @@ for what; do
             need x86_64-linux-gnu-gcc gcc libc6-dev
             need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
             need openssl openssl; need mandoc mandoc
+            need mmdebstrap mmdebstrap; need dpkg-scanpackages dpkg-dev; need qemu-aarch64-static qemu-user-static # the images of Debian
             ;;
-        images) need podman podman; need runc runc ;; # to run them
+        images) need podman podman; need runc runc; need ip iproute2; mpi; openmpi ;; # to run them
         *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# The image mpiup of the Containerfile (nothing but mpiup and mpiup-nvml, user 65532) for amd64 and arm64 as one archive of
-# an OCI layout, made without a container tool from what make release has built. Equal binaries give equal bytes.
+# The images of the Containerfile for amd64 and arm64, each as one archive of an OCI layout, made without a container tool from what
+# make release has built. Equal binaries and an equal debian.lock give equal bytes.
 #
-#   test/release/image.sh VERSION WORK DIRECTORY     WORK has mpiup-VERSION-linux-ARCH directories
+#   test/release/image.sh VERSION WORK DIRECTORY     WORK has here/mpiup and mpiup-VERSION-linux-ARCH directories
 #
-# Writes mpiup-image-VERSION.oci.tar into DIRECTORY; mpiup-image-VERSION.payload.json, which is what cosign signs of it; and
-# WORK/digests, the image's as sha256sum writes it.
+#   mpiup          nothing but mpiup and mpiup-nvml, user 65532
+#   mpiup-openmpi  Debian with Open MPI (debian.sh) and mpiup by its names, user 1000
+#   mpiup-mpich    the same with MPICH
 #
-# skopeo copy --all oci-archive:ARCHIVE docker://REGISTRY/mpiup:VERSION pushes it; podman load -i reads it. The image is put together in
-# a registry of crane's own that listens on 127.0.0.1 until the end.
+# Writes IMAGE-image-VERSION.oci.tar into DIRECTORY; IMAGE-image-VERSION.payload.json, which is what cosign signs of it; of Debian's an
+# SBOM for each architecture (mpiup's are those of its binaries); and WORK/digests, a line for each image as of sha256sum.
+#
+# skopeo copy --all oci-archive:ARCHIVE docker://REGISTRY/IMAGE:VERSION pushes one; podman load -i reads it. The images are put together
+# in a registry of crane's own that listens on 127.0.0.1 until the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=$1 work=$2 out=$3
@@ -23,23 +27,59 @@ fi
 fixed=(--sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner)
 "$bin/crane" registry serve --address 127.0.0.1:0 >"$work/registry.log" 2>&1 &
 registry=$!
-trap 'kill $registry; wait $registry || true' EXIT
+started=($registry)
+trap 'kill "${started[@]}" 2>/dev/null || true; wait || true' EXIT
 until port=$(sed -n 's/.*serving on port //p' "$work/registry.log") && [ -n "$port" ]; do kill -0 $registry; done
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)
 crane() { "$bin/crane" "$@" >>"$work/image.log" 2>&1 || { tail -5 "$work/image.log" >&2; exit 1; }; }
 
-# platform IMAGE ARCH: an image of one architecture, in the registry.
-platform() {
-    local name=127.0.0.1:$port/$1:$2
-    tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml | gzip -n9 >"$work/layer-$2.tar.gz"
-    crane append --oci-empty-base -f "$work/layer-$2.tar.gz" -t "$name"
-    crane mutate "$name" -t "$name" --set-platform "linux/$2" --user 65532:65532 --entrypoint /mpiup \
-        --label "org.opencontainers.image.version=$version" --label "org.opencontainers.image.created=$created" \
-        --label org.opencontainers.image.source=https://github.com/mpiup/mpiup --label org.opencontainers.image.licenses=Apache-2.0
+# names ARCH: the layer of mpiup above Debian's, as the Containerfile lays it down. No directories: those are Debian's.
+names() {
+    local root=$work/names-$1 binaries=$work/mpiup-$version-linux-$1
+    mkdir -p "$root"/usr/{local/bin,sbin,bin}
+    cp "$work/here/mpiup" "$root/usr/local/bin/"
+    "$root/usr/local/bin/mpiup" install --names all "$root/usr/local/bin" >/dev/null
+    cp "$binaries/mpiup" "$binaries/mpiup-nvml" "$root/usr/local/bin/"
+    ln -s ../local/bin/mpiup "$root/usr/sbin/sshd"
+    ln -s ../local/bin/mpiup "$root/usr/bin/ssh"
+    (cd "$root" && find usr ! -type d -print0 | LC_ALL=C sort -z) |
+        tar "${fixed[@]}" --mode=0755 --null --no-recursion -C "$root" -c -T - | gzip -n9 >"$work/names-$1.tar.gz"
 }
 
+# platform IMAGE ARCH: an image of one architecture, in the registry.
+platform() {
+    local name=127.0.0.1:$port/$1:$2 layers set
+    if [ "$1" = mpiup ]; then
+        tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml | gzip -n9 >"$work/mpiup-$2.tar.gz"
+        layers=(-f "$work/mpiup-$2.tar.gz")
+        set=(--user 65532:65532 --entrypoint /mpiup)
+    else
+        layers=(-f "$work/$1-$2.tar.gz" -f "$work/names-$2.tar.gz")
+        set=(--user 1000:1000 --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+    fi
+    crane append --oci-empty-base "${layers[@]}" -t "$name"
+    crane mutate "$name" -t "$name" --set-platform "linux/$2" "${set[@]}" \
+        --label "org.opencontainers.image.version=$version" --label "org.opencontainers.image.created=$created" \
+        --label org.opencontainers.image.source=https://github.com/mpiup/mpiup --label org.opencontainers.image.licenses=Apache-2.0
+    [ "$1" != mpiup ] || return 0
+    crane pull --format=oci "$name" "$work/$1-$2.layout"
+    test/release/sbom.sh "oci-dir:$work/$1-$2.layout" "$1-linux-$2" "$version" "$out/$1-image-$version-linux-$2.spdx.json"
+    rm -r "$work/$1-$2.layout" "$work/$1-$2.tar.gz"
+}
+
+making=()
+for mpi in openmpi mpich; do
+    for a in ${ARCHES:-amd64 arm64}; do
+        test/release/debian.sh $mpi "$a" "$work/mpiup-$mpi-$a.tar.gz" &
+        making+=($!)
+    done
+done
+started+=("${making[@]}")
+for a in ${ARCHES:-amd64 arm64}; do names "$a"; done
+for pid in "${making[@]}"; do wait "$pid"; done
+
 : >"$work/digests"
-for image in mpiup; do
+for image in mpiup mpiup-openmpi mpiup-mpich; do
     list=()
     for a in ${ARCHES:-amd64 arm64}; do
         platform $image "$a"

@@ -6,10 +6,10 @@
 #
 #   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, completions, manual pages, licence, changes
 #   mpiup-fips-VERSION-linux-ARCH.tar.gz  the same with Go's certified FIPS 140-3 module
-#   mpiup-image-VERSION.oci.tar           the image mpiup for both architectures (its binaries' SBOMs are the archives')
+#   IMAGE-image-VERSION.oci.tar           the images mpiup, mpiup-openmpi and mpiup-mpich, each for both architectures (image.sh)
 #   mpiup-VERSION.tgz                     the Helm chart, and mpiup-kustomize-VERSION.tar.gz the same for kustomize
-#   *.spdx.json                           SBOM of each archive with binaries (SPDX 2.3, by syft)
-#   mpiup-image-VERSION.payload.json      the image's digest, as cosign signs it
+#   *.spdx.json                           SBOM of each archive with binaries and of each image of Debian (SPDX 2.3, by syft)
+#   *.payload.json                        an image's digest, as cosign signs it
 #   SHA256SUMS                            of all these
 #   provenance.intoto.json                what they were built of, as an in-toto statement (SLSA 1.0)
 #
@@ -69,7 +69,7 @@ for a in "${arches[@]}"; do
     done
 done
 
-echo "== image"
+echo "== images"
 test/release/image.sh "$version" "$work" "$out"
 
 echo "== chart and kustomize base"
