@@ -133,7 +133,7 @@ func TestAsk(t *testing.T) {
 		}
 		return path
 	}
-	torch, err := os.OpenFile(pipe("2"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	torch, err := os.OpenFile(pipe("2"), os.O_RDWR|syscall.O_NONBLOCK, 0) // to write, too: else it is at its end before somebody asks
 	if err != nil {
 		t.Fatal(err)
 	}
