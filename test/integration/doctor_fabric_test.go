@@ -168,7 +168,7 @@ func TestDoctorFabricRefuses(t *testing.T) {
 	bad := filepath.Join(dir, "bad")
 	write(t, bad, `{"mpiup_fabric_baseline":1,"hosts":["a"],"tests":[{"test":"osu_bw 1 MiB","unit":"MB/s","median":1,"ways":[{"from":7,"to":0,"value":1}]}]}`)
 	doctor("--host", "w0,w1", "--baseline", bad).Fails(t, 240, "--baseline "+bad, "from 7 to 0")
-	doctor("--host", "w0,w1", "--baseline", dir).Fails(t, 240, "is no file")
+	doctor("--host", "w0,w1", "--baseline", dir).Fails(t, 240, "not a regular file")
 
 	r := doctor("--host", "w0,w1", "--fabric-path", "/nowhere", "--strict")
 	none := r.Code == 1 && strings.Contains(r.Stdout, "none of ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf is in the image") &&
