@@ -305,7 +305,7 @@ func (r *planner) seat(found []reach.Found, cast []int) (have []reach.Found, err
 		delete(r.spare, f.Entry.Name)
 		have, want, found[at] = append(have, f), append(want, f.Wanted), reach.Found{}
 		if f.Entry.Name != s.Host {
-			r.say("%s comes in for %s: %s", f.Entry.Name, s.Host, ranksNamed(r.again.ranks[i]))
+			r.say("%s comes in for %s: %s", f.Entry.Name, s.Host, r.again.ranks[i].Named("rank"))
 			r.again.replaced = append(r.again.replaced, report.Replaced{Host: s.Host, By: f.Entry.Name, Ranks: r.again.ranks[i].String()})
 		}
 	}
@@ -338,13 +338,6 @@ func (r *planner) lacks(cast []int, lines []string) error {
 		}
 	}
 	return &unmanned{append(lines, fmt.Sprintf("the ranks were not started again: within %v (%s) no host came for %s", r.cfg.Wait, r.cfg.WaitBy, strings.Join(lost, ", ")))}
-}
-
-func ranksNamed(ranks idset.Set) string {
-	if ranks.Len() == 1 {
-		return "rank " + ranks.String()
-	}
-	return "ranks " + ranks.String()
 }
 
 // tellRestart notes a restart, whose hosts are there.

@@ -216,3 +216,12 @@ func TestParseIsLinear(t *testing.T) {
 		t.Errorf("%d numbers, %v", s.Len(), err)
 	}
 }
+
+func TestNamed(t *testing.T) {
+	for text, want := range map[string]string{"3": "rank 3", "0-2,7": "ranks 0-2,7", "": "ranks "} {
+		s, err := Parse(text)
+		if got := s.Named("rank"); err != nil || got != want {
+			t.Errorf("%q is named %q, not %q: %v", text, got, want, err)
+		}
+	}
+}

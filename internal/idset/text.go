@@ -38,6 +38,14 @@ func (s Set) String() string {
 	return string(b)
 }
 
+// Named is the set with what its numbers are: "rank 3", "ranks 0-2,7".
+func (s Set) Named(noun string) string {
+	if s.Len() != 1 {
+		noun += "s"
+	}
+	return noun + " " + s.String()
+}
+
 // Parse reads a list as String and the kernel write it. White space around the whole list is
 // ignored, for kernel files end in a newline; the empty text is the empty set. Its cost is linear in
 // the text and MaxID: a list whose ranges name more than twice as many numbers as there are is an error.

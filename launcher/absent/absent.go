@@ -100,9 +100,9 @@ func (r *Run) Lines() []string {
 		}
 		lines = append(lines, name+": "+a.Why(rank, func(ids idset.Set) string {
 			if same {
-				return ranks(ids)
+				return ids.Named("rank")
 			}
-			return "torch's ranks " + ids.String()
+			return "torch's " + ids.Named("rank")
 		}))
 	}
 	return lines
@@ -134,12 +134,5 @@ func (r *Run) names(ids idset.Set) string {
 			return fmt.Sprintf("%d ranks", ids.Len())
 		}
 	}
-	return ranks(ids)
-}
-
-func ranks(ids idset.Set) string {
-	if ids.Len() == 1 {
-		return "rank " + ids.String()
-	}
-	return "ranks " + ids.String()
+	return ids.Named("rank")
 }

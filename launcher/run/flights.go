@@ -103,7 +103,7 @@ func (f *flights) away() (list []verdict.Absentee) {
 		if same {
 			return f.named(ids)
 		}
-		return "torch's ranks " + ids.String()
+		return "torch's " + ids.Named("rank")
 	}
 	for rank := range a.Ranks.All() {
 		if len(list) == maxAbsent {

@@ -251,10 +251,7 @@ func (r *roster) named(ids idset.Set) string {
 			parts = append(parts, "others")
 			break
 		}
-		name := "ranks " + s.String()
-		if s.Len() == 1 {
-			name = "rank " + s.String()
-		}
+		name := s.Named("rank")
 		if j.number > 0 {
 			name += fmt.Sprintf(" of spawned job %d", j.number)
 		}

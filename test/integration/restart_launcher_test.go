@@ -23,6 +23,15 @@ func outliving(t *testing.T) *lab {
 	return l
 }
 
+// programOf is a program of test/mpi, built with MPICH or with Open MPI.
+func (l *lab) programOf(t *testing.T, library, name string) string {
+	t.Helper()
+	if library == "MPICH" {
+		return l.program(t, name)
+	}
+	return l.openMPI(t, name)
+}
+
 // phased is a job of test/mpi/phases.c, whose ranks stand still until release.
 type phased struct {
 	l    *lab
@@ -90,12 +99,7 @@ func TestAnotherLauncherGoesOn(t *testing.T) {
 		for _, phase := range []string{"init", "fence", "finalize"} {
 			t.Run(library+", "+phase, func(t *testing.T) {
 				l := outliving(t)
-				exe := ""
-				if library == "MPICH" {
-					exe = l.program(t, "phases")
-				} else {
-					exe = l.openMPI(t, "phases")
-				}
+				exe := l.programOf(t, library, "phases")
 				p := l.phased(t, exe, phase)
 				first := p.launch(t)
 				p.arrived(t)

@@ -67,12 +67,7 @@ func TestRestartsAfterATakeover(t *testing.T) {
 	for _, library := range []string{"MPICH", "Open MPI"} {
 		t.Run(library, func(t *testing.T) {
 			l := outliving(t)
-			exe := ""
-			if library == "MPICH" {
-				exe = l.program(t, "again")
-			} else {
-				exe = l.openMPI(t, "again")
-			}
+			exe := l.programOf(t, library, "again")
 			kill := func() {
 				if err := syscall.Kill(l.matching(t, "w1", exe)[0], syscall.SIGKILL); err != nil {
 					t.Fatal(err)
@@ -167,12 +162,7 @@ func TestHostGoesWithoutLauncher(t *testing.T) {
 	for _, library := range []string{"MPICH", "Open MPI"} {
 		t.Run(library, func(t *testing.T) {
 			l := outliving(t)
-			exe := ""
-			if library == "MPICH" {
-				exe = l.program(t, "phases")
-			} else {
-				exe = l.openMPI(t, "phases")
-			}
+			exe := l.programOf(t, library, "phases")
 			p := l.phased(t, exe, "run")
 			first := p.launch(t)
 			p.arrived(t)
