@@ -239,7 +239,10 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 			return nil
 		}
 	}
-	age := time.Duration(min(f.AgeMs, uint64(before/time.Millisecond))) * time.Millisecond
-	r.mail.put(run.Frame{Host: h, Frame: f, At: max(r.clock.Now()-r.heir.age(h, age), 1)})
+	at, known := r.heir.at(h, time.Duration(min(f.AgeMs, uint64(before/time.Millisecond)))*time.Millisecond)
+	if !known {
+		at = r.clock.Now()
+	}
+	r.mail.put(run.Frame{Host: h, Frame: f, At: at})
 	return nil
 }

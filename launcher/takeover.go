@@ -40,15 +40,17 @@ type heir struct {
 	journal *journal.Journal
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 	taken   []time.Time            // when each host was handed over, or given up
+	settled time.Time              // when all were
 }
 
-// age is how long ago something was that a host says is so old, which it has reckoned when it handed itself over: hosts did so one
-// after the other, and are listened to at once.
-func (h *heir) age(host int, said time.Duration) time.Duration {
+// at is when something was that a host says is so old, on the run's clock, which stood at before when all hosts were settled. Hosts have
+// reckoned ages when they handed themselves over, one after the other: of two hosts' ends the first is known to milliseconds, and not
+// only to the clock's steps. Nothing is that old on hosts that came later.
+func (h *heir) at(host int, said time.Duration) (at time.Duration, known bool) {
 	if h == nil || said == 0 || host >= len(h.taken) {
-		return said
+		return 0, false
 	}
-	return said + time.Since(h.taken[host])
+	return max(before-h.settled.Sub(h.taken[host])-said, 1), true
 }
 
 // lostAt is why a host was not handed over; nil: it was.
@@ -325,6 +327,7 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 		r.heir.taken[i] = time.Now()
 		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
 	})
+	r.heir.settled = time.Now()
 	if c := (*link.Cause)(nil); errors.As(context.Cause(ctx), &c) {
 		first = c
 	}

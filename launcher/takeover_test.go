@@ -105,3 +105,32 @@ func TestRunOfAnotherCommand(t *testing.T) {
 		t.Errorf("with hold: %v", err)
 	}
 }
+
+// Hosts tell ages when they are handed over, one after the other; which end came first does not hang on who was handed over first.
+func TestAgesOfSeveralHosts(t *testing.T) {
+	t0 := time.Now()
+	h := &heir{taken: []time.Time{t0, t0.Add(350 * time.Millisecond)}, settled: t0.Add(400 * time.Millisecond)}
+	for _, tt := range []struct {
+		host int
+		said time.Duration
+		want time.Duration // before the hosts were settled
+	}{
+		{0, 20 * time.Millisecond, 420 * time.Millisecond},
+		{1, 380 * time.Millisecond, 430 * time.Millisecond}, // a moment before that of host 0
+		{1, time.Millisecond, 51 * time.Millisecond},
+		{0, before, before - 1},
+	} {
+		if at, known := h.at(tt.host, tt.said); !known || at != before-tt.want {
+			t.Errorf("host %d, %v old: %v before, %v", tt.host, tt.said, before-at, known)
+		}
+	}
+	for _, none := range []struct {
+		h    *heir
+		host int
+		said time.Duration
+	}{{nil, 0, time.Second}, {h, 0, 0}, {h, 2, time.Second}} {
+		if at, known := none.h.at(none.host, none.said); known {
+			t.Errorf("host %d, %v old: %v", none.host, none.said, at)
+		}
+	}
+}

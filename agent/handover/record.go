@@ -43,7 +43,7 @@ const (
 // Record is one session's. New makes one.
 type Record struct {
 	link  *wire.Link
-	now   func() time.Duration // of the agent's clock
+	now   func() time.Duration // monotonic, to a millisecond or better
 	grant func(id, n uint32)   // lets a process write on
 
 	mu     sync.Mutex

@@ -87,7 +87,7 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 	s.fences = o.OnLoss == apiv1.Loss_LOSS_FENCE
 	var way exchange.Link = s.link
 	if o.OnLoss == apiv1.Loss_LOSS_HOLD {
-		s.record = handover.New(s.link, t.cfg.Clock.Now, s.letWrite)
+		s.record = handover.New(s.link, monotonic(), s.letWrite)
 		way = s.record
 	}
 	s.serving, s.unserve = context.WithCancel(context.Background())
@@ -95,6 +95,12 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 	s.exchange = exchange.New(exchange.Config{Link: way, Clock: t.cfg.Clock, Serving: s.serving, Go: s.while, End: s.end,
 		Shared: &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
 	return s
+}
+
+// monotonic counts from now. A launcher compares ages of several hosts, for which the steps of wire.Clock are too coarse.
+func monotonic() func() time.Duration {
+	begun := time.Now()
+	return func() time.Duration { return time.Since(begun) }
 }
 
 // owned makes a session that of the launcher which sent o. mu is held, or nobody knows the session yet.

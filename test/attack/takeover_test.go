@@ -42,6 +42,7 @@ func TestRanksThatWaitAreTheirLaunchersOnly(t *testing.T) {
 	command := []string{"--on-launcher-loss", "hold=60s", "sh", "-c", `echo $$; while ! test -e ` + go1 + `; do sleep 0.05; done; exit 7`}
 	first := run(ours, command...)
 	lab.Eventually(t, "the agent has what another launcher needs", func() bool { return strings.Contains(victim.Log.String(), "another launcher can take over") })
+	lab.Eventually(t, "the rank has told its number", func() bool { return strings.HasSuffix(first.Stdout.String(), "\n") })
 	first.Signal(t, syscall.SIGKILL)
 	<-first.Done
 	lab.Eventually(t, "the ranks are held", func() bool { return strings.Contains(victim.Log.String(), "the ranks wait for another launcher") })
