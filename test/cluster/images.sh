@@ -6,7 +6,9 @@
 #	base ── debootstrap's tree      mpich, openmpi, ssh ── what apt-get adds to it      programs-* ── MPI programs
 #	names ── mpiup, by its names    beside ── mpiup alone, by its own name
 #
-# With OSU=FOLDER, the source of OSU's micro-benchmarks 5.3, their osu_latency and osu_bw are among the programs.
+# With OSU=FOLDER, the source of OSU's micro-benchmarks 5.3, their osu_latency and osu_bw are among the programs. With
+# TRAINING=1 there are images of the examples that train, from what make frameworks has built, and of Intel MPI, from what
+# test/wheels.sh intel has brought (4 GB more).
 #
 # Debian's layers are kept in $CLUSTER/layers; those of programs and of mpiup are made anew each time, which takes seconds.
 set -euo pipefail
@@ -45,7 +47,7 @@ added() {
     chroot tree sh -ec "apt-get update; DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $*
         rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb; useradd --create-home --uid 1000 mpiuser" >"$name.log" 2>&1 ||
         { tail -20 "$name.log" >&2; exit 1; }
-    [ "$name" != ssh ] || openssh
+    if declare -F "set_up_$name" >/dev/null; then "set_up_$name"; fi
     : >tree/etc/resolv.conf
     leave
     # What an overlay has removed is a device there, and a file of another name in an image.
@@ -53,13 +55,37 @@ added() {
     layer "$name.added" "$name"
     rm -rf --one-file-system "$name.added" "$name.work"
 }
-# openssh sets OpenSSH up as the images of MPI Operator do, for a user who is not root.
-openssh() {
+# As in the images of MPI Operator, for a user who is not root.
+set_up_ssh() {
     printf '    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n    Port 2222\n' >>tree/etc/ssh/ssh_config
 }
 added mpich mpich
 added openmpi openmpi-bin
 added ssh openssh-server openssh-client
+
+frameworks=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks
+set_up_jax() { cp -a "$frameworks/jax" tree/opt/venv; }
+set_up_horovod() { cp -a "$frameworks/horovod" tree/opt/venv; }
+set_up_torch() { # with what examples/deepspeed/Dockerfile has DeepSpeed compile
+    cp -a "$frameworks/torch" tree/opt/venv && rm -rf tree/opt/venv/extensions
+    chroot tree env PATH="/opt/venv/bin:$PATH" HOME=/root TORCH_EXTENSIONS_DIR=/opt/extensions python3 -c \
+        'from deepspeed.accelerator import get_accelerator as a; a().create_op_builder("ShareMemCommBuilder").load()' >/dev/null
+    chown -R 1000:1000 tree/opt/extensions
+}
+set_up_intel() { cp -a "$project/.cache/impi" tree/opt/intel; }
+# trains NAME PACKAGE...: a layer with a virtual environment, made anew when make frameworks has made that anew
+trains() {
+    [ -e "$frameworks/$1/built-with" ] || { echo "no $frameworks/$1: run make frameworks first" >&2; exit 1; }
+    [ "layers/$1.tar" -nt "$frameworks/$1/built-with" ] || rm -f "layers/$1.tar"
+    added "$@"
+}
+if [ -n "${TRAINING:-}" ]; then
+    trains torch g++ python3-dev
+    trains jax python3
+    trains horovod openmpi-bin python3-torch
+    "$project/test/wheels.sh" intel
+    added intel
+fi
 
 # measured BENCHMARK SIZE: OSU's, as their configure sets it, up to the one size that TestSpeed looks at
 measured() {
@@ -113,12 +139,23 @@ cp "$project/bin/mpiup" one/usr/local/bin/
 ln -s ../local/bin/mpiup one/usr/sbin/sshd && ln -s ../local/bin/mpiup one/usr/bin/ssh
 layer one names && rm -rf one
 
+# training NAME...: a layer of each example's script, and one of pi as Intel MPI has it, which has no headers: MPICH's have its interface
+training() {
+    local name
+    for name; do program "train-$name" opt/train.py "$project/examples/$name/train.py"; done
+    mpicxx.mpich -O2 -DMPICH_SKIP_MPICXX -c -o pi.o "$(source_of mpi-operator github.com/kubeflow/mpi-operator)/examples/v2beta1/pi/pi.cc"
+    g++ -o pi-intel pi.o "$project/.cache/impi/lib/libmpi.so.12"
+    program programs-intel opt/pi pi-intel
+}
+[ -z "${TRAINING:-}" ] || training torch-ddp lightning deepspeed jax horovod-pytorch
+
 example=registry.example.com
-image() { # image NAMES USER ENTRYPOINT LAYER...
-    local fields=("${@:1:3}") l
+image() { # image NAMES USER ENTRYPOINT LAYER..., with the variables of the array env
+    local fields=("${@:1:3}" "${env[*]:-}") l
     for l in "${@:4}"; do fields+=("layers/$l.tar"); done
     (IFS=$'\t'; echo "${fields[*]}")
 }
+env=()
 {
     image registry.k8s.io/pause:3.10 65535:65535 /pause pause
     image "registry.k8s.io/coredns/coredns:v$COREDNS" 0:0 /coredns coredns
@@ -132,4 +169,12 @@ image() { # image NAMES USER ENTRYPOINT LAYER...
     image $example/users-own-image:7 0:0 - base mpich programs-mpich
     image $example/both-openmpi:1 1000:1000 - base openmpi ssh programs-openmpi beside
     image $example/both-mpich:1 1000:1000 - base mpich ssh programs-mpich beside
+    if [ -n "${TRAINING:-}" ]; then
+        env=(PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TORCH_EXTENSIONS_DIR=/opt/extensions)
+        for name in torch-ddp lightning deepspeed; do image "$example/$name:1" 1000:1000 - base torch "train-$name" beside; done
+        image $example/jax:1 1000:1000 - base jax train-jax beside
+        image $example/horovod-pytorch:1 1000:1000 - base horovod train-horovod-pytorch beside
+        env=(LD_LIBRARY_PATH=/opt/intel/lib FI_PROVIDER_PATH=/opt/intel/lib I_MPI_ROOT=/opt/intel)
+        image $example/pi-intel:1 1000:1000 - base intel programs-intel beside
+    fi
 } | python3 "$here/pack.py" images.tar

@@ -104,6 +104,35 @@ func TestKubectlPlugin(t *testing.T) {
 	})
 }
 
+// The kinds that have no operator of MPI's: what one looks at a job with, by its name.
+func TestKubectlPluginOfOtherKinds(t *testing.T) {
+	for _, of := range []struct {
+		file, job, host string
+		ranks           int
+		change          []string
+	}{
+		{"jobset.yaml", "jobset/pi", "pi-node-0-1", 6, []string{`"/opt/pi"`, `"/opt/steady", "600"`}},
+		{"statefulset.yaml", "statefulset/pool", "pool-1", 6, []string{`"/opt/pi"`, `"/opt/steady", "600"`}},
+		{"leaderworkerset.yaml", "lws/serve", "serve-0-1", 3, []string{`"/opt/serve"`, `"/opt/steady", "600"`, `"--ppn", "8", "-n", "24"`, `"--ppn", "1", "-n", "3"`, "replicas: 2", "replicas: 1"}},
+	} {
+		t.Run(of.file[:len(of.file)-5], func(t *testing.T) {
+			s := namespace(t)
+			s.keyed()
+			s.apply(changedTo(t, example(t, of.file), of.change...))
+			s.until(of.job+" works", func() bool {
+				code, out := s.plugin("ps", of.job)
+				return code == 0 && strings.Count(out, "steady") == of.ranks && strings.Count(out, " running ") >= of.ranks
+			})
+			s.plugs(0, "peers "+of.job, of.host, "ranks of steady")
+			s.until("stacks has all ranks", func() bool {
+				code, out := s.plugin("stacks", of.job)
+				return code == 0 && strings.Contains(out, of.host) && strings.Contains(out, " of "+string(rune('0'+of.ranks)))
+			})
+			s.plugs(0, "doctor "+of.job)
+		})
+	}
+}
+
 // rights asks as users who lack some.
 func (s *space) rights(job, pod string) {
 	s.Helper()

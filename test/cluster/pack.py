@@ -1,7 +1,8 @@
 """pack.py ARCHIVE: writes container images as one archive that ctr images import takes.
 
 Standard input has a line for each image, of fields divided by tabs: its names (divided by commas), its user, its
-entrypoint ("-" for none, then bash is the command), and its layers, which are tar files, from the lowest to the topmost.
+entrypoint ("-" for none, then bash is the command), its variables (divided by spaces) and its layers, which are tar
+files, from the lowest to the topmost.
 A layer that several images share is in the archive once. Equal layers give equal archives."""
 import functools
 import hashlib
@@ -30,11 +31,14 @@ manifest, seen = [], set()
 new = archive.with_suffix(".new")
 with tarfile.open(new, "w") as tar:
     for line in sys.stdin:
-        names, user, entrypoint, *layers = line.rstrip("\n").split("\t")
+        names, user, entrypoint, variables, *layers = line.rstrip("\n").split("\t")
+        env = variables.split()
+        if not any(v.startswith("PATH=") for v in env):
+            env.append("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         start = {"Cmd": ["bash"]} if entrypoint == "-" else {"Entrypoint": [entrypoint]}
         config = json.dumps({
             "architecture": "amd64", "os": "linux",
-            "config": {"User": user, "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], **start},
+            "config": {"User": user, "Env": env, **start},
             "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest(layer) for layer in layers]},
         }).encode()
         name = hashlib.sha256(config).hexdigest() + ".json"
