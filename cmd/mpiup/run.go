@@ -138,7 +138,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 				RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding}},
 		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
 		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), Stdin: p.stdin, StdinTarget: f.Stdin,
-		Report: remains.Config{Dir: f.Report, Seal: f.Seal, Kept: cmp.Or(p.getenv("MPIUP_REPORTS"), filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid())))},
+		Report: p.remains(f.Report, f.Seal),
 	}
 	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
 		return err
@@ -234,6 +234,18 @@ func (p *process) frameworks(otherwise frameworks.Set) (s frameworks.Set, err er
 		err = fmt.Errorf("MPIUP_ENV: %w", err)
 	}
 	return s, err
+}
+
+// remains says what becomes of a run's report. What a container writes goes with it.
+func (p *process) remains(dir string, seal bool) remains.Config {
+	c := remains.Config{Dir: dir, Seal: seal, Kept: p.getenv("MPIUP_REPORTS")}
+	if c.Kept == "" {
+		c.Kept = filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid()))
+		if !seal && namespace("/") != "" {
+			c.Lost = " (while this container is there; --seal has it in the log)"
+		}
+	}
+	return c
 }
 
 // termGrace is how long ranks have when the pod is being ended: what was given, else what the pod has less what the

@@ -31,6 +31,7 @@ type Config struct {
 	Dir  string // a folder for the report; "": none
 	Seal bool   // the report is the last lines of standard error
 	Kept string // a folder in which a run that failed leaves its report, among few; "": none
+	Lost string // why what is in Kept does not last, and what to do; "": it does
 }
 
 // Keeper makes the report of one run.
@@ -156,7 +157,7 @@ func (k *Keeper) Leave(v *verdict.Verdict, code int) {
 			k.log.Info("no report is left", "dir", k.cfg.Kept, "cause", err)
 			return
 		}
-		k.say("what happened when: mpiup report %s", name)
+		k.say("what happened when: mpiup report %s%s", name, k.cfg.Lost)
 	}
 }
 

@@ -1,12 +1,17 @@
 package remains
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // Of the reports in one folder the newest stay, and none is put where others may write.
@@ -29,5 +34,17 @@ func TestFewReportsAreKept(t *testing.T) {
 	}
 	if name, err := keep(dir, &report.Report{}); err == nil {
 		t.Errorf("%s stands where others may write", name)
+	}
+}
+
+// Whoever reads where a failed run's report is reads too that it does not last.
+func TestWhatIsKeptMayGo(t *testing.T) {
+	var said string
+	k := New(Config{Kept: filepath.Join(t.TempDir(), "reports"), Lost: " (soon gone)"}, report.Report{}, func(format string, args ...any) { said += fmt.Sprintf(format, args...) }, slog.New(slog.DiscardHandler))
+	k.Launched("j", nil, []report.Rank{{Host: "w0"}}, "1 rank")
+	k.Started(job.Process{}, 7)
+	k.Leave(&verdict.Verdict{}, 1)
+	if !strings.HasPrefix(said, "what happened when: mpiup report ") || !strings.HasSuffix(said, ".json (soon gone)") {
+		t.Errorf("it says %q", said)
 	}
 }
