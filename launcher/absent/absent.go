@@ -1,8 +1,9 @@
 // Package absent says of the runs on hosts who is waited for: in a barrier of MPI_Init and its like, and in a collective that torch's flight
 // recorders know. mpiup ps and mpiup stacks print it. PURE.
 //
-//	Run.Add (a rank), Hear (a host's barriers), Record (a process's collectives) ──Find──▶ Absence of each run: lines
+//	Run.Add (a rank), Place (a host's ranks), Hear (its barriers), Record (a process's collectives) ──Lines──▶ text
 //
+// Ranks that are on no host which answered are named first.
 // What hosts tell is of one moment each, so that a barrier counts only where its host has seen it open twice.
 package absent
 
@@ -38,6 +39,8 @@ type Run struct {
 	ranks   map[int]Rank
 	picture holdup.Picture
 	running idset.Set
+	size    int       // ranks of the first job; 0: no host has told
+	placed  idset.Set // those of hosts that answered
 	records map[int]collective.Record
 	from    map[int]string // the host of each record
 }
@@ -49,6 +52,11 @@ func (r *Run) Add(k Rank) {
 	}
 	r.ranks[k.ID] = k
 	r.running.Add(k.ID)
+}
+
+// Place takes how many ranks the first job has, and which of them are on a host, whether they still run.
+func (r *Run) Place(size int, here idset.Set) {
+	r.size, r.placed = max(r.size, size), r.placed.Union(here)
 }
 
 // Hear takes a host's barriers, when all its ranks have been added.
@@ -74,8 +82,14 @@ func (r *Run) Record(host string, rec collective.Record) {
 const most = 4
 
 // Lines says who is waited for; nil: nobody, as far as it is known.
-func (r *Run) Lines() []string {
-	lines, _ := r.picture.Waiting(holdup.Run{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
+func (r *Run) Lines() (lines []string) {
+	if r.size > 0 {
+		if unseen := idset.Range(0, r.size-1).Sub(r.placed); !unseen.Empty() {
+			lines = append(lines, unseen.Named("rank")+": on hosts that were not found or did not answer; look again in half a minute, or name all hosts by --host")
+		}
+	}
+	waiting, _ := r.picture.Waiting(holdup.Run{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
+	lines = append(lines, waiting...)
 	records := make([]collective.Record, 0, len(r.records))
 	for _, rec := range r.records {
 		records = append(records, rec)

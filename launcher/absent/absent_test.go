@@ -45,6 +45,18 @@ func TestBarrier(t *testing.T) {
 	lines(t, four())
 }
 
+// Hosts tell how many ranks there are, and which of them are theirs: what nobody has told of is named, what has ended is not.
+func TestHostsThatWereNotFound(t *testing.T) {
+	r := &Run{}
+	r.Add(Rank{ID: 0, Host: "w0", PID: 1})
+	r.Place(6, set(t, "0-1"))
+	lines(t, r, "ranks 2-5: on hosts that were not found or did not answer; look again in half a minute, or name all hosts by --host")
+	r.Place(6, set(t, "2-3,5"))
+	lines(t, r, "rank 4: on hosts that were not found or did not answer; look again in half a minute, or name all hosts by --host")
+	r.Place(0, set(t, "4")) // of an older agent that knows no size, or of one that lies
+	lines(t, r)
+}
+
 // A host that did not answer has no ranks here: nobody says of them that they are waited for.
 func TestHostThatIsSilent(t *testing.T) {
 	r := &Run{}

@@ -8,12 +8,15 @@ import (
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/absent"
 	"github.com/mpiup/mpiup/launcher/run"
 )
 
 // absences are who is waited for in each run, as hosts tell it. Its methods may be called by several goroutines.
 type absences struct {
+	all bool // hosts were looked for, and not named: ranks elsewhere are told of
+
 	mu    sync.Mutex
 	hosts map[string]*apiv1.RanksReply  // guarded by mu
 	asked map[string]*apiv1.StacksReply // guarded by mu
@@ -74,6 +77,9 @@ func (a *absences) find() (list []absence) {
 	}
 	for host, reply := range a.hosts {
 		for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
+			if here, err := idset.Parse(w.GetPlaced()); a.all && err == nil && w.GetSize() <= maxRanks && here.Last() < maxRanks {
+				of(w.GetLauncher(), w.GetJob()).Place(int(w.GetSize()), here)
+			}
 			if report, err := run.HoldupOf(w.GetWaits()); err == nil { // else it is no agent's
 				of(w.GetLauncher(), w.GetJob()).Hear(host, report)
 			}

@@ -44,3 +44,27 @@ func TestRowsOfRanks(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+// Where hosts were looked for, ranks that none of them has are told of. What makes no sense counts for nothing.
+func TestRanksOnHostsThatWereNotFound(t *testing.T) {
+	for _, tt := range []struct {
+		all    bool
+		size   uint32
+		placed string
+		want   string
+	}{
+		{true, 6, "0-1", "ranks 2-5: on hosts that were not found"},
+		{false, 6, "0-1", ""}, // the user has named hosts
+		{true, 2, "0-1", ""},
+		{true, 0, "0-1", ""},
+		{true, 1 << 31, "0-1", ""},
+		{true, 6, "0-900000", ""},
+		{true, 6, "all", ""},
+	} {
+		a := absences{all: tt.all}
+		a.ranks("w0", &apiv1.RanksReply{Waits: []*apiv1.RunWaits{{Launcher: "l", Job: "j", Size: tt.size, Placed: tt.placed}}})
+		if got := textOf(a.find(), 1); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view psView, code int) {
 	view.Ranks = []ps.Row{}
 	told := map[string]string{}
-	var away absences
+	away := absences{all: r.Entries == nil}
 	var mu sync.Mutex
 	found := r.Visit(ctx, list, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
 		reply, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{})

@@ -45,7 +45,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	}
 	var mu sync.Mutex
 	var ranks []stacks.Rank
-	var away absences
+	away := absences{all: cfg.Entries == nil}
 	view := stacksView{Groups: []stacks.Group{}, Notes: map[string]string{}}
 	found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
 		ctx, cancel := context.WithTimeout(ctx, stacksTime) // a visit's own is for agents that need not look for long

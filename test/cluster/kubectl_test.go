@@ -123,7 +123,7 @@ func TestKubectlPluginOfOtherKinds(t *testing.T) {
 				code, out := s.plugin("ps", of.job)
 				return code == 0 && strings.Count(out, "steady") == of.ranks && strings.Count(out, " running ") >= of.ranks
 			})
-			s.plugs(0, "peers "+of.job, of.host, "ranks of steady")
+			s.plugs(0, "peers "+of.job, of.host, " of steady")
 			s.until("stacks has all ranks", func() bool {
 				code, out := s.plugin("stacks", of.job)
 				return code == 0 && strings.Contains(out, of.host) && strings.Contains(out, " of "+string(rune('0'+of.ranks)))

@@ -7706,7 +7706,9 @@ type RunWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"` // as in RankState
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	Waits         *Waits                 `protobuf:"bytes,3,opt,name=waits,proto3" json:"waits,omitempty"` // barriers that were open at two looks
+	Waits         *Waits                 `protobuf:"bytes,3,opt,name=waits,proto3" json:"waits,omitempty"`   // barriers that were open at two looks
+	Size          uint32                 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`    // ranks of its first job; 0: not told
+	Placed        string                 `protobuf:"bytes,5,opt,name=placed,proto3" json:"placed,omitempty"` // those of this host, that run or have ended, "0-3"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7760,6 +7762,20 @@ func (x *RunWaits) GetWaits() *Waits {
 		return x.Waits
 	}
 	return nil
+}
+
+func (x *RunWaits) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *RunWaits) GetPlaced() string {
+	if x != nil {
+		return x.Placed
+	}
+	return ""
 }
 
 // RankState is what one rank does. It counts with all that descends from it.
@@ -8799,11 +8815,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"RanksReply\x12)\n" +
 	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12(\n" +
-	"\x05waits\x18\x03 \x03(\v2\x12.mpiup.v1.RunWaitsR\x05waits\"_\n" +
+	"\x05waits\x18\x03 \x03(\v2\x12.mpiup.v1.RunWaitsR\x05waits\"\x8b\x01\n" +
 	"\bRunWaits\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12%\n" +
-	"\x05waits\x18\x03 \x01(\v2\x0f.mpiup.v1.WaitsR\x05waits\"\xec\x03\n" +
+	"\x05waits\x18\x03 \x01(\v2\x0f.mpiup.v1.WaitsR\x05waits\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\rR\x04size\x12\x16\n" +
+	"\x06placed\x18\x05 \x01(\tR\x06placed\"\xec\x03\n" +
 	"\tRankState\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
