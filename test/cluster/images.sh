@@ -7,7 +7,7 @@
 #	names ── mpiup, by its names    beside ── mpiup alone, by its own name
 #
 # With OSU=FOLDER, the source of OSU's micro-benchmarks 5.3, their osu_latency and osu_bw are among the programs. With
-# TRAINING=1 there are images of the examples that train, from what make frameworks has built, and of Intel MPI, from what
+# FRAMEWORKS=1 there are images of the examples that train, from what make frameworks has built, and of Intel MPI, from what
 # test/wheels.sh intel has brought (4 GB more).
 #
 # Debian's layers are kept in $CLUSTER/layers; those of programs and of mpiup are made anew each time, which takes seconds.
@@ -79,7 +79,7 @@ trains() {
     [ "layers/$1.tar" -nt "$frameworks/$1/built-with" ] || rm -f "layers/$1.tar"
     added "$@"
 }
-if [ -n "${TRAINING:-}" ]; then
+if [ -n "${FRAMEWORKS:-}" ]; then
     trains torch g++ python3-dev
     trains jax python3
     trains horovod openmpi-bin python3-torch
@@ -147,7 +147,7 @@ training() {
     g++ -o pi-intel pi.o "$project/.cache/impi/lib/libmpi.so.12"
     program programs-intel opt/pi pi-intel
 }
-[ -z "${TRAINING:-}" ] || training torch-ddp lightning deepspeed jax horovod-pytorch
+[ -z "${FRAMEWORKS:-}" ] || training torch-ddp lightning deepspeed jax horovod-pytorch
 
 example=registry.example.com
 image() { # image NAMES USER ENTRYPOINT LAYER..., with the variables of the array env
@@ -169,7 +169,7 @@ env=()
     image $example/users-own-image:7 0:0 - base mpich programs-mpich
     image $example/both-openmpi:1 1000:1000 - base openmpi ssh programs-openmpi beside
     image $example/both-mpich:1 1000:1000 - base mpich ssh programs-mpich beside
-    if [ -n "${TRAINING:-}" ]; then
+    if [ -n "${FRAMEWORKS:-}" ]; then
         env=(PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TORCH_EXTENSIONS_DIR=/opt/extensions)
         for name in torch-ddp lightning deepspeed; do image "$example/$name:1" 1000:1000 - base torch "train-$name" beside; done
         image $example/jax:1 1000:1000 - base jax train-jax beside

@@ -14,7 +14,7 @@ var trained = regexp.MustCompile(`(?m)^rank \d+ of (\d+): loss [\d.]+ to [\d.]+,
 // training makes a namespace, where the cluster has images that train.
 func training(t *testing.T) *space {
 	t.Helper()
-	need.Asked(t, "MPIUP_CLUSTER_TRAINING", "1, on the cluster that make cluster TRAINING=1 started,")
+	need.Asked(t, "MPIUP_CLUSTER_TRAINING", "1, on the cluster that make cluster FRAMEWORKS=1 started,")
 	return namespace(t)
 }
 
