@@ -66,5 +66,6 @@ kubernetes
 of github.com/coredns/coredns "v$COREDNS" github.com/coredns/coredns coredns
 of github.com/kubeflow/mpi-operator "v$MPI_OPERATOR" github.com/kubeflow/mpi-operator/cmd/mpi-operator mpi-operator
 of sigs.k8s.io/jobset "v$JOBSET" sigs.k8s.io/jobset jobset
+of sigs.k8s.io/jobset "v$JOBSET" sigs.k8s.io/jobset/cmd/in-place-restart-agent in-place-restart-agent
 of github.com/kubeflow/trainer/v2 "v$TRAINER" github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager trainer-controller-manager
 of sigs.k8s.io/lws "v$LWS" sigs.k8s.io/lws/cmd lws

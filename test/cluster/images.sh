@@ -133,6 +133,7 @@ program trainer manager bin/trainer-controller-manager
 program lws manager bin/lws
 program scratch mpiup "$project/bin/mpiup"
 program beside usr/local/bin/mpiup "$project/bin/mpiup"
+program in-place usr/local/bin/in-place-restart-agent bin/in-place-restart-agent
 mkdir -p one/usr/local/bin one/usr/sbin one/usr/bin
 cp "$project/bin/mpiup" one/usr/local/bin/
 "$project/bin/mpiup" install --names all one/usr/local/bin >/dev/null
@@ -165,6 +166,7 @@ env=()
     image "registry.k8s.io/lws/lws:v$LWS" 65532:65532 /manager lws
     image $example/mpiup:1 65532:65532 /mpiup scratch
     image $example/pi:1,$example/pi-drop-in:1,$example/serve:1,mpioperator/mpi-pi:openmpi 1000:1000 - base openmpi programs-openmpi names
+    image $example/pi-in-place:1 1000:1000 - base openmpi programs-openmpi beside in-place
     image $example/pi-mpich:1,mpioperator/mpi-pi:mpich 1000:1000 - base mpich programs-mpich names
     image $example/users-own-image:7 0:0 - base mpich programs-mpich
     image $example/both-openmpi:1 1000:1000 - base openmpi ssh programs-openmpi beside

@@ -64,6 +64,7 @@ operators() {
     applied -k "$run/mpi-operator/overlays/standalone"
     # Trainer's overlay takes JobSet from a release on the web; the same is in JobSet's module.
     manifests jobset sigs.k8s.io/jobset config
+    printf 'featureGates: {InPlaceRestart: true}\n' >>"$run/jobset/components/manager/controller_manager_config.yaml"
     manifests trainer-controller-manager github.com/kubeflow/trainer/v2 manifests
     local jobset=$run/trainer-controller-manager/third-party/jobset
     kubectl kustomize "$run/jobset/default" | unasked >"$jobset/manifests.yaml"
