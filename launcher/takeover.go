@@ -44,8 +44,8 @@ type heir struct {
 }
 
 // at is when something was that a host says is so old, on the run's clock, which stood at before when all hosts were settled. Hosts have
-// reckoned ages when they handed themselves over, one after the other: of two hosts' ends the first is known to milliseconds, and not
-// only to the clock's steps. Nothing is that old on hosts that came later.
+// reckoned ages when they handed themselves over, one after the other: of two hosts' ends before that the first is known to
+// milliseconds, and not only to the clock's steps. What a host tells after it has no age, and is new to the launcher.
 func (h *heir) at(host int, said time.Duration) (at time.Duration, known bool) {
 	if h == nil || said == 0 || host >= len(h.taken) {
 		return 0, false

@@ -11,12 +11,6 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
-func (s *session) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state >= closing
-}
-
 func TestNewSessionIsNotLateForItsFirstStream(t *testing.T) {
 	a := newTable(t)
 	eventually(t, "the agent is older than a closed stream's lease", func() bool { return a.cfg.Clock.Now() > closedLease+time.Second })

@@ -206,6 +206,13 @@ func (s *session) end(text string) {
 	s.state = to
 }
 
+// over says that the session has been told to end.
+func (s *session) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state >= closing
+}
+
 // refuse ends a session that a newer incarnation of its launcher has overtaken.
 func (s *session) refuse(text string) {
 	s.mu.Lock()

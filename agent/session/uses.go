@@ -111,7 +111,7 @@ func (t *Table) Waits(after bool, before []Waits) (list []Waits) {
 		}
 		w, open := s.exchange.Waits(still)
 		m := &apiv1.RunWaits{Launcher: s.by().Host, Job: jobs[0].Launch.Job.Id, Waits: w}
-		if first := s.jobs.Number(0); first != nil {
+		if first := s.jobs.Number(0); first != nil && !s.over() { // one that ends does so on each host in its own time
 			m.Size, m.Placed = first.Launch.Job.Size, placed(first.Launch.Procs).String()
 		}
 		list = append(list, Waits{m, s.id, open})

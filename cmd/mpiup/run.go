@@ -236,13 +236,13 @@ func (p *process) frameworks(otherwise frameworks.Set) (s frameworks.Set, err er
 	return s, err
 }
 
-// remains says what becomes of a run's report. What a container writes goes with it.
+// remains says what becomes of a run's report. What a container writes goes with it, but for what lies on a volume.
 func (p *process) remains(dir string, seal bool) remains.Config {
 	c := remains.Config{Dir: dir, Seal: seal, Kept: p.getenv("MPIUP_REPORTS")}
 	if c.Kept == "" {
 		c.Kept = filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid()))
 		if !seal && namespace("/") != "" {
-			c.Lost = " (while this container is there; --seal has it in the log)"
+			c.Lost = " (it may go with this container; --seal has it in the log)"
 		}
 	}
 	return c

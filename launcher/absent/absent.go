@@ -39,6 +39,7 @@ type Run struct {
 	ranks   map[int]Rank
 	picture holdup.Picture
 	running idset.Set
+	untold  bool      // a host has not told which of its ranks there are
 	size    int       // ranks of the first job; 0: no host has told
 	placed  idset.Set // those of hosts that answered
 	records map[int]collective.Record
@@ -54,9 +55,26 @@ func (r *Run) Add(k Rank) {
 	r.running.Add(k.ID)
 }
 
-// Place takes how many ranks the first job has, and which of them are on a host, whether they still run.
+// Place takes how many ranks the first job has, and which of them are on a host, whether they still run. Size 0 is a host that does not
+// tell: then nobody knows which ranks no host has.
 func (r *Run) Place(size int, here idset.Set) {
-	r.size, r.placed = max(r.size, size), r.placed.Union(here)
+	r.size, r.placed, r.untold = max(r.size, size), r.placed.Union(here), r.untold || size == 0
+}
+
+// unseen is a line about ranks that no host has; "": each has one, or it is not known.
+func (r *Run) unseen() string {
+	if r.untold || r.size == 0 {
+		return ""
+	}
+	ids := idset.Range(0, r.size-1).Sub(r.placed)
+	if ids.Empty() {
+		return ""
+	}
+	which := ids.Named("rank")
+	if len(which) > 80 {
+		which = fmt.Sprintf("%d of %d ranks", ids.Len(), r.size)
+	}
+	return which + ": on no host that was found and answered; look again in half a minute, or name all hosts by --host (ranks in the launcher's own process cannot be asked)"
 }
 
 // Hear takes a host's barriers, when all its ranks have been added.
@@ -83,10 +101,8 @@ const most = 4
 
 // Lines says who is waited for; nil: nobody, as far as it is known.
 func (r *Run) Lines() (lines []string) {
-	if r.size > 0 {
-		if unseen := idset.Range(0, r.size-1).Sub(r.placed); !unseen.Empty() {
-			lines = append(lines, unseen.Named("rank")+": on hosts that were not found or did not answer; look again in half a minute, or name all hosts by --host")
-		}
+	if unseen := r.unseen(); unseen != "" {
+		lines = append(lines, unseen)
 	}
 	waiting, _ := r.picture.Waiting(holdup.Run{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
 	lines = append(lines, waiting...)

@@ -47,14 +47,22 @@ func TestBarrier(t *testing.T) {
 
 // Hosts tell how many ranks there are, and which of them are theirs: what nobody has told of is named, what has ended is not.
 func TestHostsThatWereNotFound(t *testing.T) {
+	const why = ": on no host that was found and answered; look again in half a minute, or name all hosts by --host (ranks in the launcher's own process cannot be asked)"
 	r := &Run{}
 	r.Add(Rank{ID: 0, Host: "w0", PID: 1})
 	r.Place(6, set(t, "0-1"))
-	lines(t, r, "ranks 2-5: on hosts that were not found or did not answer; look again in half a minute, or name all hosts by --host")
+	lines(t, r, "ranks 2-5"+why)
 	r.Place(6, set(t, "2-3,5"))
-	lines(t, r, "rank 4: on hosts that were not found or did not answer; look again in half a minute, or name all hosts by --host")
-	r.Place(0, set(t, "4")) // of an older agent that knows no size, or of one that lies
+	lines(t, r, "rank 4"+why)
+	r.Place(0, idset.Set{}) // an older agent has told of some, and nobody knows of which
 	lines(t, r)
+	var even idset.Set
+	for i := range 100 {
+		even.Add(2 * i)
+	}
+	many := &Run{}
+	many.Place(200, even)
+	lines(t, many, "100 of 200 ranks"+why)
 }
 
 // A host that did not answer has no ranks here: nobody says of them that they are waited for.

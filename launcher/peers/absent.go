@@ -15,9 +15,8 @@ import (
 
 // absences are who is waited for in each run, as hosts tell it. Its methods may be called by several goroutines.
 type absences struct {
-	all bool // hosts were looked for, and not named: ranks elsewhere are told of
-
 	mu    sync.Mutex
+	all   bool                          // hosts were looked for, not named, and tell all: ranks elsewhere are told of; guarded by mu
 	hosts map[string]*apiv1.RanksReply  // guarded by mu
 	asked map[string]*apiv1.StacksReply // guarded by mu
 }
@@ -36,6 +35,13 @@ func (a *absences) ranks(host string, reply *apiv1.RanksReply) {
 		a.hosts = map[string]*apiv1.RanksReply{}
 	}
 	a.hosts[host] = reply
+}
+
+// untold says that a host that answers has not told of its ranks.
+func (a *absences) untold() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = false
 }
 
 func (a *absences) flights(host string, reply *apiv1.StacksReply) {
@@ -66,19 +72,21 @@ func (a *absences) find() (list []absence) {
 		return runs[k]
 	}
 	for host, reply := range a.hosts {
-		if len(reply.GetWaits()) == 0 {
-			continue
-		}
+		older := len(reply.GetWaits()) == 0
 		for _, m := range reply.Ranks[:min(len(reply.Ranks), maxRanks)] {
-			if m != nil && m.Rank <= maxRank && m.Id <= maxRank {
+			switch {
+			case m == nil || m.Rank > maxRank || m.Id > maxRank:
+			case older:
+				of(m.Launcher, m.Job).Place(0, idset.Set{})
+			default:
 				of(m.Launcher, m.Job).Add(absent.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: host, PID: m.Main})
 			}
 		}
 	}
 	for host, reply := range a.hosts {
 		for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
-			if here, err := idset.Parse(w.GetPlaced()); a.all && err == nil && w.GetSize() <= maxRanks && here.Last() < maxRanks {
-				of(w.GetLauncher(), w.GetJob()).Place(int(w.GetSize()), here)
+			if a.all {
+				of(w.GetLauncher(), w.GetJob()).Place(placed(w))
 			}
 			if report, err := run.HoldupOf(w.GetWaits()); err == nil { // else it is no agent's
 				of(w.GetLauncher(), w.GetJob()).Hear(host, report)
@@ -102,6 +110,16 @@ func (a *absences) find() (list []absence) {
 		}
 	}
 	return list
+}
+
+// placed is what a host tells of a run's first job, for absent.Run.Place. Of one with more than maxRanks ranks, and of what makes no
+// sense, nothing is known.
+func placed(w *apiv1.RunWaits) (size int, here idset.Set) {
+	here, err := idset.Parse(w.GetPlaced())
+	if err != nil || w.GetSize() > maxRanks || here.Last() >= maxRanks {
+		return 0, idset.Set{}
+	}
+	return int(w.GetSize()), here
 }
 
 // textOf is absences for a person. Where hosts have several runs, each line says whose it is.

@@ -53,7 +53,7 @@ func TestRanksOnHostsThatWereNotFound(t *testing.T) {
 		placed string
 		want   string
 	}{
-		{true, 6, "0-1", "ranks 2-5: on hosts that were not found"},
+		{true, 6, "0-1", "ranks 2-5: on no host that was found and answered"},
 		{false, 6, "0-1", ""}, // the user has named hosts
 		{true, 2, "0-1", ""},
 		{true, 0, "0-1", ""},

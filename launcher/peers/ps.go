@@ -173,6 +173,9 @@ func (v psView) print(w io.Writer, asJSON, again bool) error {
 	for _, r := range v.Ranks {
 		runs[runKey{r.Launcher, r.Job}] = true
 	}
+	for _, a := range v.Absent {
+		runs[runKey{a.Launcher, a.Job}] = true
+	}
 	b.WriteString(textOf(v.Absent, len(runs)))
 	writeErrors(&b, v.Errors)
 	text := visible.Text(b.String())

@@ -57,6 +57,8 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		away.flights(nameOf(v), reply)
 		if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
 			away.ranks(nameOf(v), state)
+		} else {
+			away.untold()
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -110,6 +112,9 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 	runs := map[runKey]bool{}
 	for _, g := range v.Groups {
 		runs[runKey{g.Launcher, g.Job}] = true
+	}
+	for _, a := range v.Absent {
+		runs[runKey{a.Launcher, a.Job}] = true
 	}
 	b.WriteString(textOf(v.Absent, len(runs)))
 	said := map[string][]string{} // hosts by what they all say

@@ -67,7 +67,8 @@ frameworks=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks
 set_up_jax() { cp -a "$frameworks/jax" tree/opt/venv; }
 set_up_horovod() { cp -a "$frameworks/horovod" tree/opt/venv; }
 set_up_torch() { # with what examples/deepspeed/Dockerfile has DeepSpeed compile
-    cp -a "$frameworks/torch" tree/opt/venv && rm -rf tree/opt/venv/extensions
+    cp -a "$frameworks/torch" tree/opt/venv
+    rm -rf tree/opt/venv/extensions
     chroot tree env PATH="/opt/venv/bin:$PATH" HOME=/root TORCH_EXTENSIONS_DIR=/opt/extensions python3 -c \
         'from deepspeed.accelerator import get_accelerator as a; a().create_op_builder("ShareMemCommBuilder").load()' >/dev/null
     chown -R 1000:1000 tree/opt/extensions
@@ -84,6 +85,7 @@ if [ -n "${FRAMEWORKS:-}" ]; then
     trains jax python3
     trains horovod openmpi-bin python3-torch
     "$project/test/wheels.sh" intel
+    [ layers/intel.tar -nt "$project/.cache/impi/lib" ] || rm -f layers/intel.tar
     added intel
 fi
 

@@ -61,6 +61,7 @@ operators() {
     eventually 60 kubectl wait --for=condition=Established crd/mpijobs.kubeflow.org --timeout=60s
     # Of 0.8.2: without this right, which its own manifests lack, it resumes no MPIJob that was suspended.
     sed -i -E 's|^( *)- jobs$|&\n\1- jobs/status|' "$run/mpi-operator/base/cluster-role.yaml"
+    grep -q jobs/status "$run/mpi-operator/base/cluster-role.yaml" || { echo "MPI Operator's cluster-role.yaml has another form: is jobs/status in it?" >&2; exit 1; }
     applied -k "$run/mpi-operator/overlays/standalone"
     # Trainer's overlay takes JobSet from a release on the web; the same is in JobSet's module.
     manifests jobset sigs.k8s.io/jobset config
