@@ -21,7 +21,7 @@ func (l *lab) checkpointed(t *testing.T, mpicc string) string {
 	need.MPICH(t)
 	need.Program(t, "mpicc.openmpi", "libopenmpi-dev")
 	exe := filepath.Join(l.folder(t), "checkpoint")
-	if err := testlab.Compile(mpicc, "../../examples/checkpoint/checkpoint", exe); err != nil {
+	if err := testlab.Compile(mpicc, "checkpoint", exe); err != nil {
 		t.Fatal(err)
 	}
 	return exe
