@@ -136,7 +136,7 @@ image-examples: build ## the steps of the Dockerfiles of examples that train, in
 fips: setup ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts and pods under GODEBUG=fips140=only (root; about an hour on two busy cores; not in CI)
 	@test/fips.sh
 
-cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, MPI Operator, JobSet, Trainer and LeaderWorkerSet; from package registries (root, cgroup v1; 5 GB and half an hour the first time)
+cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, MPI Operator, JobSet, Trainer and LeaderWorkerSet; from package registries (root, cgroup v1; 5 GB and half an hour the first time); FRAMEWORKS=1: with images that train (15 GB more, after make frameworks)
 	@test/setup.sh go test image
 	@cd test/cluster && ./build.sh && ./debs.sh && ./images.sh && ./up.sh
 
