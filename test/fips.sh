@@ -23,6 +23,7 @@ build() { # build OUT [FLAG...]
 steps=("$@")
 [ $# -gt 0 ] || steps=(build unit hosts pods)
 work=$(mktemp -d)
+chmod 755 "$work" # tests start the binary as other users too
 trap 'rm -rf "$work"' EXIT
 only_binary() { # the mpiup that tests start
     [ ! -e "$work/mpiup" ] || return 0
