@@ -133,7 +133,7 @@ image-check: ## the Containerfile's steps in a tree of Debian's (root; minutes t
 image-examples: build ## the steps of the Dockerfiles of examples that train, in a tree of Debian's, then the training (root; after image-check)
 	@test/image/examples.sh
 
-fips: setup ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts and pods under GODEBUG=fips140=only (root; about an hour on two busy cores; not in CI)
+fips: setup ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts and pods under GODEBUG=fips140=only (root; some 25 minutes on two cores; not in CI)
 	@test/fips.sh
 
 cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, MPI Operator, JobSet, Trainer and LeaderWorkerSet; from package registries (root, cgroup v1; 5 GB and half an hour the first time); FRAMEWORKS=1: with images that train (15 GB more, after make frameworks)
