@@ -9,7 +9,7 @@ import (
 )
 
 // trained is what each rank of an example says whose model has learned.
-var trained = regexp.MustCompile(`(?m)^rank \d+ of (\d+): loss [\d.]+ to [\d.]+, weights equal rank 0's: True$`)
+var trained = regexp.MustCompile(`(?m)^rank \d+ of \d+: loss [\d.]+ to [\d.]+, weights equal rank 0's: True$`)
 
 // training makes a namespace, where the cluster has images that train.
 func training(t *testing.T) *space {
