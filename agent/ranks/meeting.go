@@ -50,9 +50,9 @@ func newMeeting(st *Job) *meeting {
 
 const (
 	meetingLook  = 200 * time.Millisecond // between two looks in the first minute, once a framework is loaded,
-	meetingLoad  = 500 * time.Millisecond // and before: it takes longer to load
+	meetingLoad  = 300 * time.Millisecond // and before: it takes longer to load
 	meetingShare = 100                    // of the time that a look took is between two, at least,
-	meetingBusy  = time.Second            // but no more than this: on a busy machine a look takes long, and so does all else
+	meetingBusy  = 300 * time.Millisecond // but no more than this: on a busy machine a look takes long, and so does all else
 	meetingYoung = time.Minute
 	meetingOld   = 5 * time.Second // between two looks after that, where a framework is loaded or somebody has come
 	meetingNever = time.Minute     // and where not
