@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -54,8 +54,8 @@ setup:
 unit:
 	@echo "== unit tests"
 	@go test -race -timeout 10m $$(go list ./... | grep -v '/test/')
-	@echo "== gossip in virtual time, which the race detector does not survive (golang/go#78156)"
-	@go test -timeout 5m ./agent/member
+	@echo "== gossip and a thousand hosts in virtual time, which the race detector does not survive (golang/go#78156)"
+	@go test -timeout 5m ./agent/member ./launcher/reach
 
 # The tests on hosts share the machine's cores and clocks: one package at a time. They run the
 # built program, which go's test cache does not see.
@@ -114,6 +114,10 @@ setup-demo:
 
 bench: build ## start-up times, output rate, memory; against peers where they are installed
 	@test/bench/bench.sh
+
+bench-crowd: build ## how long a run over 64 to 1,000 agents on this machine takes (root; gigabytes of memory, minutes); AGAINST=FILE for another mpiup in turn
+	@CGO_ENABLED=0 go build -o bin/bench ./test/bench
+	@bin/bench -mpiup bin/mpiup -only crowd -rounds $(or $(ROUNDS),3) -against '$(AGAINST)'
 
 bench-peers: ## installs the peers that make bench compares with
 	@test/setup.sh peers

@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/internal/api/dial"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/identity"
 )
 
@@ -75,7 +76,11 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 		return nil, err
 	}
 	defer cc.Close()
-	return apiv1.NewAgentClient(cc).Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	h, err := apiv1.NewAgentClient(cc).Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	if err == nil {
+		vet.Message(h)
+	}
+	return h, err
 }
 
 func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -48,19 +48,21 @@ func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Fram
 	return status.Error(codes.Aborted, err.Error())
 }
 
-// hello is what the agent says of itself and of what runs here.
-func (s *service) hello() *apiv1.HelloReply {
+// hello is what the agent says of itself and, to those who may look, of what runs here.
+func (s *service) hello(ctx context.Context) *apiv1.HelloReply {
 	h := s.agent.Hello()
-	h.Uses = s.agent.sessions.Uses()
+	if s.agent.cfg.Policy.Check(policy.Look, caller(ctx)) == nil {
+		h.Uses = s.agent.sessions.Uses()
+	}
 	return h
 }
 
-func (s *service) Hello(ctx context.Context, r *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
-	return s.hello(), nil
+func (s *service) Hello(ctx context.Context, _ *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
+	return s.hello(ctx), nil
 }
 
 func (s *service) Peers(ctx context.Context, _ *apiv1.PeersRequest) (*apiv1.PeersReply, error) {
-	reply := &apiv1.PeersReply{Self: s.hello()}
+	reply := &apiv1.PeersReply{Self: s.hello(ctx)}
 	if g := s.agent.gossip; g != nil {
 		for _, m := range g.View().Members {
 			reply.Peers = append(reply.Peers, &apiv1.Peer{Name: m.Name, Address: m.Addr.String(),

@@ -66,6 +66,14 @@ func (a *retrial) failure() *verdict.Verdict {
 	return &a.why
 }
 
+// ended is a sentence on how ranks had ended.
+func (a *retrial) ended() string {
+	if a.grown != "" {
+		return run.Came{Hosts: a.grown}.Sentence()
+	}
+	return strings.Join(a.why.Evidence, "; ")
+}
+
 // restarts refuses what cannot be done for ranks that are started again.
 func (c *Config) restarts() error {
 	switch {
@@ -151,8 +159,12 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	}
 	cause, bad := r.run.Verdict().Cause()
 	came, grows := r.run.Grows()
+	again, declined := r.run.Verdict().Again()
+	if bad && declined != "" && count.Done < count.Max {
+		r.say("the ranks do not start again (restart %d of %d): %s", count.Done+1, count.Max, declined)
+	}
 	switch {
-	case bad && r.run.Verdict().Again():
+	case bad && again:
 		var ok bool
 		if a.pause, ok = count.Next(ran); !ok {
 			return nil
@@ -174,6 +186,9 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	}
 	if bad {
 		r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, count.Done, count.Max)
+		for _, l := range r.run.Verdict().Holdup { // of a stall that nobody will see any more
+			r.say("%s", l)
+		}
 	} else {
 		r.say("%s; the ranks start again%s, %d in place of %d", came.Sentence(), until, a.size, a.had)
 	}
@@ -218,7 +233,7 @@ func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener
 	select {
 	case <-rest.C:
 	case <-ctx.Done():
-		return nil, nil, r.impatient(ctx, &unmanned{})
+		return nil, nil, r.unrested(ctx)
 	}
 	if r.cfg.Elastic.On() {
 		return r.muster(ctx, life, r.hosts)
@@ -243,6 +258,20 @@ func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener
 		}
 		want = r.joinedBy(r.hosts, r.cfg.Seen(ctx))
 	}
+}
+
+// unrested is the end of a run in the pause before its ranks would have started again.
+func (r *planner) unrested(ctx context.Context) error {
+	what := fmt.Sprintf("in the pause before restart %d, after %s", r.again.number, r.again.ended())
+	cause := context.Cause(ctx)
+	var sig reach.GotSignal
+	switch {
+	case errors.As(cause, &sig):
+		return reach.Failf(sig.Status(false), "got %s %s", job.SignalName(int(sig)), what)
+	case errors.Is(cause, errTimeout):
+		return reach.Failf(job.ExitTimeout, "--timeout %v ran out %s", r.cfg.Timeout, what)
+	}
+	return &unmanned{[]string{"the launcher was ended " + what}}
 }
 
 // joinedBy is hosts that the run knows, and others that are found now.
@@ -343,14 +372,8 @@ func (r *planner) lacks(cast []int, lines []string) error {
 // tellRestart notes a restart, whose hosts are there.
 func tellRestart(r *driver) {
 	a := r.again
-	kind, why := a.why.Kind, ""
-	if a.grown != "" {
-		why = run.Came{Hosts: a.grown}.Sentence()
-	} else {
-		why = a.why.Evidence[0]
-	}
-	r.cfg.Metrics.Restarted(kind)
-	r.remains.Restarted(report.Restart{Kind: kind, Why: why, Pause: a.pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: a.replaced})
+	r.cfg.Metrics.Restarted(a.why.Kind)
+	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.ended(), Pause: a.pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: a.replaced})
 	r.event(struct {
 		Time     time.Time         `json:"time"`
 		Event    string            `json:"event"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,7 +40,7 @@ func TestRanksAreStartedAgain(t *testing.T) {
 			[]string{"again in 1s (restart 2 of 9)", "again in 2s (restart 3 of 9)", "again in 4s (restart 4 of 9)"}},
 		{"too often", []scripted{fails, fails}, 1, 0, 7, "begunbegun", 0, []string{"mpiup: rank 1 on h exited with code 7\n", "had been started again once (--max-restarts 1)"}},
 		{"what a start again does not mend", []scripted{{launch: frames(notStarted)}}, 3, 0, 246, "", 0, []string{"/x: not found"}},
-		{"the time of the run is up before", []scripted{fails, fails, fails}, 9, 2 * time.Second, 110, "begunbegunbegun", 2 * time.Second, []string{"again in 2s (restart 3 of 9)", "--timeout 2s"}},
+		{"the time of the run is up before", []scripted{fails, fails, fails}, 9, 2 * time.Second, 110, "begunbegunbegun", 2 * time.Second, []string{"again in 2s (restart 3 of 9)", "--timeout 2s ran out in the pause before restart 3, after rank 1 on h exited with code 7\n", "time-out; more"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -60,6 +61,27 @@ func TestRanksAreStartedAgain(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// A signal in the pause between two starts is told of as one, with why the ranks had ended.
+func TestSignalBetweenRestarts(t *testing.T) {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: job.ExitPreempted} {
+		synctest.Test(t, func(t *testing.T) {
+			var errs bytes.Buffer
+			n, signals := 0, make(chan os.Signal, 1)
+			fails := scripted{launch: frames(frames(started(0), started(1)), exited(1, 7)), stop: stoppedByUs(0)}
+			time.AfterFunc(500*time.Millisecond, func() { signals <- sig })
+			got := Run(context.Background(), Config{
+				Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Stdout: &bytes.Buffer{}, Stderr: &errs,
+					Embedded: func(ctx context.Context, s wire.Stream) error { n++; return fails.serve(ctx, s) }},
+				Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}, N: 2}}, MaxRestarts: 9}, Signals: signals,
+			})
+			want := "got " + job.SignalName(int(sig)) + " in the pause before restart 2, after rank 1 on h exited with code 7\n"
+			if got != code || n != 2 || !strings.Contains(errs.String(), want) {
+				t.Errorf("code %d after %d starts, want %d and %q\n%s", got, n, code, want, errs.String())
+			}
 		})
 	}
 }

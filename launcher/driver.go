@@ -126,7 +126,10 @@ func (r *driver) hear() {
 func (r *driver) words(id int) verdict.Said {
 	w := r.sink.Words(id)
 	tail, _ := r.sink.Tail(id)
-	said := verdict.Said{First: w.First, Last: append([]string{w.Fatal}, tail...)}
+	said := verdict.Said{First: w.First, Last: []string{w.Fatal}}
+	if !w.Past {
+		said.Last = append(said.Last, tail...)
+	}
 	for _, e := range w.Raised {
 		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At})
 	}

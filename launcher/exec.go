@@ -73,7 +73,7 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	if len(among) > 1 && cfg.Identity != nil {
 		cfg.Pinned = sibling(ctx, &cfg.Reach, entry.Name, among)
 	}
-	cfg.Entries = []hostlist.Entry{entry}
+	cfg.Entries, cfg.Size, cfg.Said = []hostlist.Entry{entry}, 0, true // one host is all that is meant
 	cfg.App.N = 1
 	return runJob(ctx, Config{
 		Reach: cfg.Reach, Wishes: Wishes{Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: job.NoProtocol}, Output: out, Stdin: cfg.Stdin, Signals: cfg.Signals,
@@ -122,6 +122,9 @@ func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
 		return hostlist.Entry{}, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
+		if err := c.Fewer(set); err != nil && c.Size > 0 {
+			return hostlist.Entry{}, nil, reach.Failf(job.ExitHosts, "%v", err)
+		}
 		c.others = set.From
 		for _, whole := range []bool{true, false} {
 			for _, w := range set.Hosts {

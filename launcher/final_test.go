@@ -21,7 +21,7 @@ func TestTheVerdictIsTold(t *testing.T) {
 	var stdout, stderr strings.Builder
 	r := aboutToLaunch(t, nil)
 	r.cfg.Stdout, r.cfg.Stderr, r.cfg.Output.Mode = &stdout, &stderr, iof.JSON
-	r.cfg.TerminationLog, r.cfg.TerminationMade = filepath.Join(t.TempDir(), "verdict"), true
+	r.cfg.TerminationLog, r.cfg.TerminationBy = filepath.Join(t.TempDir(), "verdict"), "--termination-log"
 	r.places.hosts()[1].First.Opened = &apiv1.Opened{Host: &apiv1.HelloReply{Node: "node-7", GpuUnits: []*apiv1.GpuUnit{{Uuid: "GPU-0"}, {Uuid: "GPU-1", Pci: "0000:3b:00.0"}}}}
 	r.cfg.GPUs.PerRank = 1
 	var err error

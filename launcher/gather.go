@@ -164,12 +164,16 @@ func (r *planner) needs() quorum.Need {
 		}
 	}
 	told, why := r.cfg.Count()
+	least, atLeast := r.cfg.Least()
 	if e := r.cfg.Elastic; e.On() && e.Begin == 0 && told == 0 {
-		return quorum.Need{Ranks: e.Min, All: true, Beyond: r.cfg.Policy.PerNode > 0}
+		return quorum.Need{Ranks: e.Min, All: true, Beyond: r.cfg.Policy.PerNode > 0, Least: least, Why: atLeast}
 	}
 	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
 	if n.Spares = r.cfg.Spares; n.Hosts > 0 && told == 0 && n.Spares > 0 {
 		n.Hosts, n.Why = n.Hosts+n.Spares, fmt.Sprintf("%s and --spares %d", n.Why, n.Spares)
+	}
+	if n.Hosts == 0 {
+		n.Least, n.Why = least, atLeast
 	}
 	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
 	return n

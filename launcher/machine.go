@@ -56,7 +56,7 @@ func early(p placement.Policy) (_ placement.Policy, ok bool) {
 }
 
 // maxUnits bounds what an agent tells of its GPUs.
-const maxUnits = 1 << 12
+const maxUnits = 1 << 10
 
 // nearGPUs is the CPUs near the GPUs of each local rank of a host, of those that it was wished to see;
 // without a wish near one each. nil: there is no GPU, or where one is is not known.
@@ -64,7 +64,7 @@ func nearGPUs(units []*apiv1.GpuUnit, wish gpu.Wish) (near []idset.Set) {
 	units = units[:min(len(units), maxUnits)]
 	all := make([]idset.Set, len(units))
 	for i, u := range units {
-		cpus, err := idset.Parse(u.NearCpus)
+		cpus, err := idset.Within(u.GetNearCpus(), layout.MaxThreads)
 		if err != nil || cpus.Empty() {
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -39,23 +40,50 @@ func (r *driver) prepareOutput() error {
 		r.send(r.places.hostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
 	}
 	if out.Style == iof.OwnStyle && out.Dir != "" {
-		dir, err := iof.NextAttempt(out.Dir)
-		if err != nil {
-			return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
+		dir := out.Dir
+		if err := out.NextAttempt(); err != nil {
+			return unwritable("output", err)
 		}
 		if dir != out.Dir && r.again != nil {
-			r.say("the output of restart %d goes to %s", r.again.number, dir)
+			r.say("the output of restart %d goes to %s", r.again.number, out.Dir)
 		} else if dir != out.Dir {
-			r.say("%s has the output of an earlier run; this one's goes to %s", out.Dir, dir)
+			r.say("%s has the output of an earlier run; this one's goes to %s", dir, out.Dir)
 		}
-		out.Dir = dir
 	}
 	sink, err := iof.New(out)
 	if err != nil {
-		return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
+		return unwritable("output", err)
 	}
 	r.sink = sink
 	return nil
+}
+
+// ready sees whether everything that the user wants written can be: nothing is started otherwise.
+func (r *driver) ready() error {
+	if err := r.remains.Ready(r.cfg.Stderr); err != nil {
+		return unwritable("--report "+r.cfg.Report.Dir, err)
+	}
+	if err := r.cfg.Output.Open(); err != nil {
+		return unwritable("output", err)
+	}
+	if r.cfg.TerminationBy == "" || r.cfg.TerminationLog == "" {
+		return nil
+	}
+	f, err := outfile.At(r.cfg.TerminationLog)
+	if err == nil {
+		err = f.Try()
+	}
+	if err != nil {
+		log := r.cfg.TerminationLog
+		r.cfg.TerminationLog = "" // the failure is not written there, and is told of once
+		return unwritable(r.cfg.TerminationBy+" "+log, err)
+	}
+	r.cfg.Termination = f
+	return nil
+}
+
+func unwritable(what string, err error) error {
+	return &reach.Failure{Code: job.ExitOutput, Lines: []string{what + ": " + err.Error(), verdict.WriteHint}}
 }
 
 // credits gathers written bytes into few frames.
@@ -179,7 +207,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	first := newNamespace()
 	if r.heir != nil {
-		first, cfg.Adopted, cfg.Asked = r.heir.journal.Namespace, true, anyNumber()
+		first, cfg.Adopted, cfg.Asked, cfg.Hold = r.heir.journal.Namespace, true, anyNumber(), r.signs(r.heir.text)
 	} else if cfg.Hold, err = r.describe(o.Run, first, r.places.hosts()); err != nil {
 		return err
 	}

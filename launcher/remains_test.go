@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
 	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 // A run leaves its report in the folder that is named and as its last lines; one that fails leaves it by itself.
@@ -51,9 +52,9 @@ func TestWhatRemains(t *testing.T) {
 				t.Error("a report is kept beside the one in the folder that was named")
 			}
 			sealed := from(remains.Config{Seal: true})
-			r, err := report.Unseal(strings.NewReader(sealed))
-			if err != nil || r.ExitCode != tt.code || (r.Verdict == nil) != (tt.code == 0) {
-				t.Errorf("%v: %+v", err, r)
+			r, doubts, err := report.Unseal(strings.NewReader(sealed), logs.OfRank)
+			if err != nil || len(doubts) > 0 || r.ExitCode != tt.code || (r.Verdict == nil) != (tt.code == 0) {
+				t.Errorf("%v: %+v, doubts %q", err, r, doubts)
 			}
 			if last := sealed[strings.LastIndex(strings.TrimSpace(sealed), "\n")+1:]; !strings.HasPrefix(last, "mpiup-report ") {
 				t.Errorf("it is not the last line, but %q", last)

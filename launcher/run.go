@@ -34,7 +34,10 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	cfg.Fill()
 	r := newDriver(cfg)
 	r.exec = exec
-	r, err := attempts(ctx, r)
+	err := r.ready()
+	if err == nil {
+		r, err = attempts(ctx, r)
+	}
 	if err != nil {
 		if exec != nil {
 			return exec.failed(End(&r.cfg.Reach, err))
@@ -47,8 +50,13 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		cause, bad = r.run.Verdict().Cause()
 	}
 	if !bad {
+		if err := r.remains.Leave(nil, 0); err != nil {
+			return r.early(unwritable("after the ranks had ended well", err))
+		}
 		r.cfg.Metrics.Ended(nil)
-		r.remains.Leave(nil, 0)
+		if r.cfg.Report.Seal && r.sink != nil && r.sink.MidLine() {
+			fmt.Fprintln(r.cfg.Stderr)
+		}
 		r.remains.Seal(r.cfg.Stderr, nil, 0)
 		return 0
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -35,9 +36,16 @@ import (
 // journalKind is what a launcher signs.
 const journalKind = "journal of a run"
 
+// maxHold is how long ranks are held at the most, as the command line and agents bound it.
+const maxHold = 24 * time.Hour
+
+// otherClock is how far the clocks of two pods may be apart, as certificates have it (docs/security.md).
+const otherClock = 12 * time.Hour
+
 // heir is what a launcher has from the one before it.
 type heir struct {
 	journal *journal.Journal
+	text    []byte                 // of it, as hosts keep it
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 	taken   []time.Time            // when each host was handed over, or given up
 	settled time.Time              // when all were
@@ -139,7 +147,7 @@ func apart(found []reach.Found) error {
 }
 
 // describe is what another launcher needs to take this run over; nil: none is to.
-func (r *planner) describe(run, namespace string, conns []*link.Conn) (*apiv1.Hold, error) {
+func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time.Time) *apiv1.Hold, error) {
 	if r.cfg.Loss.Hold == 0 || r.exec != nil {
 		return nil, nil
 	}
@@ -168,11 +176,34 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (*apiv1.Ho
 	if err != nil {
 		return nil, reach.Failf(job.ExitUsage, "--on-launcher-loss hold: %v", err)
 	}
-	h := &apiv1.Hold{Journal: b, Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text}
-	if h.Proof, err = r.cfg.Identity.Sign(journalKind, b); err != nil {
+	if _, err := r.sign(b, time.Now()); err != nil {
 		return nil, reach.Failf(job.ExitTLS, "--on-launcher-loss hold: %v", err)
 	}
-	return h, nil
+	return r.signs(b), nil
+}
+
+// sign is a journal as hosts get it, from a launcher that lives at that time.
+func (r *planner) sign(text []byte, at time.Time) (h *apiv1.Hold, err error) {
+	h = &apiv1.Hold{Journal: text, Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text, SignedS: uint64(at.Unix()), HoldMs: uint64(r.cfg.Loss.Hold.Milliseconds())}
+	h.Proof, err = r.cfg.Identity.Sign(journalKind, signedOf(h))
+	return h, err
+}
+
+// signs signs a journal whenever it is asked; nil: it cannot, and hosts keep the one that they have.
+func (r *planner) signs(text []byte) func(time.Time) *apiv1.Hold {
+	return func(at time.Time) *apiv1.Hold {
+		h, err := r.sign(text, at)
+		if err != nil {
+			r.cfg.Log.Warn("what another launcher needs of this run is not signed anew", "cause", err)
+			return nil
+		}
+		return h
+	}
+}
+
+// signedOf is all of it that a launcher signs: all but the text that people read.
+func signedOf(h *apiv1.Hold) []byte {
+	return fmt.Appendf(nil, "%x %x %d %d", sha256.Sum256(h.GetJournal()), h.GetCommand(), h.GetSignedS(), h.GetHoldMs())
 }
 
 // inherit takes over a run whose launcher is lost, if a host holds one of this command. ok is false where there is none (any more).
@@ -181,19 +212,19 @@ func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.
 	if err != nil {
 		return nil, false, err
 	}
-	j, err := r.read(of.Hold, held.Host)
+	j, err := r.read(of, held)
 	if err != nil {
 		return nil, false, err
 	}
 	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, wording.Count(len(j.Ranks), "rank"), wording.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
-	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
+	o.Run, r.heir = j.Run, &heir{journal: j, text: of.Hold.Journal, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
 	r.plan, r.begun = j.Plan(), j.Begun
 	found, any, first := r.adopt(ctx, life, o)
 	switch {
 	case first != nil:
 		reach.CloseAll(found) // without a word: the ranks wait, and the other takes these too
-		return nil, false, reach.Failf(job.ExitPreempted, "%v: it was there first, and this launcher ends", first)
+		return nil, false, outrun("%v: it was there first, and this launcher ends", first)
 	case !any:
 		lines := r.heir.lines()
 		r.heir, r.plan = nil, nil
@@ -241,14 +272,26 @@ func (h *heir) lines() (lines []string) {
 	return lines[:min(len(lines), 5)]
 }
 
+// outrun is the end of a launcher that came second.
+func outrun(format string, args ...any) error {
+	f := reach.Failf(job.ExitPreempted, format, args...)
+	f.Outrun = true
+	return f
+}
+
 // mine is the run of this command, of those that a host holds.
 func (r *planner) mine(held *reach.Held) (*apiv1.Held, error) {
 	command := r.cfg.Command.digest()
 	for _, h := range held.Runs {
+		if err := r.believes(h.Hold, held.Host); err != nil {
+			return nil, err
+		}
+	}
+	for _, h := range held.Runs {
 		switch {
 		case !bytes.Equal(h.Hold.GetCommand(), command) || r.cfg.Loss.Hold == 0:
 		case h.Taken:
-			return nil, reach.Failf(job.ExitPreempted, "launcher %s was there first: it has taken this very run over on host %s, and goes on with it; this launcher ends (for a run of its own leave out --on-launcher-loss hold)", h.Launcher, held.Host)
+			return nil, outrun("launcher %s was there first: it has taken this very run over on host %s, and goes on with it; this launcher ends (for a run of its own leave out --on-launcher-loss hold)", h.Launcher, held.Host)
 		default:
 			return h, nil
 		}
@@ -262,21 +305,45 @@ func (r *planner) mine(held *reach.Held) (*apiv1.Held, error) {
 	return nil, reach.Failf(job.ExitUsage, "host %s holds the ranks of launcher %s, which is lost; its command was %.400s, and this one is %.400s: %s", held.Host, h.Launcher, h.Hold.GetText(), r.cfg.Command.Text, how)
 }
 
-// read is a journal, which a launcher of this job must have signed: agents may lie.
-func (r *planner) read(h *apiv1.Hold, host string) (*journal.Journal, error) {
-	if len(h.Journal) > journal.MaxSize {
-		return nil, reach.Failf(job.ExitTLS, "host %s describes the run that it holds in %d bytes, and %d are possible", host, len(h.Journal), journal.MaxSize)
+// believes refuses what no launcher of this name and job has signed lately: agents may lie, and may have kept what was true once.
+func (r *planner) believes(h *apiv1.Hold, host string) error {
+	no := func(format string, args ...any) error {
+		return reach.Failf(job.ExitTLS, "host %s describes the run that it holds %s: end it with --on-launcher-loss fence", host, fmt.Sprintf(format, args...))
 	}
-	who, err := r.cfg.Identity.Verify(journalKind, h.Journal, h.Proof)
+	if len(h.GetJournal()) > journal.MaxSize {
+		return no("in %d bytes, and %d are possible", len(h.Journal), journal.MaxSize)
+	}
+	self, err := r.cfg.Identity.Self()
+	if err != nil {
+		return reach.Failf(job.ExitTLS, "%v", err)
+	}
+	at := time.Unix(int64(min(h.GetSignedS(), 1<<40)), 0)
+	who, err := r.cfg.Identity.VerifyAt(journalKind, signedOf(h), h.GetProof(), at)
 	if err == nil {
 		err = identity.Require(who, identity.RoleLauncher)
 	}
-	if err != nil {
-		return nil, reach.Failf(job.ExitTLS, "host %s describes the run that it holds in words that no launcher of this job has signed (%v): end it with --on-launcher-loss fence", host, err)
+	holds := time.Duration(min(h.GetHoldMs(), uint64(maxHold/time.Millisecond))) * time.Millisecond
+	now := time.Now()
+	switch {
+	case err != nil:
+		return no("in words that no launcher of this job has signed (%v)", err)
+	case who.RoleProven && who.Name != self.Name:
+		return no("in words of launcher %s, and this one is %s", who.Name, self.Name)
+	case now.After(at.Add(run.Renewed+holds+otherClock)) || now.Add(otherClock).Before(at):
+		return no("in words of %s, and a launcher that lives says them anew each hour; the clock here says %s",
+			at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
-	j, err := journal.Decode(h.Journal, len(r.cfg.Apps))
+	return nil
+}
+
+// read is the journal of a run that a host holds, which must be of that very agent and session.
+func (r *planner) read(of *apiv1.Held, held *reach.Held) (*journal.Journal, error) {
+	j, err := journal.Decode(of.Hold.Journal, len(r.cfg.Apps))
 	if err != nil {
-		return nil, reach.Failf(job.ExitUsage, "host %s: %v: end the run that it holds with --on-launcher-loss fence", host, err)
+		return nil, reach.Failf(job.ExitUsage, "host %s: %v: end the run that it holds with --on-launcher-loss fence", held.Host, err)
+	}
+	if !slices.ContainsFunc(j.Hosts, func(h journal.Host) bool { return h.Session == of.Session && h.Agent == held.Agent }) {
+		return nil, reach.Failf(job.ExitTLS, "host %s describes a run that is not there: its launcher names another agent, or another session: end it with --on-launcher-loss fence", held.Host)
 	}
 	return j, nil
 }

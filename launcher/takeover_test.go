@@ -14,47 +14,75 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/credential"
 )
 
-// proven is a process of the job whose certificate says what it is.
-func proven(t *testing.T, ca credential.Authority, role, name string) *identity.Identity {
+// proven is a process of the job whose certificate, which has ended for so long, says what it is.
+func proven(t *testing.T, ca credential.Authority, role, name string, ended time.Duration) *identity.Identity {
 	t.Helper()
-	cert := ca.Issue(x509.Certificate{URIs: []*url.URL{{Scheme: "mpiup", Host: "team", Path: "/" + role + "/" + name}}, NotAfter: time.Now().Add(time.Hour)})
-	return credential.Must(identity.Load(identity.Options{TLSDir: ca.Dir(t, cert), Role: identity.Role(role), Name: name, Root: t.TempDir()}))
+	cert := ca.Issue(x509.Certificate{URIs: []*url.URL{{Scheme: "mpiup", Host: "team", Path: "/" + role + "/" + name}},
+		NotBefore: time.Now().Add(-ended - 2*time.Hour), NotAfter: time.Now().Add(12*time.Hour - ended)})
+	dir := ca.Dir(t, cert)
+	return credential.Must(identity.Load(identity.Options{TLSDir: dir, Role: identity.Role(role), Name: name, Root: t.TempDir(), Now: func() time.Time { return time.Now().Add(-ended) }}))
 }
 
-// An agent that lies about a run that it holds is not believed: a launcher of the job must have signed every byte.
+// An agent that lies about a run that it holds is not believed: this very launcher, as it was when it lived, must have signed every byte, and lately.
 func TestJournalOfAHostileAgent(t *testing.T) {
-	ca := credential.NewAuthority("job")
-	launcher, agent := proven(t, ca, "launcher", "l0"), proven(t, ca, "agent", "w0")
-	stranger := proven(t, credential.NewAuthority("other"), "launcher", "l0")
+	ca, day := credential.NewAuthority("job"), 24*time.Hour
+	launcher, agent, other := proven(t, ca, "launcher", "l0", 0), proven(t, ca, "agent", "w0", 0), proven(t, ca, "launcher", "l1", 0)
+	stranger, ended := proven(t, credential.NewAuthority("other"), "launcher", "l0", 0), proven(t, ca, "launcher", "l0", 190*day)
 	j := &journal.Journal{Run: strings.Repeat("ab", 8), Universe: 1, Sites: []journal.Site{{Name: "w0", Slots: 1, Address: netip.MustParseAddrPort("10.0.0.7:16748")}},
 		Hosts: []journal.Host{{Session: strings.Repeat("01", 16), Agent: strings.Repeat("0a", 16)}}, Ranks: []journal.Rank{{}}}
 	good := credential.Must(j.Encode())
-	signed := func(by *identity.Identity, kind string, b []byte) *apiv1.Hold {
-		return &apiv1.Hold{Journal: b, Proof: credential.Must(by.Sign(kind, b))}
+	of := func(by *identity.Identity) *planner {
+		p := &planner{cfg: &Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"a.out"}}}}, Command: CommandOf([]string{"run", "a.out"}, 1)}}
+		p.cfg.Identity, p.cfg.Loss.Hold = by, time.Minute
+		return p
 	}
-	changed := signed(launcher, journalKind, good)
-	changed.Journal = bytes.Replace(good, []byte("10.0.0.7"), []byte("10.0.0.8"), 1)
+	signed := func(by *identity.Identity, b []byte, ago time.Duration) *apiv1.Hold {
+		return credential.Must(of(by).sign(b, time.Now().Add(-ago)))
+	}
+	changed := func(change func(h *apiv1.Hold)) *apiv1.Hold {
+		h := signed(launcher, good, 0)
+		change(h)
+		return h
+	}
 	for _, tt := range []struct {
 		name string
 		hold *apiv1.Hold
 		code int // 0: it is believed
 	}{
-		{"as a launcher left it", signed(launcher, journalKind, good), 0},
-		{"by no one", &apiv1.Hold{Journal: good}, job.ExitTLS},
-		{"by an agent", signed(agent, journalKind, good), job.ExitTLS},
-		{"by a launcher of another job", signed(stranger, journalKind, good), job.ExitTLS},
-		{"another statement of a launcher", signed(launcher, "number", good), job.ExitTLS},
-		{"another host's address", changed, job.ExitTLS},
+		{"as a launcher left it", signed(launcher, good, 0), 0},
+		{"of a launcher that lived an hour ago, by a clock that goes wrong", signed(launcher, good, 13*time.Hour), 0},
+		{"by a clock that is ahead", signed(launcher, good, -11*time.Hour), 0},
+		{"of the day before yesterday", signed(launcher, good, 2*day), job.ExitTLS},
+		{"of tomorrow", signed(launcher, good, -day), job.ExitTLS},
+		{"by a certificate that ended 190 days ago", signed(ended, good, 0), job.ExitTLS},
+		{"of 190 days ago", signed(ended, good, 190*day), job.ExitTLS},
+		{"by another launcher", signed(other, good, 0), job.ExitTLS},
+		{"by no one", changed(func(h *apiv1.Hold) { h.Proof = nil }), job.ExitTLS},
+		{"by an agent", signed(agent, good, 0), job.ExitTLS},
+		{"by a launcher of another job", signed(stranger, good, 0), job.ExitTLS},
+		{"another statement of a launcher", changed(func(h *apiv1.Hold) { h.Proof = credential.Must(launcher.Sign("number", signedOf(h))) }), job.ExitTLS},
+		{"another host's address", changed(func(h *apiv1.Hold) { h.Journal = bytes.Replace(good, []byte("10.0.0.7"), []byte("10.0.0.8"), 1) }), job.ExitTLS},
+		{"another command", changed(func(h *apiv1.Hold) { h.Command = make([]byte, 32) }), job.ExitTLS},
+		{"a later hour", changed(func(h *apiv1.Hold) { h.SignedS += 3600 }), job.ExitTLS},
+		{"held for longer", changed(func(h *apiv1.Hold) { h.HoldMs *= 2 }), job.ExitTLS},
+		{"of the end of times", changed(func(h *apiv1.Hold) { h.SignedS, h.HoldMs = 1<<64-1, 1<<64-1 }), job.ExitTLS},
+		{"nothing", nil, job.ExitTLS},
 		{"without end", &apiv1.Hold{Journal: make([]byte, journal.MaxSize+1)}, job.ExitTLS},
-		{"of another format", signed(launcher, journalKind, []byte(`{"format":2}`)), job.ExitUsage},
+		{"of another format", signed(launcher, []byte(`{"format":2}`), 0), job.ExitUsage},
+		{"of another agent", signed(launcher, bytes.Replace(good, []byte("0a0a"), []byte("0b0b"), 1), 0), job.ExitTLS},
+		{"of another session", signed(launcher, bytes.Replace(good, []byte("0101"), []byte("0202"), 1), 0), job.ExitTLS},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &planner{cfg: &Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"a.out"}}}}}}
-			p.cfg.Identity = launcher
-			_, err := p.read(tt.hold, "w0")
+			p := of(launcher)
+			held := &reach.Held{Host: "w0", Agent: strings.Repeat("0a", 16), Runs: []*apiv1.Held{{Session: strings.Repeat("01", 16), Hold: tt.hold}}}
+			h, err := p.mine(held)
+			if err == nil {
+				_, err = p.read(h, held)
+			}
 			if tt.code == 0 {
 				if err != nil {
 					t.Error(err)
@@ -88,21 +116,30 @@ func TestCommandOfARun(t *testing.T) {
 
 // Who comes to ranks of another command is told both, and how to go on.
 func TestRunOfAnotherCommand(t *testing.T) {
-	held := &reach.Held{Host: "w0", Runs: []*apiv1.Held{{Launcher: "l0", LeftMs: 90_000, Hold: &apiv1.Hold{Command: []byte("x"), Text: "run ./train"}}}}
+	id := credential.Must(identity.Load(identity.Options{Insecure: true, Role: identity.RoleLauncher, Name: "l0", Root: t.TempDir()}))
+	before := &planner{cfg: &Config{Command: CommandOf([]string{"run", "./train"}, 1)}}
 	p := &planner{cfg: &Config{Command: CommandOf([]string{"run", "./other"}, 1)}}
+	before.cfg.Identity, p.cfg.Identity = id, id
+	held := &reach.Held{Host: "w0", Runs: []*apiv1.Held{{Launcher: "l0", LeftMs: 90_000, Hold: credential.Must(before.sign([]byte("{}"), time.Now()))}}}
 	_, err := p.mine(held)
 	const want = "host w0 holds the ranks of launcher l0, which is lost; its command was run ./train, and this one is run ./other: " +
 		"start that one with --on-launcher-loss hold to go on with it, end its ranks with --on-launcher-loss fence, or wait 1m30s"
 	if f := failure(err); f.Code != job.ExitUsage || f.Lines[0] != want {
 		t.Errorf("%d %q", f.Code, f.Lines)
 	}
-	held.Runs[0].Hold.Command = p.cfg.Command.digest()
+	held.Runs[0].Hold = credential.Must(p.sign([]byte("{}"), time.Now()))
 	if _, err := p.mine(held); !strings.Contains(failure(err).Lines[0], "of this very command") {
 		t.Errorf("without hold: %v", err)
 	}
 	p.cfg.Loss.Hold = time.Minute
 	if h, err := p.mine(held); err != nil || h != held.Runs[0] {
 		t.Errorf("with hold: %v", err)
+	}
+	held.Runs[0].Taken = true
+	_, err = p.mine(held)
+	f := failure(err)
+	if v := verdict.Early(f.Code, f.Outrun, f.Lines, ""); f.Code != job.ExitPreempted || v.Kind != verdict.Interrupted {
+		t.Errorf("another launcher was there first: code %d, %s", f.Code, v.Kind)
 	}
 }
 

@@ -1,16 +1,15 @@
 package launcher
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -37,13 +36,15 @@ func (r *driver) final(f verdict.Fault, tail []string) int {
 // early is the verdict on a run that had no ranks yet.
 func (r *driver) early(err error) int {
 	f := failure(err)
-	v := verdict.Early(f.Code, f.Lines, r.phase)
+	v := verdict.Early(f.Code, f.Outrun, f.Lines, r.phase)
 	return r.tell(v, v.Lines(true), nil)
 }
 
 func (r *driver) tell(v verdict.Verdict, lines, tail []string) int {
 	r.cfg.Metrics.Ended(&v)
-	r.remains.Leave(&v, v.ExitCode)
+	if err := r.remains.Leave(&v, v.ExitCode); err != nil {
+		r.say("%v", err)
+	}
 	for _, l := range lines {
 		r.say("%s", l)
 	}
@@ -65,7 +66,7 @@ func (r *driver) event(e any) {
 	if r.cfg.Output.Mode != iof.JSON {
 		return
 	}
-	if text, err := json.Marshal(e); err == nil {
+	if text, err := visible.JSONLine(e); err == nil {
 		_, _ = fmt.Fprintf(r.cfg.Stdout, "%s\n", text)
 	}
 }
@@ -123,34 +124,42 @@ func (r *driver) mingled() bool {
 // maxTermination is what the kubelet keeps of a container's termination message.
 const maxTermination = 4096
 
-// writeTermination leaves the verdict where Kubernetes looks for it (the container's
-// terminationMessagePath), the most useful first. The kubelet makes that file; where there is
-// none, nothing is written, but a file that the user named is made. Errors do not matter: stderr has said it all.
+// writeTermination leaves the verdict where Kubernetes looks for it (the container's terminationMessagePath), the most useful
+// first. The kubelet makes that file, and mounts it: it is written in its place. Where there is none, nothing is written,
+// but a file that the user named is made. Only of that one is said that it could not be had: stderr has said all else.
 func writeTermination(r *reach.Reach, code int, lines, first, tail []string) {
 	if r.TerminationLog == "" {
 		return
 	}
-	flags := os.O_WRONLY | os.O_TRUNC
-	if r.TerminationMade {
-		flags |= os.O_CREATE
+	f, err := r.Termination, error(nil)
+	if f == nil {
+		if f, err = outfile.At(r.TerminationLog); err == nil {
+			defer f.Close()
+		}
 	}
-	f, err := os.OpenFile(r.TerminationLog, flags, 0o644)
-	if err != nil {
-		return
+	if err == nil {
+		err = f.Write([]byte(termination(code, lines, first, tail)), r.TerminationBy != "")
 	}
-	defer f.Close()
-	_, _ = f.WriteString(termination(code, lines, first, tail))
+	if err != nil && r.TerminationBy != "" {
+		r.Say("%s %s: %v", r.TerminationBy, r.TerminationLog, err)
+	}
 }
 
 func termination(code int, lines, first, tail []string) string {
-	text := strings.Join(lines, "\n") + fmt.Sprintf("\nexit code %d\n", code)
+	var b strings.Builder
+	write := func(list ...string) {
+		for _, l := range list {
+			b.WriteString(visible.Line(l) + "\n")
+		}
+	}
+	write(append(slices.Clone(lines), fmt.Sprint("exit code ", code))...)
 	if len(first) > 0 {
-		text += "its first lines:\n" + strings.Join(first, "\n") + "\n"
+		write(append([]string{"its first lines:"}, first...)...)
 	}
 	if tail = slices.DeleteFunc(slices.Clone(tail), func(l string) bool { return slices.Contains(first, l) }); len(tail) > 0 {
-		text += "its last lines:\n" + strings.Join(tail, "\n") + "\n"
+		write(append([]string{"its last lines:"}, tail...)...)
 	}
-	text = visible.Text(text)
+	text := b.String()
 	if len(text) <= maxTermination {
 		return text
 	}

@@ -5,7 +5,7 @@
 //	                       Idle    nothing of that
 //
 // Busy is not told apart further: a rank in a barrier of Open MPI or MPICH looks as one that computes. Whoever joins the ranks of a
-// job makes something of that (launcher/stall).
+// job makes something of that (launcher/hang).
 package activity
 
 import (

@@ -28,17 +28,13 @@ func (h *Host) RunDir() string {
 func (h *Host) SessionDir(session string) (dir string, remove func()) {
 	base := h.RunDir()
 	dir = guard.SessionDir(base, session)
-	if err := os.MkdirAll(dir, 0o700); err == nil {
-		err = owned.Dir(base)
-		if err == nil {
-			return dir, func() {
-				os.RemoveAll(dir)
-				os.Remove(base) // if nothing else is in it
-			}
-		}
-		os.Remove(dir)
+	if os.MkdirAll(base, 0o700) != nil || owned.Dir(base) != nil || os.MkdirAll(dir, 0o700) != nil {
+		return "", func() {}
 	}
-	return "", func() {}
+	return dir, func() {
+		os.RemoveAll(dir)
+		os.Remove(base) // if nothing else is in it
+	}
 }
 
 // RemoveSegments removes shared memory that killed ranks left behind, and that nobody uses: of a session that has

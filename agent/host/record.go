@@ -82,10 +82,15 @@ func writeRecord(dir, path string, r Record) error {
 
 // MakeRunDir makes a directory below RunDir's, which nobody else may write to.
 func MakeRunDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+		if err := owned.Dir(d); err != nil {
+			return err
+		}
 	}
-	return errors.Join(owned.Dir(filepath.Dir(dir)), owned.Dir(dir))
+	return nil
 }
 
 // ReadRecord reads what the agent of this container left in dir.

@@ -312,7 +312,7 @@ func gone(name string) func(*View) bool {
 // code is the same, do run under it.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	need.NoRace(t, raceDetector, "golang/go#78156: synctest and the race detector")
+	need.NoRace(t, "golang/go#78156: synctest and the race detector")
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(6 * time.Second) })
 		f(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/gpuwatch"
-	"github.com/mpiup/mpiup/agent/port"
+	"github.com/mpiup/mpiup/internal/crowd"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -40,7 +40,7 @@ func (m *Metrics) Serve(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop func
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
-	parts.Go(func() { s.Serve(port.Limit(l, maxHTTP)) })
+	parts.Go(func() { s.Serve(crowd.Limit(l, maxHTTP)) })
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -120,9 +120,8 @@ func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 const maxExpanded = maxString
 
 // expanded puts a rank's own variables in the place of $NAME and ${NAME} in values. What the rank does not have
-// stays a reference, $$ is one $, and a value stays as it is written
-// where it would grow longer than a variable may be. expand is os.Expand.
-func expanded(defs, rank []string, expand func(text string, value func(name string) string) string) []string {
+// stays as it is written, $$ is one $, and so stays a value that would grow longer than a variable may be.
+func expanded(defs, rank []string) []string {
 	own := make(map[string]string, len(rank))
 	for _, kv := range rank {
 		name, value, _ := strings.Cut(kv, "=")
@@ -130,25 +129,49 @@ func expanded(defs, rank []string, expand func(text string, value func(name stri
 	}
 	out := make([]string, len(defs))
 	for i, def := range defs {
-		size := 0
-		text := expand(def, func(name string) string {
-			value, ok := own[name]
-			switch {
-			case name == "$":
-				value = "$"
-			case !ok:
-				value = "${" + name + "}"
+		var b strings.Builder
+		rest, more := def, true
+		for more && b.Len()+len(rest) < maxExpanded {
+			var plain string
+			plain, rest, more = strings.Cut(rest, "$")
+			b.WriteString(plain)
+			if !more {
+				break
 			}
-			if size += len(value); size > maxExpanded {
-				return ""
+			whole, name := reference(rest)
+			rest = rest[len(whole):]
+			if value, ok := own[name]; ok {
+				whole = value
+			} else if name != "$" {
+				whole = "$" + whole
 			}
-			return value
-		})
-		if out[i] = text; size+len(def) >= maxExpanded {
+			b.WriteString(whole)
+		}
+		if out[i] = b.String(); more {
 			out[i] = def
 		}
 	}
 	return out
+}
+
+// reference is what follows a $ and belongs to it, and the name in it; both are empty where it is none.
+func reference(text string) (whole, name string) {
+	if strings.HasPrefix(text, "$") {
+		return "$", "$"
+	}
+	if inner, ok := strings.CutPrefix(text, "{"); ok {
+		if name, _, ok = strings.Cut(inner, "}"); ok {
+			return text[:len(name)+2], name
+		}
+		return "", ""
+	}
+	end := strings.IndexFunc(text, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+	if end < 0 {
+		end = len(text)
+	}
+	return text[:end], text[:end]
 }
 
 // names says that a list of NAME=value has a name.

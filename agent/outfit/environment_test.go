@@ -1,7 +1,6 @@
 package outfit
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -83,11 +82,16 @@ func TestExpanded(t *testing.T) {
 		{"LOG=/tmp/$MPIUP_RANK.log", "LOG=/tmp/3.log"},
 		{"A=${HOME}/${MPIUP_RANK}$MPIUP_RANK", "A=/root/33"},
 		{"A=plain", "A=plain"},
-		{"A=$NOBODY_HAS_IT", "A=${NOBODY_HAS_IT}"},
+		{"A=$NOBODY_HAS_IT", "A=$NOBODY_HAS_IT"},
+		{"A=${NOBODY_HAS_IT}:$HOME", "A=${NOBODY_HAS_IT}:/root"},
+		{"A=$HOME$", "A=/root$"},
+		{"A=$1.${HOME.$MPIUP_RANK}", "A=$1.${HOME.$MPIUP_RANK}"},
+		{"A=${HOME and $(date) ${}$-$HOME", "A=${HOME and $(date) ${}$-/root"},
+		{"A=", "A="},
 		{"A=5$$", "A=5$"},
 		{long, long}, // 200 KB are no variable
 	} {
-		if got := expanded([]string{tt.def}, rank, os.Expand); !slices.Equal(got, []string{tt.want}) {
+		if got := expanded([]string{tt.def}, rank); !slices.Equal(got, []string{tt.want}) {
 			t.Errorf("%.40s is %.60s", tt.def, got)
 		}
 	}

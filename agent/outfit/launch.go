@@ -44,8 +44,8 @@ func Parse(m *apiv1.Launch) (*Launch, error) {
 		if p.Cpus == "" {
 			continue
 		}
-		cpus, err := idset.Parse(p.Cpus)
-		if err != nil || cpus.Last() >= layout.MaxThreads {
+		cpus, err := idset.Within(p.Cpus, layout.MaxThreads)
+		if err != nil {
 			return nil, fmt.Errorf("launch: rank %d with CPUs %.60q", p.Rank, p.Cpus)
 		}
 		if m.Exec != nil || cpus.Empty() {

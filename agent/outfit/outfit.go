@@ -59,11 +59,10 @@ type Host struct {
 	NoFabric      bool // no fabric device is here, and no GPU
 	Locked        rdma.Locked
 	Interfaces    mpinet.Host
-	InterfacesErr error                                                    // why they are not known
-	MCAFiles      map[string]rdma.Param                                    // what Open MPI's own files set
-	OldTorchrun   bool                                                     // Debian 12's
-	Account       func() host.Account                                      // whose shell runs what Exec.shell hands over
-	Expand        func(text string, value func(name string) string) string // os.Expand
+	InterfacesErr error                 // why they are not known
+	MCAFiles      map[string]rdma.Param // what Open MPI's own files set
+	OldTorchrun   bool                  // Debian 12's
+	Account       func() host.Account   // whose shell runs what Exec.shell hands over
 }
 
 // Notice is a line for the user.
@@ -140,7 +139,7 @@ func (o *Outfit) Of(p *apiv1.Proc, w Way) Rank {
 	}
 	given := app.Env
 	if l.Job.Expand {
-		given = expanded(given, Environment(o.host.Env, taken(l.Launch), nil, computed), o.host.Expand)
+		given = expanded(given, Environment(o.host.Env, taken(l.Launch), nil, computed))
 	}
 	r.Env = Environment(o.host.Env, taken(l.Launch), given, computed)
 	if l.Job.Explain > 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,7 +112,7 @@ func outcome(t *testing.T, m *apiv1.Launch, on described) string {
 		return "error: " + err.Error() + "\n"
 	}
 	h := Host{Name: cmp.Or(on.Name, "w0"), Env: on.Env, NoFabric: on.NoFabric, Locked: rdma.Locked{Any: on.Locked == 0, Limit: uint64(on.Locked)}, MCAFiles: on.MCAFiles,
-		OldTorchrun: on.Torch, Account: func() host.Account { return on.Account }, Expand: os.Expand}
+		OldTorchrun: on.Torch, Account: func() host.Account { return on.Account }}
 	for i, name := range on.GPUs {
 		h.GPUs.Vendor = gpu.NVIDIA
 		h.GPUs.GPUs = append(h.GPUs.GPUs, gpu.GPU{Number: i, UUID: name, At: topology.PCIAddr{Bus: uint8(i + 1)}})

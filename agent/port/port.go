@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/crowd"
 	"github.com/mpiup/mpiup/internal/identity"
 )
 
@@ -45,7 +46,7 @@ type Port struct {
 	Sessions, Questions net.Listener         // of the two gRPC servers
 
 	sessions, questions *inlet
-	half                crowd[*trackedConn]
+	half                crowd.Crowd[*trackedConn]
 	done                chan struct{}
 	wg                  sync.WaitGroup
 
@@ -139,7 +140,7 @@ func (p *Port) Run() error {
 		}
 		tracked := &trackedConn{TCPConn: c, port: p, born: p.Now()}
 		from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		if old := p.half.add(tracked, from, maxHandshakes); old != nil {
+		if old := p.half.Add(tracked, from, maxHandshakes); old != nil {
 			old.Close()
 		}
 		p.wg.Go(func() { p.handshake(tracked) })
@@ -148,14 +149,14 @@ func (p *Port) Run() error {
 
 func (p *Port) handshake(tracked *trackedConn) {
 	if !p.track(tracked) {
-		p.half.remove(tracked)
+		p.half.Remove(tracked)
 		tracked.Close()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), HandshakeDeadline)
 	defer cancel()
 	conn, err := p.Accept(ctx, tracked)
-	p.half.remove(tracked)
+	p.half.Remove(tracked)
 	if err != nil {
 		tracked.Close()
 		p.Refused(tracked.RemoteAddr(), err)

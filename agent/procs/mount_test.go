@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -75,6 +76,7 @@ func TestHeldOn(t *testing.T) {
 func FuzzMounts(f *testing.F) {
 	f.Add([]byte(mountInfo), []byte("0 0x3"), []byte("mnt_id:\t36\n"))
 	f.Fuzz(func(t *testing.T, mounts, call, info []byte) {
+		defer cost.Watch(t, cost.Parser, len(mounts)+len(call)+len(info))()
 		for _, m := range parseMounts(mounts) {
 			if len(m.String()) > 3*maxMount {
 				t.Errorf("%q is long", m.String())

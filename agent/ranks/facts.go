@@ -39,7 +39,7 @@ func dress(st *Job) error {
 // factsFor is what a job's outfit needs to know of this host.
 func factsFor(st *Job) outfit.Host {
 	s, needs := st.s, st.Launch.Needs()
-	h := outfit.Host{Name: s.Name, Env: s.Env, FileGPUs: s.GPUs, Account: st.user, Expand: os.Expand}
+	h := outfit.Host{Name: s.Name, Env: s.Env, FileGPUs: s.GPUs, Account: st.user}
 	pmix := st.speaks(apiv1.Pmi_PMI_PMIX)
 	if needs.NoFabric && pmix {
 		h.NoFabric = s.Inventory.GPUs == 0 && !rdma.HasFabric(sysfs.Host())

@@ -58,11 +58,11 @@ func hostsOf(l *apiv1.Launch) ([]jobdata.Host, error) {
 	hosts := make([]jobdata.Host, len(l.Job.Layout))
 	total := 0
 	for i, h := range l.Job.Layout {
-		ranks, err := idset.Parse(h.Ranks)
+		ranks, err := idset.Within(h.GetRanks(), int(l.Job.Size))
 		if err != nil {
 			return nil, fmt.Errorf("ranks of host %d: %w", i, err)
 		}
-		hosts[i] = jobdata.Host{Name: h.Name, Ranks: ranks.Slice()}
+		hosts[i] = jobdata.Host{Name: h.GetName(), Ranks: ranks.Slice()}
 		if total += ranks.Len(); total > int(l.Job.Size) {
 			return nil, fmt.Errorf("more than %d ranks on the hosts of the job", l.Job.Size)
 		}

@@ -13,10 +13,10 @@ import (
 )
 
 // choose looks at each program of a job here before any of them is started: which protocol its ranks
-// get, of which the launcher is told where that was left to us, and whether its hwloc is old.
+// get, and which library they load, of which the launcher is told, and whether its hwloc is old.
 func (st *Job) choose(dirs []string) {
 	l := st.Launch
-	st.awaits = l.Job.Await && l.Job.Pmi == apiv1.Pmi_PMI_AUTO && st.space != nil && len(l.Procs) > 0
+	st.awaits = l.Job.Await && st.space != nil && len(l.Procs) > 0
 	st.programs, st.shards = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
@@ -36,12 +36,14 @@ func (st *Job) choose(dirs []string) {
 		case st.space == nil:
 			p.Protocol = apiv1.Pmi_PMI_NONE
 		case l.Job.Pmi != apiv1.Pmi_PMI_AUTO:
-			p.Protocol = l.Job.Pmi
+			p.Protocol, c.Why = l.Job.Pmi, "it was asked for"
 		case here[app]:
 			p.Protocol = apiv1.Pmi(c.Protocol)
 			if c.Library == "" && l.Job.Spawned {
 				st.likeParent(p, &c)
 			}
+		}
+		if here[app] && l.Exec == nil && st.space != nil {
 			st.send((&apiv1.Chosen{
 				Job: l.Job.Number, App: uint32(app), Pmi: p.Protocol, Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())
 		}

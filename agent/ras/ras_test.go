@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // healthy and lagging are pages in the form of NCCL's src/ras/client_support.cc.
@@ -123,6 +125,7 @@ func TestAddress(t *testing.T) {
 func FuzzTold(f *testing.F) {
 	f.Add(lagging)
 	f.Fuzz(func(t *testing.T, page string) {
+		defer cost.Watch(t, cost.Parser, len(page))()
 		if l := told(page); len(l) > maxLines+1 {
 			t.Errorf("%d lines", len(l))
 		}

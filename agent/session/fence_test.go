@@ -25,7 +25,7 @@ func TestSiblingsLiveSideBySide(t *testing.T) {
 	main := newClient(t, newTable(t), '1', "life-1")
 	main.dial(false)
 	main.launch(1, 1, sleeper)
-	pid := main.until(started)[0].GetStarted().Pid
+	pid := main.pid()
 	side := main.beside('2', "life-2")
 	if o := side.dial(false); o.HighestNumber != 1 || o.OwnNumber != 0 {
 		t.Errorf("the sibling is told %v", o)
@@ -63,7 +63,7 @@ func TestExecNeverFences(t *testing.T) {
 	main := newClient(t, a, '1', "life-1")
 	main.dial(false)
 	main.launch(1, 1, sleeper)
-	pid := main.until(started)[0].GetStarted().Pid
+	pid := main.pid()
 	for i, tt := range []struct{ name, sandbox string }{
 		{"in the same pod", main.open.Sandbox}, {"in another pod of the name", "elsewhere"}, {"in a pod that is not told", ""},
 	} {
@@ -102,7 +102,7 @@ func TestRestartedContainerClearsAway(t *testing.T) {
 			old.open.LeaseMs = tt.lease
 			old.dial(false)
 			old.launch(1, 1, sleeper)
-			pid := old.until(started)[0].GetStarted().Pid
+			pid := old.pid()
 			tt.lose(old)
 			young := old.beside('2', "life-2")
 			young.dial(false)
@@ -136,7 +136,7 @@ func TestResumingIsASignOfLife(t *testing.T) {
 	old := newClient(t, newTable(t), '1', "life-1")
 	old.dial(false)
 	old.launch(1, 1, sleeper)
-	pid := old.until(started)[0].GetStarted().Pid
+	pid := old.pid()
 	old.hangUp()
 	young := old.beside('2', "life-2")
 	young.dial(false)

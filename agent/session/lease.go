@@ -174,11 +174,14 @@ func (s *session) keep(h *apiv1.Hold) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.offer = h; h.Withdrawn == "" {
-		s.log.Info("another launcher can take over", "for", s.hold)
-	} else {
+	switch first := s.offer == nil; {
+	case h.Withdrawn != "":
 		s.offer = nil
 		s.log.Info("no other launcher can take over", "cause", h.Withdrawn)
+	default:
+		if s.offer = h; first {
+			s.log.Info("another launcher can take over", "for", s.hold)
+		}
 	}
 	return nil
 }

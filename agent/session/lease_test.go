@@ -34,7 +34,7 @@ func TestFencedLauncherThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	old := newClient(t, a, '1', "life-1")
 	old.dial(false)
 	old.launch(1, 1, "setsid sleep 1000 & sleep 1000")
-	pid := old.until(started)[0].GetStarted().Pid
+	pid := old.pid()
 	old.freeze()
 	young := newClient(t, a, '2', "life-2")
 	young.dial(false)

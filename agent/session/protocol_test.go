@@ -17,13 +17,12 @@ func TestNothingStartsBeforeTheWord(t *testing.T) {
 		name    string
 		answer  *apiv1.Frame
 		mpi     apiv1.Pmi
-		waits   bool
 		started bool
 		failed  string
 	}{
-		{"go on", word(0, ""), apiv1.Pmi_PMI_AUTO, true, true, ""},
-		{"refused", word(0, "two libraries"), apiv1.Pmi_PMI_AUTO, true, false, "two libraries"},
-		{"the user chose the protocol", nil, apiv1.Pmi_PMI_FD, false, true, ""},
+		{"go on", word(0, ""), apiv1.Pmi_PMI_AUTO, true, ""},
+		{"refused", word(0, "two libraries"), apiv1.Pmi_PMI_AUTO, false, "two libraries"},
+		{"go on where the user chose the protocol", word(0, ""), apiv1.Pmi_PMI_FD, true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newClient(t, newTable(t), '1', "life-1")
@@ -31,14 +30,12 @@ func TestNothingStartsBeforeTheWord(t *testing.T) {
 			l := jobLaunch(0, 0, 1, "exit 0")
 			l.Job.Await, l.Job.Pmi = true, tt.mpi
 			c.start(l)
-			if tt.waits {
-				seen := c.until(func(f *apiv1.Frame) bool { return f.GetChosen() != nil })
-				if last := seen[len(seen)-1].GetChosen(); !last.Waits || len(c.session().jobs.Number(0).All()) > 0 {
-					t.Fatalf("%v: %d processes run", last, len(c.session().jobs.Number(0).All()))
-				}
-				c.send(tt.answer)
+			seen := c.until(func(f *apiv1.Frame) bool { return f.GetChosen() != nil })
+			if last := seen[len(seen)-1].GetChosen(); !last.Waits || len(c.session().jobs.Number(0).All()) > 0 {
+				t.Fatalf("%v: %d processes run", last, len(c.session().jobs.Number(0).All()))
 			}
-			seen := c.until(func(f *apiv1.Frame) bool { return f.GetStarted() != nil || f.GetStartFailed() != nil })
+			c.send(tt.answer)
+			seen = c.until(func(f *apiv1.Frame) bool { return f.GetStarted() != nil || f.GetStartFailed() != nil })
 			last := seen[len(seen)-1]
 			if (last.GetStarted() != nil) != tt.started || !strings.Contains(last.GetStartFailed().GetText(), tt.failed) {
 				t.Errorf("%v", last)

@@ -202,6 +202,13 @@ func (c *client) until(done func(*apiv1.Frame) bool) (seen []*apiv1.Frame) {
 	}
 }
 
+// pid waits for the start of the next process, which is told after what its program speaks.
+func (c *client) pid() int32 {
+	c.t.Helper()
+	seen := c.until(started)
+	return seen[len(seen)-1].GetStarted().Pid
+}
+
 func started(f *apiv1.Frame) bool   { return f.GetStarted() != nil }
 func exited(f *apiv1.Frame) bool    { return f.GetExited() != nil }
 func outputEnd(f *apiv1.Frame) bool { return f.GetOutputEnd() != nil }
@@ -357,7 +364,7 @@ func TestNewerIncarnationFencesOlder(t *testing.T) {
 	old := newClient(t, a, '1', "life-1")
 	old.dial(false)
 	old.launch(1, 1, `trap "" TERM; sleep 1000`)
-	pid := old.until(started)[0].GetStarted().Pid
+	pid := old.pid()
 
 	side := newClient(t, a, '2', "life-1") // the same container: side by side
 	if o := side.dial(false); o.OwnNumber != 1 {
@@ -518,7 +525,7 @@ func TestAgentEndTellsLaunchersAndStopsRanks(t *testing.T) {
 	c := newClient(t, a, '1', "life-1")
 	c.dial(false)
 	c.launch(1, 1, `trap "exit 9" TERM; sleep 1000 & wait`)
-	pid := c.until(started)[0].GetStarted().Pid
+	pid := c.pid()
 	end(errors.New("preempted"))
 	seen := c.until(isClosed)
 	if !slices.ContainsFunc(seen, func(f *apiv1.Frame) bool { return f.GetEnding() != nil }) {

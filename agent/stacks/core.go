@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/stacks/trace"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
+
+// Run runs a tool for what it prints, of which no more than limit bytes are kept. ErrNoProgram: it is not there.
+type Run func(ctx context.Context, argv []string, limit int) (string, error)
 
 // Crash is a process that the kernel says has left a core file (WCOREDUMP).
 type Crash struct {
@@ -32,7 +36,7 @@ const (
 
 // Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb. No file: the pattern hands cores to a
 // program, or none is there. No frames: neither tool is there, or it tells nothing.
-func Core(ctx context.Context, run func(ctx context.Context, argv []string, limit int) (string, error), c Crash) (file string, frames []string) {
+func Core(ctx context.Context, run Run, c Crash) (file string, frames []string) {
 	ctx, cancel := context.WithTimeout(ctx, coreTime)
 	defer cancel()
 	files := c.files()
@@ -43,8 +47,7 @@ func Core(ctx context.Context, run func(ctx context.Context, argv []string, limi
 			continue // another process's
 		}
 		if err == ErrNoProgram {
-			out, _ = run(ctx, []string{"gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
-				"-c", file, "-ex", "bt 16"}, maxOutput)
+			out = c.byGDB(ctx, run, file)
 			told = len(files) == 1 // gdb does not say whose
 		}
 		if !told {
@@ -61,6 +64,33 @@ func Core(ctx context.Context, run func(ctx context.Context, argv []string, limi
 	}
 	return "", nil
 }
+
+// byGDB is what gdb says of a core. It finds no functions without the program, and does not look for it by itself: the kernel has
+// written into the core what was executed (AT_EXECFN, getauxval(3)).
+func (c Crash) byGDB(ctx context.Context, run Run, file string) string {
+	gdb := func(more ...string) string {
+		argv := []string{"gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-c", file}
+		out, _ := run(ctx, append(argv, more...), maxOutput) // what it cannot read it has written
+		return out
+	}
+	program := executed().FindStringSubmatch(gdb("-ex", "info auxv"))
+	if program == nil {
+		return ""
+	}
+	path := program[1]
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.Dir, path)
+	}
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
+		return ""
+	}
+	// It shows the innermost frame by itself, before the list that has it again.
+	_, frames, _ := strings.Cut(gdb("-ex", `echo frames:\n`, "-ex", "bt 16", path), "frames:\n")
+	return frames
+}
+
+// executed is the program in gdb's list of the auxiliary vector.
+var executed = pattern.Of(`AT_EXECFN [^"\n]*"([^"\\\n]+)"`)
 
 // files may be the core, the newest first: regular files of the agent's user that the pattern can name, written since the process started.
 func (c Crash) files() (list []string) {

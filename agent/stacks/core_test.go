@@ -3,12 +3,15 @@ package stacks
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 func TestCore(t *testing.T) {
@@ -27,7 +30,8 @@ func TestCore(t *testing.T) {
 		{"to a program", "|/usr/lib/systemd/systemd-coredump %P", []string{"core"}, told, "", "", nil},
 		{"to a directory by name", "/var/%h/core", []string{"core"}, told, "", "", nil},
 		{"of another process", "core.%p", []string{"core.1"}, "PID 1 - core\nTID 1:\n#0  0x1 f\n", "", "core.1", nil},
-		{"by gdb", "core", []string{"core"}, "", "#0  0x000055 in apply_flux (p=0x0) at f.c:3\n#1  0x000055 in main () at f.c:9\n", "core", []string{"apply_flux", "main"}},
+		{"by gdb", "core", []string{"core", "solver"}, "", "#0  0x000055 in apply_flux (p=0x0) at f.c:3\nframes:\n#0  0x000055 in apply_flux (p=0x0) at f.c:3\n#1  0x000055 in main () at f.c:9\n", "core", []string{"apply_flux", "main"}},
+		{"by gdb without the program", "core", []string{"core"}, "", "#0  0x000055 in ?? ()\n", "core", nil},
 		{"no tool", "core", []string{"core"}, "", "", "core", nil},
 		{"none", "core", []string{"score", "cor"}, told, "", "", nil},
 	} {
@@ -40,6 +44,12 @@ func TestCore(t *testing.T) {
 			}
 			run := func(_ context.Context, argv []string, _ int) (string, error) {
 				out := map[string]string{"eu-stack": tt.eu, "gdb": tt.gdb}[argv[0]]
+				if argv[0] == "gdb" && slices.Contains(argv, "info auxv") {
+					return "31   AT_EXECFN            File name of executable        0x7ffd \"./solver\"\n", nil
+				}
+				if argv[0] == "gdb" && out != "" && argv[len(argv)-1] != filepath.Join(dir, "solver") {
+					return "#0  0x000055 in ?? ()\n", nil
+				}
 				if out == "" {
 					return "", ErrNoProgram
 				}
@@ -72,5 +82,38 @@ func TestCoreIsNoOtherFile(t *testing.T) {
 	}
 	if got := (Crash{PID: 1, Dir: dir, Since: time.Now().Add(-time.Minute), Pattern: "core.%p"}).files(); len(got) > 0 {
 		t.Errorf("%q", got)
+	}
+}
+
+// gdb itself, with a core that a program really left.
+func TestCoreByGDB(t *testing.T) {
+	need.Core(t)
+	need.Program(t, "gdb", "gdb")
+	need.Program(t, "gcc", "gcc")
+	dir := t.TempDir()
+	const source = "void apply_flux(int *p) { *p = 1; }\nint main(int c, char **v) { apply_flux((int *)(long)(c - 1)); return 0; }\n"
+	if err := os.WriteFile(filepath.Join(dir, "solver.c"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().Add(-time.Second)
+	crash := exec.Command("sh", "-c", "gcc -g -O0 -o solver solver.c && ulimit -c $(ulimit -H -c) && exec ./solver")
+	crash.Dir = dir
+	if out, err := crash.CombinedOutput(); err == nil || crash.ProcessState.Pid() == 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context, argv []string, _ int) (string, error) {
+		if argv[0] != "gdb" {
+			return "", ErrNoProgram
+		}
+		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		return string(out), err
+	}
+	file, frames := Core(t.Context(), run, Crash{PID: crash.ProcessState.Pid(), Dir: dir, Since: began, Pattern: string(pattern)})
+	if file == "" || !slices.Equal(frames, []string{"apply_flux", "main"}) {
+		t.Errorf("%q %q", file, frames)
 	}
 }

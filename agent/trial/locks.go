@@ -42,7 +42,7 @@ func (s *Shared) locks(ctx context.Context, r *trial.Shared) error {
 // hold locks this host's file for as long as the host before it needs to try that lock, and tries the next host's. Counting alone
 // would not do: where locks are each host's own and hosts do not count at the same moments, nothing is lost.
 func (s *Shared) hold(ctx context.Context, dir *os.Root, r *trial.Shared) error {
-	own, err := dir.OpenFile(fmt.Sprint("lock-", s.Host), os.O_RDWR, 0)
+	own, err := opened(dir, fmt.Sprint("lock-", s.Host), os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Shared) hold(ctx context.Context, dir *os.Root, r *trial.Shared) error 
 		return err
 	}
 	if word == held || word == looked {
-		other, err := dir.OpenFile(fmt.Sprint("lock-", next), os.O_RDWR, 0)
+		other, err := opened(dir, fmt.Sprint("lock-", next), os.O_RDWR)
 		if err != nil {
 			return err
 		}
@@ -82,11 +82,13 @@ func (s *Shared) hold(ctx context.Context, dir *os.Root, r *trial.Shared) error 
 
 // say writes this host's turn.
 func (s *Shared) say(dir *os.Root, word string) error {
-	f, err := dir.OpenFile(fmt.Sprint("turn-", s.Host), os.O_WRONLY|os.O_TRUNC, 0)
+	f, err := opened(dir, fmt.Sprint("turn-", s.Host), os.O_WRONLY)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(word)
+	if err = f.Truncate(0); err == nil {
+		_, err = f.WriteString(word)
+	}
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
@@ -96,9 +98,9 @@ func (s *Shared) turn(ctx context.Context, dir *os.Root, host int, words ...stri
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		text, err := dir.ReadFile(fmt.Sprint("turn-", host))
-		if err == nil && slices.Contains(words, string(text)) {
-			return string(text), nil
+		text, err := says(dir, fmt.Sprint("turn-", host))
+		if err == nil && slices.Contains(words, text) {
+			return text, nil
 		}
 		if time.Since(begun) > s.Patience {
 			return "", nil
@@ -113,7 +115,7 @@ func (s *Shared) turn(ctx context.Context, dir *os.Root, host int, words ...stri
 
 // raise adds to the counter that all hosts raise at once, each time under a lock of the whole file.
 func (s *Shared) raise(ctx context.Context, dir *os.Root, r *trial.Shared) error {
-	f, err := dir.OpenFile("counter", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := opened(dir, "counter", os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/trial"
 )
 
@@ -116,6 +117,35 @@ func put(dir *os.Root, name string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// opened is a file that a host, or who poses as one, has made: a regular one under one name. No pipe is waited for.
+func opened(dir *os.Root, name string, how int) (*os.File, error) {
+	f, err := dir.OpenFile(name, how|unix.O_NONBLOCK|unix.O_NOCTTY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(int(f.Fd()), &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1) {
+		err = errors.New("it is not the regular file of one name that this trial makes: somebody else writes to its directory")
+	}
+	if err != nil {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return f, nil
+}
+
+// says is what a short file says.
+func says(dir *os.Root, name string) (string, error) {
+	f, err := opened(dir, name, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	const most = 100 // bytes; a mark is the longest
+	text, err := bounded.Read(f, most)
+	return string(text), err
+}
+
 // small is the median time of a small file's life.
 func small(dir *os.Root, host int) (int64, error) {
 	var took []int64
@@ -198,8 +228,8 @@ func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error
 	defer tick.Stop()
 	for {
 		left = slices.DeleteFunc(left, func(host int) bool {
-			text, err := dir.ReadFile(fmt.Sprint("mark-", host))
-			return err == nil && bytes.Equal(text, s.mark(host))
+			text, err := says(dir, fmt.Sprint("mark-", host))
+			return err == nil && text == string(s.mark(host))
 		})
 		took := time.Since(begun)
 		if len(left) == 0 || took > s.Patience {
@@ -216,7 +246,7 @@ func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error
 
 // compare reads another host's file.
 func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *trial.Shared) error {
-	f, err := dir.Open(fmt.Sprint("data-", host))
+	f, err := opened(dir, fmt.Sprint("data-", host), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -254,7 +284,7 @@ func (s *Shared) clean(_ context.Context, r *trial.Shared) error {
 		return err
 	}
 	defer dir.Close()
-	if f, err := dir.Open(s.own() + "/counter"); err == nil {
+	if f, err := opened(dir, s.own()+"/counter", os.O_RDONLY); err == nil {
 		r.Count, err = count(f)
 		f.Close()
 		if err != nil {

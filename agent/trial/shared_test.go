@@ -2,13 +2,17 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/trial"
 )
@@ -116,7 +120,7 @@ func TestSharedWithoutALock(t *testing.T) {
 	}
 }
 
-// Hosts whose locks are their own get what another has locked. Here each sees others' words in its own directory, by links, and has
+// Hosts whose locks are their own get what another has locked. Here each is shown others' words in its own directory, and has
 // files to lock of its own, as NFS clients have with nolock.
 func TestSharedWithLocksOfEachHost(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -124,20 +128,35 @@ func TestSharedWithLocksOfEachHost(t *testing.T) {
 	at := func(host int, name string) string {
 		return filepath.Join(dirs[host], ".mpiup-doctor-"+tokenOfTests, name)
 	}
+	var shown sync.WaitGroup
+	over := make(chan struct{})
 	for host, other := range []int{1, 0} {
 		name := fmt.Sprint("turn-", other)
-		if err := os.Link(at(other, name), at(host, name)); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.WriteFile(at(host, fmt.Sprint("lock-", other)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		shown.Go(func() {
+			for tick := time.NewTicker(5 * time.Millisecond); ; {
+				select {
+				case <-over:
+					tick.Stop()
+					return
+				case <-tick.C:
+				}
+				word, err := os.ReadFile(at(other, name))
+				if err = errors.Join(err, os.WriteFile(at(host, "new"), word, 0o600), os.Rename(at(host, "new"), at(host, name))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 	for i, r := range phase(t, "lock", dirs) {
 		if r.Error != "" || !r.Loose || r.Stale || r.Locked != 0 {
 			t.Errorf("host %d: %+v", i, r)
 		}
 	}
+	close(over)
+	shown.Wait()
 }
 
 // A host whose words are not seen is waited for no longer than the patience.
@@ -183,5 +202,47 @@ func TestSharedIsCareful(t *testing.T) {
 	good.Hosts = trial.MaxHosts
 	if r := good.Phase(t.Context(), "write"); !strings.Contains(r.Error, "of what is free") {
 		t.Errorf("256 TiB: %+v", r)
+	}
+}
+
+// Others may write to the directory: a pipe is not waited for, a file without end not read to its end, and nobody else's file written to.
+func TestSharedAmongOthers(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	own := filepath.Join(dir, ".mpiup-doctor-"+tokenOfTests)
+	at := func(name string) string { return filepath.Join(own, name) }
+	phase(t, "write", []string{dir, dir})
+	for _, name := range []string{"mark-1", "data-1", "lock-1", "turn-0"} {
+		if err := os.Remove(at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(other, []byte("precious"), 0o600), os.Link(other, at("turn-0")), os.WriteFile(at("mark-1"), nil, 0o600), os.Truncate(at("mark-1"), 1<<40),
+		unix.Mkfifo(at("data-1"), 0o600), unix.Mkfifo(at("lock-1"), 0o600), unix.Mkfifo(at("counter"), 0o600), os.WriteFile(at("turn-1"), []byte("held"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := Shared{Dir: dir, Token: tokenOfTests, Host: 0, Hosts: 2, Size: 5 << 20, Patience: 200 * time.Millisecond}
+	if r := s.Phase(t.Context(), "read"); !slices.Equal(r.Missing, []int{1}) {
+		t.Errorf("a mark of a terabyte: %+v", r)
+	}
+	if err := os.WriteFile(at("mark-1"), fmt.Appendf(nil, "%s 1\n", tokenOfTests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Phase(t.Context(), "read"); !strings.Contains(r.Error, "data-1: it is not the regular file") {
+		t.Errorf("a pipe in place of data: %+v", r)
+	}
+	if r := s.Phase(t.Context(), "lock"); !strings.Contains(r.Error, "turn-0: it is not the regular file") {
+		t.Errorf("another's file in place of this host's turn: %+v", r)
+	}
+	if err := errors.Join(os.Remove(at("turn-0")), os.WriteFile(at("turn-0"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Phase(t.Context(), "lock"); !strings.Contains(r.Error, "lock-1: it is not the regular file") {
+		t.Errorf("a pipe in place of a lock: %+v", r)
+	}
+	if r := s.Phase(t.Context(), "clean"); r.Error != "" || r.Count != 0 {
+		t.Errorf("%+v", r)
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "precious" {
+		t.Errorf("another's file has %q, %v", text, err)
 	}
 }

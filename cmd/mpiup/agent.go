@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
 )
 
@@ -167,7 +168,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	if err != nil {
 		return agent.Config{}, usage(err)
 	}
-	grace, err := p.termGrace(f.grace)
+	grace, err := settings(p.getenv).termGrace(f.grace)
 	if err != nil {
 		return agent.Config{}, usage(err)
 	}
@@ -183,12 +184,22 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
 	}
 	return agent.Config{
-		Name: p.host, Node: p.getenv("NODE_NAME"), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
+		Name: p.host, Node: nodeName(p.getenv, log), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
 		Dir: dirOrRoot(), RunDir: runDir, Executable: guardExe(), Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
 		Grace: grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, Rest: rest, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
 	}, nil
+}
+
+// nodeName is the pod's node where the pod tells. Launchers refuse an agent whose node is no host name, since commands have it.
+func nodeName(env func(string) string, log *slog.Logger) string {
+	name := env("NODE_NAME")
+	if name != "" && hostlist.CheckName(name) != nil {
+		log.Warn("NODE_NAME is no name of a host, and is not told to launchers", "value", visible.Line(name[:min(len(name), 80)]))
+		return ""
+	}
+	return name
 }
 
 func (f *agentFlags) logger(p *process) *slog.Logger {
@@ -197,7 +208,7 @@ func (f *agentFlags) logger(p *process) *slog.Logger {
 		o.Level = slog.LevelDebug
 	}
 	if f.logJSON {
-		return slog.New(slog.NewJSONHandler(p.stderr, o))
+		return slog.New(slog.NewJSONHandler(visible.Writer(p.stderr), o))
 	}
 	return slog.New(slog.NewTextHandler(p.stderr, o))
 }

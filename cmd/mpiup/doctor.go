@@ -19,6 +19,7 @@ func doctorCommand(p *process) *cobra.Command {
 	var (
 		q                     query
 		measure, strict, json bool
+		local                 bool
 		plan                  cli.PlanFlags
 		iface, ports          string
 		fabric                examine.FabricConfig
@@ -47,6 +48,9 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
   mpiup doctor --shared /data --compute --check 'nvidia-smi -L | grep -c H100'
   mpiup doctor --host w0,w1 --key key --json -- ./train`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if local && (len(q.hosts.Hosts) > 0 || q.hosts.Hostfile != "" || q.hosts.Size > 0) {
+				return usage(errors.New("--local is for this host alone; leave it out, or --host, --hostfile and --size"))
+			}
 			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json}
@@ -57,7 +61,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if cfg.MPIPorts, err = network.ParsePorts(ports); err != nil {
 				return usage(err)
 			}
-			if cfg.Net, cfg.MPIPorts, err = p.network(cfg.Net, cfg.MPIPorts); err != nil {
+			if cfg.Net, cfg.MPIPorts, err = settings(p.getenv).network(cfg.Net, cfg.MPIPorts); err != nil {
 				return usage(err)
 			}
 			if cfg.Fabric, err = benchmarks(p, fabric); err != nil {
@@ -70,6 +74,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 				ctx, stop := untilTold()
 				defer stop()
 				cfg.Reach = r
+				cfg.Local = local
 				p.code = examine.Doctor(ctx, cfg)
 				return nil
 			})
@@ -80,6 +85,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 	q.register(fs)
 	plan.Register(fs)
 	trials.register(fs)
+	fs.BoolVar(&local, "local", false, "look at this host alone, whatever hosts the pod is told of")
 	fs.BoolVar(&measure, "net", false, "measure round trip and bandwidth of every way between two hosts")
 	fs.StringVar(&iface, "interface", "", "`IFACE` or network for MPI's traffic, as mpiup run --net (default: $MPIUP_NET)")
 	fs.StringVar(&ports, "mpi-ports", "", "`A-B`, the TCP ports that MPI may listen on (default: $MPIUP_MPI_PORTS, else any)")
@@ -109,6 +115,6 @@ func benchmarks(p *process, f examine.FabricConfig) (examine.FabricConfig, error
 		}
 	}
 	var err error
-	f.Use, err = p.fabric(rdma.Wish{})
+	f.Use, err = settings(p.getenv).fabric(rdma.Wish{})
 	return f, err
 }

@@ -106,7 +106,7 @@ func (e *embedded) start() {
 func (e *embedded) alone() *agent.Config {
 	inv, gpus := inventory(e.process, e.log)
 	return &agent.Config{
-		Name: e.process.host, Node: e.process.getenv("NODE_NAME"), Version: version, Incarnation: incarnation.Of("/", e.process.host),
+		Name: e.process.host, Node: nodeName(e.process.getenv, e.log), Version: version, Incarnation: incarnation.Of("/", e.process.host),
 		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true,
 	}
 }

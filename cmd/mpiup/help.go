@@ -55,7 +55,7 @@ func helpCommand(p *process) *cobra.Command {
 					return err
 				}
 			}
-			return usage(fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup help lists both", args[0]))
+			return usage(fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup --help lists both", args[0]))
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
@@ -40,11 +41,24 @@ func asHorovodrun(p *process, args []string) error {
 	if h.Elastic {
 		return elasticHorovodrun(p, &h, dir)
 	}
-	l, err := mpirun.Parse(line.OpenMPI, h.Words, p.outside(dir))
+	outside := p.outside(dir)
+	l, err := mpirun.Parse(line.OpenMPI, h.Words, outside)
 	if err != nil {
 		return err
 	}
 	l.Without = append(h.Without, l.Without...)
+	if !h.Hosted { // whose slots are a limit to horovodrun, too
+		told, err := outside.Operators()
+		slots := err == nil && slices.ContainsFunc(told, func(e hostlist.Entry) bool { return e.Given })
+		l.Oversubscribe = l.Oversubscribe || !slots
+	}
+	by := "--start-timeout"
+	if v := p.getenv(horovodrun.StartVariable); v != "" && h.Start == 0 {
+		by = horovodrun.StartVariable
+		if h.Start, err = horovodrun.ParseStart(v); err != nil {
+			return fmt.Errorf("%s is %.40q: %w", by, v, err)
+		}
+	}
 	p.keys = launcherKeys(p, l.SSHArgs)
 	return startLine(p, "horovodrun", &l, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Frameworks |= frameworks.Horovod
@@ -53,7 +67,7 @@ func asHorovodrun(p *process, args []string) error {
 			cfg.Frameworks |= frameworks.HorovodGloo
 		}
 		if h.Start > 0 {
-			cfg.Wait, cfg.WaitBy = h.Start, "--start-timeout"
+			cfg.Wait, cfg.WaitBy, cfg.Insist = h.Start, by, true
 		}
 	})
 }

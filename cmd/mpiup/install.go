@@ -72,7 +72,11 @@ func linkNames(list []string) (names []string, err error) {
 
 // installWith is installAll, and links to mpiup beside it, once it is clear that all of it can be done.
 func installWith(dir, helper string, links []string) (paths []string, err error) {
-	if err = free(dir, append([]string{"mpiup"}, links...)); err != nil {
+	names := append([]string{"mpiup"}, links...)
+	if helper != "" {
+		names = append(names, filepath.Base(helper))
+	}
+	if err = free(dir, names); err != nil {
 		return nil, err
 	}
 	if paths, err = installAll(dir, helper); err != nil {

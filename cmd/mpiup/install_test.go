@@ -99,6 +99,24 @@ func TestInstallNames(t *testing.T) {
 	if _, err := installWith(other, "", nil); err == nil || !strings.Contains(err.Error(), "/mpiup is there and is not mpiup") {
 		t.Errorf("somebody's mpiup: %v", err)
 	}
+	helper := filepath.Join(t.TempDir(), "mpiup-nvml")
+	if err := os.Symlink("/proc/self/exe", helper); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // over its own
+		if paths, err := installWith(dir, helper, nil); err != nil || len(paths) != 2 {
+			t.Errorf("with the helper: %q, %v", paths, err)
+		}
+	}
+	if err := os.Rename(filepath.Join(other, "mpiup"), filepath.Join(other, "mpiup-nvml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := installWith(other, helper, nil); err == nil || !strings.Contains(err.Error(), "/mpiup-nvml is there and is not mpiup") {
+		t.Errorf("somebody's mpiup-nvml: %v", err)
+	}
+	if all, _ := os.ReadDir(other); len(all) != 1 {
+		t.Errorf("something was written beside it: %v", all)
+	}
 	if paths, err := installWith(dir, "", names); err != nil || len(paths) != 1 {
 		t.Errorf("over itself: %q, %v", paths, err)
 	}

@@ -27,7 +27,7 @@ Usage:
 
 Examples:
   kubectl mpiup peers pi                               who is there, in the namespace of your kubeconfig
-  kubectl mpiup ps mpijob/pi -n team --watch 2
+  kubectl mpiup ps mpijob/pi -n team --watch
   kubectl mpiup exec pi pi-worker-0 -- nvidia-smi      on a worker, by the job's launcher
   kubectl mpiup doctor pi -- -n 16 ./train             flags that kubectl has too stand behind --
   kubectl mpiup logs pi --rank 3 --level warn

@@ -18,6 +18,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
@@ -101,7 +102,7 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 	}
 	defer done()
 	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = l.Entries, l.Otherwise, l.NoLocal, "MPIUP_WAIT"
-	reach.LocalBy = "--host localhost"
+	reach.LocalBy, reach.Sizeless, reach.Said = "--host localhost", true, hereAlone(l.Entries)
 	cfg, err := p.mpirunConfig(l, reach, dir)
 	if err != nil {
 		return err
@@ -116,6 +117,11 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 	defer p.up.leave()
 	p.code = p.launch(cfg)
 	return nil
+}
+
+// hereAlone says that a command line asks for a run in this container alone, in the words that mpirun has for that.
+func hereAlone(entries []hostlist.Entry) bool {
+	return len(entries) == 1 && strings.EqualFold(entries[0].Name, "localhost")
 }
 
 // tellOfLine says how a command line was understood, as far as it is to be said.
@@ -147,7 +153,7 @@ func (p *process) reportPID(to string) error {
 	case "+":
 		_, err = io.WriteString(p.stderr, text)
 	default:
-		err = os.WriteFile(to, []byte(text), 0o666)
+		err = outfile.Write(to, []byte(text))
 	}
 	if err != nil {
 		return fmt.Errorf("--report-pid: %w", err)
@@ -157,36 +163,31 @@ func (p *process) reportPID(to string) error {
 
 // mpirunSettings are those of mpiup run that no mpirun has options for.
 func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err error) {
-	if cfg.Net, cfg.MPIPorts, err = p.network(network.Wish{}, network.Ports{}); err != nil {
+	set := settings(p.getenv)
+	if err = set.wait(&cfg.Reach); err != nil {
 		return err
 	}
-	if cfg.Fabric, err = p.fabric(rdma.Wish{}); err != nil {
+	if cfg.Net, cfg.MPIPorts, err = set.network(network.Wish{}, network.Ports{}); err != nil {
 		return err
 	}
-	if cfg.Frameworks, err = p.frameworks(frameworks.None); err != nil {
+	if cfg.Fabric, err = set.fabric(rdma.Wish{}); err != nil {
+		return err
+	}
+	if cfg.Frameworks, err = set.frameworks(frameworks.None); err != nil {
 		return err
 	}
 	// Open MPI's own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c), Hydra pipes.
-	if cfg.Pty, err = p.pty(nil, family == line.OpenMPI); err != nil {
+	if cfg.Pty, err = set.pty(nil, family == line.OpenMPI); err != nil {
 		return err
 	}
-	if cfg.Preempt, err = p.preempt(0, ""); err != nil {
+	if cfg.Preempt, err = set.preempt(0, ""); err != nil {
 		return err
 	}
-	if v := p.getenv("MPIUP_MPI"); v != "" {
-		pmi, ok := protocols[v]
-		if !ok {
-			return fmt.Errorf("MPIUP_MPI is %.40q; set it to auto, pmix, pmi1, pmi2, pmi-port, none or native", v)
-		}
-		cfg.PMI = pmi
+	word, err := set.protocol("")
+	if word != "" {
+		cfg.PMI = protocols[word] // native is not here any more
 	}
-	if v := p.getenv("MPIUP_WAIT"); v != "" {
-		if cfg.Wait, err = cli.ParseDuration(v); err != nil {
-			return fmt.Errorf("MPIUP_WAIT: %w", err)
-		}
-		cfg.Insist = true
-	}
-	return nil
+	return err
 }
 
 // mpirunConfig is the run that a command line asks for.
@@ -268,7 +269,7 @@ func (p *process) outside(dir string) line.Outside {
 	return line.Outside{
 		Lookup: p.lookup, Environ: p.env, Dir: dir, Host: p.host,
 		ReadFile: readProgramFile, Hostfile: hostlist.ReadFileAs,
-		Operators: (&hosts.Sources{Env: p.getenv}).Operators,
+		Operators: (&hosts.Sources{Number: hosts.Number{Env: p.getenv}}).Operators,
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/spf13/pflag"
 )
 
@@ -34,9 +34,9 @@ var nativeNames = map[line.Family][]string{
 
 // nativeMpirun executes the launcher of that name that stands behind ours on PATH, with our words.
 func (p *process) nativeMpirun(name string, args []string, dir string) error {
+	family, _, err := mpirun.Decide(name, args, p.lookup, familyOf(p.libraries(dir)))
 	path, _ := p.behind(name, dir, "")
 	if path == "" {
-		family, _, err := mpirun.Decide(name, args, p.lookup, familyOf(p.libraries(dir)))
 		if err != nil {
 			return err
 		}
@@ -44,11 +44,24 @@ func (p *process) nativeMpirun(name string, args []string, dir string) error {
 			return p.noNative(family)
 		}
 	}
+	// What only that launcher understands is its own business.
+	if l, wrong := mpirun.Parse(family, args, p.outside(dir)); err == nil && wrong == nil && len(l.Contexts) > 0 {
+		s := p.sources(l.Entries)
+		s.Otherwise, s.Sizeless, s.Said = l.Otherwise, true, hereAlone(l.Entries)
+		if set, err := s.Static(); err == nil {
+			if err := s.Fewer(set); err != nil {
+				return &exitError{job.ExitHosts, err}
+			}
+		}
+	}
 	return p.execNative(path, args, nil)
 }
 
 // nativeRun executes the image's own launcher for a command line of mpiup run.
 func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.App, dir string) error {
+	if f.Explain > 0 {
+		return usage(errors.New("with --mpi native (MPIUP_MPI) another launcher makes the ranks' environment; mpiup env shows mpiup's own: say another --mpi"))
+	}
 	family := familyOf(p.libraries(dir))(apps[0].Argv)
 	if family == "" {
 		family = line.OpenMPI
@@ -64,11 +77,17 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	if err != nil {
 		return usage(err)
 	}
-	if entries == nil && p.operatorsFile() == "" {
-		s := hosts.Sources{Env: p.getenv, Environ: func() []string { return p.env }, Hostname: p.host, Size: f.Size}
-		if entries, err = s.Listed(); err != nil {
-			return usage(err)
-		}
+	s := p.sources(entries)
+	s.Size = f.Size
+	set, err := s.Static()
+	if err != nil {
+		return usage(err)
+	}
+	if err := s.Fewer(set); err != nil {
+		return &exitError{job.ExitHosts, err}
+	}
+	if entries == nil && (f.Size > 0 || p.operatorsFile() == "") {
+		entries = set.Entries()
 	}
 	args, env, err := f.Native(family == line.Hydra, given, apps, entries)
 	if err != nil {

@@ -56,7 +56,11 @@ func (f *policyFlags) read(lookup func(string) (string, bool)) (*policy.Policy, 
 			return nil, errors.New("--policy: the value is empty; name a file")
 		}
 	}
-	return readPolicy(file)
+	p, err := readPolicy(file)
+	if err != nil && given {
+		err = fmt.Errorf("MPIUP_POLICY: %w", err)
+	}
+	return p, err
 }
 
 func readPolicy(name string) (*policy.Policy, error) {

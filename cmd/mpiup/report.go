@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 	"github.com/spf13/cobra"
@@ -37,9 +37,12 @@ whose last lines hold it with mpiup run --seal. Neither the job's pods nor any r
 			if len(args) > 0 {
 				name = args[0]
 			}
-			r, err := readReport(p, name)
+			r, doubts, err := readReport(p, name)
 			if err != nil {
 				return usage(fmt.Errorf("report: %w", err))
+			}
+			for _, d := range doubts {
+				tell(p.stderr, "mpiup: "+name+":", d)
 			}
 			if !asJSON {
 				v := report.View{Ranks: want.Ranks, Host: want.Host, Stream: want.Stream, Since: want.Since, Until: want.Until}
@@ -52,9 +55,7 @@ whose last lines hold it with mpiup run --seal. Neither the job's pods nor any r
 				}
 				return report.Timeline(p.stdout, r, v)
 			}
-			e := json.NewEncoder(p.stdout)
-			e.SetIndent("", "  ")
-			return e.Encode(r)
+			return visible.JSON(p.stdout, r)
 		},
 	}
 	c.Flags().SortFlags = false
@@ -64,7 +65,7 @@ whose last lines hold it with mpiup run --seal. Neither the job's pods nor any r
 }
 
 // readReport reads a folder, a report's JSON or a log; "-": standard input.
-func readReport(p *process, name string) (*report.Report, error) {
+func readReport(p *process, name string) (*report.Report, []string, error) {
 	in := io.Reader(p.stdin)
 	if name != "-" {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -72,16 +73,16 @@ func readReport(p *process, name string) (*report.Report, error) {
 		}
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer f.Close()
 		in = f
 	} else {
 		name = "standard input"
 	}
-	r, err := report.Read(bufio.NewReader(in))
+	r, doubts, err := report.Read(bufio.NewReader(in), logs.OfRank)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return r, nil
+	return r, doubts, nil
 }

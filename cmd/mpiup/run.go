@@ -11,10 +11,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,11 +20,9 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
-	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
-	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
@@ -37,7 +33,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
 	"github.com/mpiup/mpiup/launcher/streams"
-	"github.com/mpiup/mpiup/rdma"
 )
 
 func runCommand(p *process) *cobra.Command {
@@ -81,22 +76,28 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	for _, w := range warnings {
 		tell(p.stderr, "mpiup: warning:", w)
 	}
+	set := settings(p.getenv)
+	if !given.Changed("mpi") && !f.Independent {
+		if f.MPI, err = set.protocol(f.MPI); err != nil {
+			return usage(err)
+		}
+	}
 	if f.MPI == native {
 		if p.up != nil {
 			return usage(errNativeUp)
 		}
 		return p.nativeRun(f, given, apps, dir)
 	}
-	wish, ports, err := p.network(f.Net, f.MPIPorts)
+	wish, ports, err := set.network(f.Net, f.MPIPorts)
 	if err != nil {
 		return usage(err)
 	}
-	fabric, err := p.fabric(f.Fabric)
+	fabric, err := set.fabric(f.Fabric)
 	if err != nil {
 		return usage(err)
 	}
 	if len(f.Env) == 0 && !f.Independent {
-		if f.Frameworks, err = p.frameworks(f.Frameworks); err != nil {
+		if f.Frameworks, err = set.frameworks(f.Frameworks); err != nil {
 			return usage(err)
 		}
 	}
@@ -106,6 +107,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	}
 	defer done()
 	reach.Local, reach.Insist, reach.Loss = f.Local, given.Changed("wait"), launcher.Loss(f.OnLoss)
+	if !reach.Insist {
+		if err := set.wait(&reach); err != nil {
+			return usage(err)
+		}
+	}
 	if f.Rankfile != "" {
 		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)
@@ -114,7 +120,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 			return usage(fmt.Errorf("rankfile %s: %w", f.Rankfile, err))
 		}
 	}
-	tty, err := p.pty(given, false)
+	tty, err := set.pty(given, false)
 	if err != nil {
 		return usage(err)
 	}
@@ -122,12 +128,12 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
-	preempt, err := p.preempt(f.PreemptSignal, f.CheckpointDir)
+	preempt, err := set.preempt(f.PreemptSignal, f.CheckpointDir)
 	if err != nil {
 		return usage(err)
 	}
 	if f.TerminationLog != "" {
-		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
+		reach.TerminationLog, reach.TerminationBy = f.TerminationLog, "--termination-log"
 	}
 	cfg := launcher.Config{
 		Reach: reach, Command: launcher.CommandOf(p.args, len(p.args)-len(args)), Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares, Elastic: elastic,
@@ -208,34 +214,6 @@ func launch(cfg launcher.Config) int {
 	return code
 }
 
-// fabric is the values of --fabric and --nccl, each of its variable where the flag was not given.
-func (p *process) fabric(w rdma.Wish) (rdma.Wish, error) {
-	var err error
-	if w.Fabric == "" {
-		if w.Fabric, err = rdma.ParseFabric(p.getenv("MPIUP_FABRIC")); err != nil {
-			return w, fmt.Errorf("MPIUP_FABRIC: %w", err)
-		}
-	}
-	if w.NCCL == nil {
-		if w.NCCL, err = rdma.ParseNCCL(p.getenv("MPIUP_NCCL")); err != nil {
-			return w, fmt.Errorf("MPIUP_NCCL: %w", err)
-		}
-	}
-	return w, nil
-}
-
-// frameworks are those of MPIUP_ENV, else otherwise.
-func (p *process) frameworks(otherwise frameworks.Set) (s frameworks.Set, err error) {
-	v := p.getenv("MPIUP_ENV")
-	if v == "" {
-		return otherwise, nil
-	}
-	if s, err = frameworks.Parse([]string{v}); err != nil {
-		err = fmt.Errorf("MPIUP_ENV: %w", err)
-	}
-	return s, err
-}
-
 // remains says what becomes of a run's report. What a container writes goes with it, but for what lies on a volume.
 func (p *process) remains(dir string, seal bool) remains.Config {
 	c := remains.Config{Dir: dir, Seal: seal, Kept: p.getenv("MPIUP_REPORTS")}
@@ -247,84 +225,6 @@ func (p *process) remains(dir string, seal bool) remains.Config {
 	}
 	return c
 }
-
-// termGrace is how long ranks have when the pod is being ended: what was given, else what the pod has less what the
-// rest takes (SIGKILL, the last output, the verdict).
-func (p *process) termGrace(given time.Duration) (time.Duration, error) {
-	const rest = 5 * time.Second
-	v := p.getenv("MPIUP_POD_GRACE")
-	if given > 0 || v == "" {
-		return cmp.Or(given, job.DefaultTermGrace), nil
-	}
-	pod, err := cli.ParseDuration(v)
-	if err != nil {
-		return 0, fmt.Errorf("MPIUP_POD_GRACE, the pod's terminationGracePeriodSeconds: %w", err)
-	}
-	return max(pod-rest, time.Second), nil
-}
-
-// restartVariables say how often the job was begun before: ours, JobSet's by the downward API, as its users name it, and Slurm's.
-var restartVariables = []string{"MPIUP_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT", "SLURM_RESTART_COUNT"}
-
-// preempt is the values of --preempt-signal and --checkpoint-dir, each of its variable where the flag was not given, and what the
-// platform says of earlier beginnings.
-func (p *process) preempt(signal int, dir string) (job.Preempt, error) {
-	var err error
-	if v := p.getenv("MPIUP_PREEMPT_SIGNAL"); signal == 0 && v != "" {
-		if signal, err = job.ParseEndSignal(v); err != nil {
-			return job.Preempt{}, fmt.Errorf("MPIUP_PREEMPT_SIGNAL: %w", err)
-		}
-	}
-	if v := p.getenv("MPIUP_CHECKPOINT_DIR"); dir == "" && v != "" {
-		if dir, err = cli.ParseCheckpointDir(v); err != nil {
-			return job.Preempt{}, fmt.Errorf("MPIUP_CHECKPOINT_DIR: %w", err)
-		}
-	}
-	for _, name := range restartVariables {
-		if v := p.getenv(name); v != "" {
-			n, err := strconv.ParseUint(v, 10, 31)
-			if err != nil {
-				return job.Preempt{}, fmt.Errorf("%s, how often the job was begun before, is %.40q, which is no number", name, v)
-			}
-			return job.Preempt{Signal: signal, CheckpointDir: dir, Restarts: int(n)}, nil
-		}
-	}
-	return job.Preempt{Signal: signal, CheckpointDir: dir}, nil
-}
-
-// pty is --pty, else its variable, else def.
-func (p *process) pty(given *pflag.FlagSet, def bool) (bool, error) {
-	if given != nil && given.Changed("pty") {
-		return given.GetBool("pty")
-	}
-	switch v := p.getenv("MPIUP_PTY"); v {
-	case "":
-		return def, nil
-	case "1", "0":
-		return v == "1", nil
-	default:
-		return false, fmt.Errorf("MPIUP_PTY is %.40q; set it to 1 or 0", v)
-	}
-}
-
-// network is the values of --net and --mpi-ports, each of its variable where the flag was not given.
-func (p *process) network(n network.Wish, r network.Ports) (network.Wish, network.Ports, error) {
-	var err error
-	if n.IsZero() {
-		if n, err = network.ParseWish(p.getenv("MPIUP_NET")); err != nil {
-			return n, r, fmt.Errorf("MPIUP_NET: %w", err)
-		}
-	}
-	if r.IsZero() {
-		if r, err = network.ParsePorts(p.getenv("MPIUP_MPI_PORTS")); err != nil {
-			return n, r, fmt.Errorf("MPIUP_MPI_PORTS: %w", err)
-		}
-	}
-	return n, r, nil
-}
-
-var protocols = map[string]job.Protocol{"auto": job.AutoProtocol, "pmix": job.PMIx, "pmi1": job.PMI1,
-	"pmi2": job.PMI2, "pmi-port": job.PMI1OverPort, "none": job.NoProtocol}
 
 var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
 
@@ -370,15 +270,13 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 			codec.Prepare()
 		})
 	}
-	termGrace, err := p.termGrace(l.TermGrace)
+	termGrace, err := settings(p.getenv).termGrace(l.TermGrace)
 	if err != nil {
 		return r, nil, usage(err)
 	}
 	e := &embedded{process: p, log: log}
 	r = reach.Reach{
-		Sources: hosts.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
-			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
-		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
+		Sources: p.sources(entries), Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
 		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace, TermGrace: termGrace,
 		Incarnation: incarnation.Of("/", p.host), Sandbox: incarnation.Pod("/"), Version: version, Namespace: namespace("/"), Pod: p.host,
 		Stdout: p.stdout, Stderr: p.stderr, Terminal: streams.IsTerminal(p.stderr), Log: log,
@@ -389,10 +287,13 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 			}
 			return int(columns)
 		},
-		TerminationLog: p.getenv("MPIUP_TERMINATION_LOG"), TerminationMade: p.getenv("MPIUP_TERMINATION_LOG") != "",
+		TerminationLog: p.getenv("MPIUP_TERMINATION_LOG"), TerminationBy: "MPIUP_TERMINATION_LOG",
 	}
-	if r.TerminationLog == "" && !entered("/") {
-		r.TerminationLog = "/dev/termination-log"
+	r.Size, r.Sources.Pod = h.Size, id != nil && id.Mounted()
+	if r.TerminationLog == "" {
+		if r.TerminationBy = ""; !entered("/") {
+			r.TerminationLog = "/dev/termination-log"
+		}
 	}
 	if err := reap.RaiseLimits(); err != nil {
 		log.Info("limits", "cause", err)
@@ -401,4 +302,9 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 		e.end()
 		ahead.Wait()
 	}, nil
+}
+
+// sources are where hosts may come from, entries of the command line first.
+func (p *process) sources(entries []hostlist.Entry) hosts.Sources {
+	return hosts.Sources{Entries: entries, Number: hosts.Number{Env: p.getenv}, Environ: func() []string { return p.env }, Hostname: p.host}
 }

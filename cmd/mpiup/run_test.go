@@ -28,7 +28,7 @@ func TestPreempt(t *testing.T) {
 		{name: "too large", env: "MPIUP_RESTART_COUNT=4294967296", wrong: "MPIUP_RESTART_COUNT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := (&process{env: strings.Fields(c.env)}).preempt(c.signal, c.dir)
+			got, err := settings((&process{env: strings.Fields(c.env)}).getenv).preempt(c.signal, c.dir)
 			if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%+v, %v; want %+v, %q", got, err, c.want, c.wrong)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -157,7 +158,7 @@ func writeCapture(p *process, name string, files sysfs.FS) error {
 		_, err = p.stdout.Write(text)
 		return err
 	}
-	if err := os.WriteFile(name, text, 0o644); err != nil {
+	if err := outfile.Write(name, text); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "mpiup: wrote %s: %d files in %d bytes\n", name, len(taken), len(text))

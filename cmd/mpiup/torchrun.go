@@ -44,12 +44,16 @@ func asTorchrun(p *process, args []string) error {
 		tell(p.stderr, "torchrun (mpiup):", fmt.Sprintf("all ranks run in this pod; --nnodes %d starts them on the job's %d hosts", len(told), len(told)))
 	}
 	return startLine(p, "torchrun", &l, "torchrun says the same to it", dir, func(cfg *launcher.Config) {
+		cfg.Said, cfg.Sizeless = true, false // of PET_NNODES the line is read with
+		if t.Node == torchrun.All && t.Least == t.Nodes {
+			cfg.Size, cfg.SizeBy = t.Nodes, "--nnodes"
+		}
 		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
 		cfg.Pty = false // torchrun's ranks write where it does
 		if t.Least < t.Nodes {
 			cfg.Elastic = restart.Elastic{Min: t.Least * t.PerNode, Max: t.Nodes * t.PerNode, LastCall: cmp.Or(t.LastCall, cli.DefaultLastCall)}
 			if t.Join > 0 {
-				cfg.Wait, cfg.WaitBy = t.Join, "join_timeout"
+				cfg.Wait, cfg.WaitBy, cfg.Insist = t.Join, "join_timeout", true
 			}
 		}
 		if cfg.MaxRestarts = t.MaxRestarts; cfg.MaxRestarts > 0 || cfg.Elastic.On() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -63,10 +62,14 @@ func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
 			_, err := io.WriteString(p.stdout, "null\n")
 			return err
 		}
-		return json.NewEncoder(p.stdout).Encode(v)
+		text, err := visible.JSONLine(v)
+		if err == nil {
+			_, err = p.stdout.Write(append(text, '\n'))
+		}
+		return err
 	}
 	if !found {
-		_, err := io.WriteString(p.stdout, "no failure that mpiup knows is in these lines\n")
+		_, err := io.WriteString(p.stdout, "no failure that mpiup knows is in these lines\n"+logs.StillRuns+"\n")
 		return err
 	}
 	var b strings.Builder
@@ -78,14 +81,10 @@ func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
 		probably = "probably "
 	}
 	line("kind", "%s%s", probably, v.Kind)
-	rank := "unknown"
-	if v.Rank != nil {
-		rank = fmt.Sprint(*v.Rank)
+	line("rank", "%s", accused(v))
+	if v.Why != "" {
+		line("why", "%s", v.Why)
 	}
-	if v.Host != "" {
-		rank += " on " + v.Host
-	}
-	line("rank", "%s", rank)
 	for _, d := range []struct{ name, id string }{{"GPU", v.GPU}, {"PCI", v.PCI}, {"HCA", v.HCA}} {
 		if d.id != "" {
 			line(d.name, "%s", d.id)
@@ -100,4 +99,26 @@ func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
 	line("more", "mpiup help %s", v.Kind)
 	_, err := io.WriteString(p.stdout, b.String())
 	return err
+}
+
+// accused says whose the failure is and how sure that is, or who only reports it.
+func accused(v verdict.Verdict) string {
+	text := "unknown"
+	switch {
+	case v.Rank != nil && v.Confidence == verdict.Probable:
+		text = fmt.Sprintf("probably %d", *v.Rank)
+	case v.Rank != nil:
+		text = fmt.Sprint(*v.Rank)
+	case v.Confidence == verdict.OneOfSeveral:
+		text = "one of " + v.Ranks + ", which failed alike"
+	case v.Confidence == verdict.Certain || v.Confidence == verdict.Probable:
+		text = "none: it is the job's"
+	}
+	if v.Host != "" {
+		text += " on " + v.Host
+	}
+	if v.Reporters != "" {
+		text += "; only reported by " + v.Reporters
+	}
+	return text
 }

@@ -21,16 +21,16 @@ func TestVerdictOfLogs(t *testing.T) {
 	lost := write("w0.log", "2026-01-01T00:00:02Z [rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:33969\n")
 	own := write("w1.log", strings.Repeat("x", 10_000)+"\n2026-01-01T00:00:01Z [rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
 	got := printed(t, "mpiup", "verdict", lost, own)
-	for _, want := range []string{"kind:  gpu-out-of-memory\n", "rank:  5\n", "line:  torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", "more:  mpiup help gpu-out-of-memory\n"} {
+	for _, want := range []string{"kind:  gpu-out-of-memory\n", "rank:  5; only reported by 0\n", "line:  torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", "more:  mpiup help gpu-out-of-memory\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
 	}
 	var v struct {
-		Kind string
-		Rank *int
+		Kind, Reporters, Confidence string
+		Rank                        *int
 	}
-	if err := json.Unmarshal([]byte(printed(t, "mpiup", "verdict", "--json", lost)), &v); err != nil || v.Kind != "peer-lost" || v.Rank == nil || *v.Rank != 0 {
+	if err := json.Unmarshal([]byte(printed(t, "mpiup", "verdict", "--json", lost)), &v); err != nil || v.Kind != "peer-lost" || v.Rank != nil || v.Reporters != "0" || v.Confidence != "unknown" {
 		t.Errorf("%v %+v", err, v)
 	}
 }

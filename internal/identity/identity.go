@@ -223,6 +223,19 @@ func (i *Identity) KeyFrom() string { return i.keyFrom }
 // it listen on loopback addresses only.
 func (i *Identity) Insecure() bool { return i.insecure }
 
+// Self is this process as peers see it.
+func (i *Identity) Self() (Peer, error) {
+	m, err := i.source.current(i.now())
+	if err != nil {
+		return Peer{}, err
+	}
+	leaf, err := x509.ParseCertificate(m.leaf.Certificate[0])
+	if err != nil {
+		return Peer{}, err
+	}
+	return i.source.peer(leaf)
+}
+
 // Mounted reports whether the secret lies on a volume mounted for it, or certificate files were named. That is a sign
 // of being in a pod of a job, where DNS and gossip are worth asking.
 func (i *Identity) Mounted() bool { return i.mounted }

@@ -21,8 +21,8 @@ import (
 //	n times  uvarint length, certificate (DER), the process's own first
 //	         uvarint length, signature of "mpiup/1 statement" NUL kind NUL text
 //
-// A proof has no date: it holds as long as the job's CA does. So it may only say what can be
-// old without harm (a number that only grows).
+// A proof has no date: it holds as long as the job's CA does. So it may only say what can be old without harm (a number
+// that only grows), or its text says when it was signed, and who verifies it asks about that time (VerifyAt).
 const (
 	// MaxProof bounds a proof, in bytes: three RSA certificates of 4096 bits fit.
 	MaxProof = 8 << 10
@@ -77,11 +77,16 @@ var errProof = errors.New("malformed proof")
 
 // Verify tells who says text, of that kind. Certificates must lead to the job's CA, as in a handshake.
 func (i *Identity) Verify(kind string, text, proof []byte) (Peer, error) {
+	return i.VerifyAt(kind, text, proof, time.Time{})
+}
+
+// VerifyAt is Verify of what was signed at a time, when the certificates must not have ended; zero: whenever they were valid.
+func (i *Identity) VerifyAt(kind string, text, proof []byte, at time.Time) (Peer, error) {
 	chain, signature, err := splitProof(proof)
 	if err != nil {
 		return Peer{}, err
 	}
-	leaf, between, at := chain[0], x509.NewCertPool(), time.Time{}
+	leaf, between := chain[0], x509.NewCertPool()
 	for n, c := range chain {
 		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
 			return Peer{}, fmt.Errorf("%w: an RSA key of %d bits", errProof, key.N.BitLen())

@@ -50,7 +50,7 @@ func Range(lo, hi int) Set {
 }
 
 // Add puts id into the set. It panics if id is negative or above MaxID, as an index out of
-// range does: numbers from outside come in through Parse.
+// range does: numbers from outside come in through Parse and Within.
 func (s *Set) Add(id int) { s.addRange(id, id) }
 
 func (s *Set) addRange(lo, hi int) {

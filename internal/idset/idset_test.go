@@ -193,6 +193,40 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// A stranger's text makes a set of n bits at most.
+func FuzzWithin(f *testing.F) {
+	for _, s := range []string{"", "0-3,5\n", "1048575", "0-1048575", "0-5,0-5,0-5", "00000006", "6"} {
+		f.Add(s, 6)
+	}
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		defer cost.Watch(t, cost.Bound{Fixed: 4 << 10, PerByte: 64}, len(text)+min(max(n, 0), MaxID+1)/8)()
+		s, err := Within(text, n)
+		if err == nil && s.Last() >= max(n, 0) {
+			t.Fatalf("%q below %d: %q", text, n, s)
+		}
+	})
+}
+
+func TestWithin(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"0-5", 6, "0-5"}, {"6", 6, `"6" is above 5`}, {"0-99999999999999999999", 6, "is above 5"}, {"", 0, ""}, {"0", 0, `"0", where there is none`},
+		{"0-5,0-5,0-5", 6, "again and again"}, {"0-1048575", 1 << 30, "0-1048575"}, {"1048576", 1 << 30, "is above 1048575"},
+		{strings.Repeat("0", 200), 6, "longer than 160"}, {"x", 6, "is not a number"},
+	} {
+		s, err := Within(tt.text, tt.n)
+		if got := s.String(); err == nil && got != tt.want || err != nil && (tt.want == "" || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%.40q below %d: %q, %v; want %s", tt.text, tt.n, got, err, tt.want)
+		}
+	}
+	if n := cost.Allocated(func() { _, _ = Within("1048575", 6) }); n > 4<<10 {
+		t.Errorf("7 bytes cost %d", n)
+	}
+}
+
 func BenchmarkRandomAdd100k(b *testing.B) {
 	ids := rand.New(rand.NewPCG(1, 2)).Perm(100_000)
 	for b.Loop() {

@@ -49,10 +49,16 @@ func (s Set) Named(noun string) string {
 // Parse reads a list as String and the kernel write it. White space around the whole list is
 // ignored, for kernel files end in a newline; the empty text is the empty set. Its cost is linear in
 // the text and MaxID: a list whose ranges name more than twice as many numbers as there are is an error.
-func Parse(text string) (Set, error) {
+// Seven bytes may make a set of 128 KiB, so a stranger's text is for Within.
+func Parse(text string) (Set, error) { return Within(text, MaxID+1) }
+
+// Within is Parse of a stranger's text, whose numbers have to be below n: the set has n bits at most, whatever the text
+// says. A larger number is an error.
+func Within(text string, n int) (Set, error) {
 	var s Set
-	if len(text) > MaxText {
-		return s, fmt.Errorf("number list of %d bytes is longer than %d", len(text), MaxText)
+	most := min(n-1, MaxID)
+	if limit := min(16*(most+1)+64, MaxText); len(text) > limit { // no number needs as much
+		return s, fmt.Errorf("number list of %d bytes is longer than %d", len(text), limit)
 	}
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -61,10 +67,10 @@ func Parse(text string) (Set, error) {
 	named := 0
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")
-		lo, err := parseID(first)
+		lo, err := parseID(first, most)
 		hi := lo
 		if err == nil && isRange {
-			hi, err = parseID(last)
+			hi, err = parseID(last, most)
 		}
 		if err != nil {
 			return Set{}, fmt.Errorf("number list %s: %w", clip(text), err)
@@ -72,7 +78,7 @@ func Parse(text string) (Set, error) {
 		if hi < lo {
 			return Set{}, fmt.Errorf("number list %s: range %d-%d runs backwards", clip(text), lo, hi)
 		}
-		if named += hi - lo + 1; named > 2*(MaxID+1) {
+		if named += hi - lo + 1; named > 2*(most+1) {
 			return Set{}, fmt.Errorf("number list %s: the same numbers again and again", clip(text))
 		}
 		s.addRange(lo, hi)
@@ -81,15 +87,17 @@ func Parse(text string) (Set, error) {
 }
 
 // parseID takes decimal digits only: no sign, no space, no 0x.
-func parseID(digits string) (int, error) {
+func parseID(digits string, most int) (int, error) {
 	id, err := strconv.ParseUint(digits, 10, 64)
 	switch {
 	case digits == "":
 		return 0, errors.New("a number is missing")
-	case id > MaxID: // the largest of all where there are too many digits
-		return 0, fmt.Errorf("%s is above %d", clip(digits), MaxID)
-	case err != nil:
+	case err != nil && id == 0:
 		return 0, fmt.Errorf("%s is not a number", clip(digits))
+	case most < 0:
+		return 0, fmt.Errorf("%s, where there is none", clip(digits))
+	case id > uint64(most): // the largest of all where there are too many digits
+		return 0, fmt.Errorf("%s is above %d", clip(digits), most)
 	}
 	return int(id), nil
 }

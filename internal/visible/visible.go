@@ -73,3 +73,24 @@ func JSON(w io.Writer, v any) error {
 	}
 	return err
 }
+
+// JSONLine is v as JSON of one line, without its end, that a terminal shows as it is.
+func JSONLine(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(Line(string(text))), nil
+}
+
+// Writer passes on to w what is written, each piece made visible; pieces are whole lines, as log/slog writes them.
+func Writer(w io.Writer) io.Writer { return writer{w} }
+
+type writer struct{ io.Writer }
+
+func (w writer) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.Writer, Text(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -48,6 +49,31 @@ func (c *Clock) Run(ctx context.Context, each func()) {
 			each()
 		}
 	}
+}
+
+// Within is ctx for at most d of the time in which this process itself ran, as a Clock counts it. A wait for an answer that it ends
+// was a wait: a process that was stopped or starved blames nobody for that. The end is a cancellation, with no deadline to be seen.
+func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	var mu sync.Mutex // guards the rest
+	left, last := d, time.Now()
+	var t *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	t = time.AfterFunc(min(left, tick), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		left, last = left-counts(last, now), now
+		switch {
+		case ctx.Err() != nil:
+		case left <= 0:
+			cancel()
+		default:
+			t.Reset(min(left, tick))
+		}
+	})
+	return ctx, func() { t.Stop(); cancel() }
 }
 
 // counts is how much of the time between two readings counts. Readings without monotonic time may jump either way: forward they count

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -37,4 +39,24 @@ func TestClockThatJumps(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		ctx, cancel := Within(t.Context(), 250*time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		if d := time.Since(begun); d != 250*time.Millisecond {
+			t.Errorf("took %v", d)
+		}
+		parent, end := context.WithCancel(t.Context())
+		ctx, cancel = Within(parent, time.Hour)
+		end()
+		<-ctx.Done()
+		cancel()
+		if d := time.Since(begun); d != 250*time.Millisecond {
+			t.Errorf("its parent's end came after %v", d)
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // Back-traces as libraries write them.
@@ -71,6 +73,7 @@ Backtrace for this error:
 func FuzzFrames(f *testing.F) {
 	f.Add("*** Process received signal ***\n[w0:1] [ 1] ./a(main+0x9a)[0x55]\nFile \"x\", line 3 in f\n 2 0x1 f() x:1\n#1  0x1 in g\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		var c Reader
 		for line := range strings.Lines(text) {
 			c.Hear(line)

@@ -185,6 +185,8 @@ func TestApps(t *testing.T) {
 			{Argv: []string{"a"}, Env: []string{"EMPTY=", "A=2", "AB="}, AlsoWdir: true, Wdir: "/work"},
 			{Argv: []string{"b"}, AlsoWdir: true, Wdir: "/work"},
 		}, "-x NOPE: not set in this environment, so ranks do not get it"},
+		{"-x A=1,2 -x B=1,C=2 -x D=x,e=3 a", []job.App{{Argv: []string{"a"}, Env: []string{"A=1,2", "B=1,C=2", "D=x,e=3"}, AlsoWdir: true, Wdir: "/work"}},
+			`-x "B=1,C=2": the value goes to the end of the word, and sets no "C"; for two variables write -x twice`},
 		{"sh -c echo:x :y", []job.App{{Argv: []string{"sh", "-c", "echo:x", ":y"}, AlsoWdir: true, Wdir: "/work"}}, ""},
 	} {
 		_, apps, warn, err := parse(tt.line)
@@ -277,6 +279,11 @@ func TestRefuses(t *testing.T) {
 		{"--key= a", "--key: the value is empty; name a file"},
 		{"-x =1 a", `-x: "=1" names no variable; write VAR or VAR=value`},
 		{"-x A,B a", `-x: "A,B": repeat -x for every variable`},
+		{"-x A,B=1 a", `-x: "A,B=1": repeat -x for every variable`},
+		{"--export=ALL a", "-x: ALL is srun's word: ranks have their container's environment; write -x NAME, or patterns such as -x 'NCCL_*', for what they get of this one"},
+		{"--export=NONE a", "-x: NONE is srun's word: ranks get nothing of this environment that -x does not name; leave it out"},
+		{"--export=ALL,FOO=1 a", `-x: "ALL,FOO=1" is srun's spelling: write -x "FOO=1", and -x for each more variable; ranks have their container's environment besides`},
+		{"-c 4 a", "unknown flag -c; write --map-by slot:PE=N for the CPUs of each rank, as srun's -c; -n for ranks, as docker's"},
 		{"-x * a", "-x: * is all of this environment, PATH and HOME too; write patterns such as NCCL_*"},
 		{"-x A*B* a", "-x: \"A*B*\": a pattern ends in its one *, and has no value"},
 		{"--wrap x gdb a", "--wrap: \"x\" names no ranks; write --wrap 0,4-7 COMMAND, or --wrap all COMMAND"},

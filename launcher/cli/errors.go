@@ -35,7 +35,7 @@ var insteadOf = map[string]string{
 	"ntasks-per-node":  "write -N",
 	"tasks-per-node":   "write -N",
 	"ntasks":           "write -n",
-	"c":                "write -n",
+	"c":                "write --map-by slot:PE=N for the CPUs of each rank, as srun's -c; -n for ranks, as docker's",
 	"npersocket":       "write --map-by ppr:N:socket",
 	"cpus-per-task":    "write --map-by slot:PE=N",
 	"cpus-per-proc":    "write --map-by slot:PE=N",

@@ -119,7 +119,7 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 func (env Environment) defined(def string) (defs []string, warning string) {
 	name, _, set := strings.Cut(def, "=")
 	if set {
-		return []string{def}, ""
+		return []string{def}, listed(def)
 	}
 	if prefix, pattern := strings.CutSuffix(name, "*"); pattern {
 		for _, kv := range env.Environ {
@@ -136,6 +136,19 @@ func (env Environment) defined(def string) (defs []string, warning string) {
 	return defs, warning
 }
 
+// listed warns of a value in which another variable seems to be set, as in srun's lists.
+func listed(def string) (warning string) {
+	_, value, _ := strings.Cut(def, "=")
+	parts := strings.Split(value, ",")
+	for _, part := range parts[1:] {
+		other, _, set := strings.Cut(part, "=")
+		if set && other != "" && strings.Trim(other, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
+			return fmt.Sprintf("-x %s: the value goes to the end of the word, and sets no %s; for two variables write -x twice", clip(def), clip(other))
+		}
+	}
+	return ""
+}
+
 // parseVariable reads a value of -x: VAR, VAR=value or PATTERN*.
 func parseVariable(s string) (string, error) {
 	name, _, set := strings.Cut(s, "=")
@@ -146,7 +159,14 @@ func parseVariable(s string) (string, error) {
 		return "", fmt.Errorf("%s has a zero byte", clip(s))
 	case strings.ContainsAny(name, " \t\r\n"):
 		return "", fmt.Errorf("%s has a space in its name", clip(s))
-	case !set && strings.Contains(name, ","):
+	case s == "ALL":
+		return "", errors.New("ALL is srun's word: ranks have their container's environment; write -x NAME, or patterns such as -x 'NCCL_*', for what they get of this one")
+	case s == "NONE":
+		return "", errors.New("NONE is srun's word: ranks get nothing of this environment that -x does not name; leave it out")
+	case strings.HasPrefix(name, "ALL,"), strings.HasPrefix(name, "NONE,"):
+		_, list, _ := strings.Cut(s, ",")
+		return "", fmt.Errorf("%s is srun's spelling: write -x %s, and -x for each more variable; ranks have their container's environment besides", clip(s), clip(list))
+	case strings.Contains(name, ","):
 		return "", fmt.Errorf("%s: repeat -x for every variable", clip(s))
 	case !set && name == "*":
 		return "", errors.New("* is all of this environment, PATH and HOME too; write patterns such as NCCL_*")

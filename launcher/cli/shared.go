@@ -9,6 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // IdentityFlags say by which secret a process is known; they mean the same in every command.
@@ -54,8 +55,8 @@ func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(withAliases)
 	addVar(fs, &f.Hosts, "host", "H", understood(hostlist.ParseList), "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or without a secret this machine alone)")
 	valueVar(fs, &f.Hostfile, "hostfile", "", text("name a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
-	valueVar(fs, &f.Size, "size", "", parseCount, "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many (default: what the pod is told, PET_NNODES, or as many as -n needs)")
-	DurationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
+	valueVar(fs, &f.Size, "size", "", parseCount, "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many and has no fewer (default: what the pod is told, PET_NNODES, or as many as -n needs)")
+	DurationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too; jobs read $MPIUP_WAIT where it is not given")
 	hostFlags.in(fs)
 	f.IdentityFlags.Register(fs)
 }
@@ -68,22 +69,27 @@ func (f *HostFlags) Check() error {
 	return f.IdentityFlags.Check()
 }
 
-// Entries is the hosts of --host or --hostfile; nil if neither was given.
-func (f *HostFlags) Entries() ([]hostlist.Entry, error) {
+// Entries is the hosts of --host or --hostfile, as many as --size says; nil if neither was given.
+func (f *HostFlags) Entries() (entries []hostlist.Entry, err error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	if f.Hostfile != "" {
-		return hostlist.ReadFile(f.Hostfile)
-	}
-	if len(f.Hosts) == 0 {
+	by := "--host"
+	switch {
+	case f.Hostfile != "":
+		by = "--hostfile " + f.Hostfile
+		entries, err = hostlist.ReadFile(f.Hostfile)
+	case len(f.Hosts) > 0:
+		if entries, err = hostlist.ParseList(strings.Join(f.Hosts, ",")); err != nil {
+			err = fmt.Errorf("--host: %w", err)
+		}
+	default:
 		return nil, nil
 	}
-	entries, err := hostlist.ParseList(strings.Join(f.Hosts, ","))
-	if err != nil {
-		return nil, fmt.Errorf("--host: %w", err)
+	if n := len(entries); err == nil && f.Size > 0 && n != f.Size {
+		return nil, fmt.Errorf("--size %d, and %s names %s: name as many, or leave --size out", f.Size, by, wording.Count(n, "host"))
 	}
-	return entries, nil
+	return entries, err
 }
 
 // LeaseFlags are the times after which one side gives the other up.

@@ -60,7 +60,7 @@ func Doctor(ctx context.Context, cfg Config) int {
 	cfg.Fill()
 	baseline, err := readBaseline(cfg.Fabric.Baseline)
 	if err != nil {
-		return launcher.End(&cfg.Reach, reach.Failf(job.ExitUsage, "%v", err))
+		return launcher.End(&cfg.Reach, err)
 	}
 	e, err := cfg.examine(ctx)
 	if err == nil && cfg.Fabric.Run {
@@ -184,12 +184,18 @@ func (c *Config) sought() survey.Config {
 // very host may have no agent but the one in this process, as in a run.
 func (c *Config) subjects(ctx context.Context) (list []subject, err error) {
 	set, err := c.Others(ctx)
-	if err != nil {
-		if c.Here == nil || c.Entries != nil || c.Size > 0 {
+	if c.Here != nil && (c.Local || err != nil && c.Lonely()) {
+		if _, err := c.Alone(); err != nil {
 			return nil, err
 		}
 		s, err := c.here(ctx)
 		return []subject{s}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Fewer(set); err != nil {
+		return nil, reach.Failf(job.ExitHosts, "%v", err)
 	}
 	byName := map[string]reach.Visited{}
 	for _, v := range c.Visit(ctx, set.Hosts, nil) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -189,21 +189,28 @@ func (b *bench) measure(ctx context.Context, path string, t doctor.Test, limit t
 	return "", 0, first
 }
 
-// readBaseline is the file's; nil where there is none.
+// readBaseline is the file's; nil where there is none, and one can be made.
 func readBaseline(path string) (*doctor.Baseline, error) {
 	if path == "" {
 		return nil, nil
 	}
 	text, err := bounded.Regular(path, doctor.MaxBaseline)
 	if errors.Is(err, os.ErrNotExist) {
+		f, err := outfile.At(path)
+		if err == nil {
+			err = errors.Join(f.Try(), f.Close())
+		}
+		if err != nil {
+			return nil, reach.Failf(job.ExitOutput, "--baseline: %v", err)
+		}
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--baseline: %w", err)
+		return nil, reach.Failf(job.ExitUsage, "--baseline: %v", err)
 	}
 	b, err := doctor.ParseBaseline(text)
 	if err != nil {
-		return nil, fmt.Errorf("--baseline %s: %w", path, err)
+		return nil, reach.Failf(job.ExitUsage, "--baseline %s: %v", path, err)
 	}
 	return b, nil
 }
@@ -219,14 +226,9 @@ func writeBaseline(f *doctor.Fabric) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(f.File), ".baseline-")
-	if err != nil {
-		return reach.Failf(job.ExitOutput, "--baseline: %v", err)
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
-		err = os.Rename(file.Name(), f.File)
+	at, err := outfile.At(f.File)
+	if err == nil {
+		err = errors.Join(at.Replace(text, 0o644), at.Close())
 	}
 	if err != nil {
 		return reach.Failf(job.ExitOutput, "--baseline: %v", err)

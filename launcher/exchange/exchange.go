@@ -30,8 +30,8 @@ const (
 	maxFences    = 4096
 	maxFence     = apiv1.MaxFrame - 1<<20 // bytes of what hosts bring to one fence: one frame of it, and its set, goes to each
 	maxHeld      = 2 * apiv1.MaxFrame     // bytes of all open fences
-	maxFetches   = 1 << 20
-	maxWatched   = 32 << 20 // bytes of services that are watched, each as often as it is
+	maxFetches   = 1 << 20                // answers that are waited for
+	maxWatched   = 32 << 20               // bytes of services that are watched, each as often as it is
 	maxKnownSets = 1024
 	maxTag       = 256 // bytes
 )
@@ -53,6 +53,7 @@ type Exchange struct {
 	names   kvs.Table
 	watches watches
 	fetches map[uint64]*fetch
+	awaited int // answers of all of them
 	fetchID uint64
 }
 

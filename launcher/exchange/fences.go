@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -70,16 +71,22 @@ type Torn struct {
 
 func (e *Torn) Error() string { return "fence " + e.Set + " was answered on some hosts only" }
 
-// maxPassed bounds the fences that hosts say were answered.
-const maxPassed = 1 << 18
+// Bounds of the fences that hosts say were answered.
+const (
+	maxPassed = 1 << 18
+	maxEpoch  = 20 // digits of a number of 64 bits
+)
 
 // Passed takes what a host says of fences that the launcher before this one has answered. wired: one was of the whole first job.
 func (x *Exchange) Passed(host int, keys []string) (wired bool, err error) {
 	for _, k := range keys {
-		set, _, _ := strings.Cut(k, " ")
+		set, epoch, _ := strings.Cut(k, " ")
 		s, err := x.set(set)
 		if err != nil {
 			return wired, err
+		}
+		if _, err := strconv.ParseUint(epoch, 10, 64); err != nil || len(epoch) > maxEpoch {
+			return wired, fmt.Errorf("fence %s: answered, it says, as number %.40q", set, epoch)
 		}
 		if _, on := slices.BinarySearch(s.hosts, host); !on || len(x.passed) >= maxPassed {
 			return wired, fmt.Errorf("fence %s: answered, it says", k)
@@ -148,17 +155,14 @@ func (x *Exchange) set(key string) (*rankSet, error) {
 	if s := x.sets[text]; s != nil {
 		return s, nil
 	}
-	ranks, err := idset.Parse(text)
+	ranks, err := idset.Within(text, len(x.hostOf))
 	if err != nil {
-		return nil, fmt.Errorf("fence: %w", err)
+		return nil, fmt.Errorf("fence of a run of %d processes: %w", len(x.hostOf), err)
 	}
 	first := x.jobs[0].size
 	s := &rankSet{ranks: ranks, whole: ranks.Len() == first && ranks.Equal(idset.Range(0, first-1))}
 	on := make([]bool, x.hosts)
 	for r := range ranks.All() {
-		if r >= len(x.hostOf) {
-			return nil, fmt.Errorf("fence %s: the run has %d processes", text, len(x.hostOf))
-		}
 		on[x.hostOf[r]] = true
 	}
 	for i, yes := range on {

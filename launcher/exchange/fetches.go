@@ -15,7 +15,7 @@ func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
 		wrong = fmt.Sprintf("no process %d in a run of %d", m.Owner, len(x.hostOf))
 	case m.AnyOwner && int(m.Job) >= len(x.jobs):
 		wrong = fmt.Sprintf("no job %d in a run of %d", m.Job, len(x.jobs))
-	case len(x.fetches) >= maxFetches:
+	case x.awaited >= maxFetches:
 		wrong = "too many fetches at once"
 	}
 	if wrong != "" {
@@ -39,6 +39,7 @@ func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
 	x.fetchID++
 	m.Id = x.fetchID
 	x.fetches[x.fetchID] = f
+	x.awaited += len(f.waiting)
 	for i := range x.hosts {
 		if f.waiting[i] {
 			x.send(i, m.Frame())
@@ -53,12 +54,19 @@ func (x *Exchange) Answered(from int, m *apiv1.FetchResult) {
 		return
 	}
 	delete(f.waiting, from)
+	x.awaited--
 	if !m.Found && len(f.waiting) > 0 {
 		return
 	}
-	delete(x.fetches, m.Id)
+	x.forget(m.Id)
 	m.Id = f.id
 	x.send(f.host, m.Frame())
+}
+
+// forget lets a fetch go.
+func (x *Exchange) forget(id uint64) {
+	x.awaited -= len(x.fetches[id].waiting)
+	delete(x.fetches, id)
 }
 
 // HostGone answers what waits for a host that was given up; its processes are told of one by one.
@@ -72,7 +80,7 @@ func (x *Exchange) answerFor(host int, err string) {
 	x.watches.forget(host)
 	for id, f := range x.fetches {
 		if f.host == host {
-			delete(x.fetches, id)
+			x.forget(id)
 		} else if f.waiting[host] {
 			x.Answered(host, &apiv1.FetchResult{Id: id, Error: err})
 		}

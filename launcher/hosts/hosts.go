@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -42,16 +41,15 @@ type Sources struct {
 	Entries []hostlist.Entry // --host or --hostfile; nil: neither was given
 	// Otherwise are the hosts of a rankfile, for where nothing else names any.
 	Otherwise []hostlist.Entry
+	Number    // how many there are
 
-	Env      func(string) string // this process's environment; nil: empty
-	Environ  func() []string     // all of it, for VC_*_HOSTS; nil: empty
-	Root     string              // where etc/ is; default "/"
-	Hostname string              // this host's name
-	Size     int                 // --size: how many hosts there are; 0: not given
-	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
-	NotHere  bool                // no rank on this host, whoever names it
-	Serves   bool                // this process is its host's agent too, and the host one of the job's
-	Local    bool                // all ranks on this host, whoever names others
+	Environ  func() []string // all of this process's environment, for VC_*_HOSTS; nil: empty
+	Root     string          // where etc/ is; default "/"
+	Hostname string          // this host's name
+	Pod      bool            // in a pod with a mounted secret: DNS and gossip may be asked
+	NotHere  bool            // no rank on this host, whoever names it
+	Serves   bool            // this process is its host's agent too, and the host one of the job's
+	Local    bool            // all ranks on this host, whoever names others
 }
 
 // Static asks the sources that need no network, in the order of the contract: --host and
@@ -67,6 +65,9 @@ func (s *Sources) Static() (*Set, error) {
 			return nil, err
 		}
 		if len(entries) > 0 {
+			if s.Size > 0 { // as of those that are found one by one
+				entries = entries[:min(s.Size, len(entries))]
+			}
 			return s.set(from, entries), nil
 		}
 	}
@@ -115,29 +116,12 @@ func (s *Sources) Operators() ([]hostlist.Entry, error) {
 	return entries, err
 }
 
-// Listed is the hosts of the command line, else of files and variables of the operators; nil where
-// there are none. No name service is asked.
-func (s *Sources) Listed() ([]hostlist.Entry, error) {
-	set, err := s.Static()
-	if err != nil || set == nil {
-		return nil, err
+// Entries are the hosts as they were named; nil of a nil set.
+func (set *Set) Entries() (entries []hostlist.Entry) {
+	if set != nil {
+		for _, w := range set.Hosts {
+			entries = append(entries, w.Entry)
+		}
 	}
-	entries := make([]hostlist.Entry, len(set.Hosts))
-	for i, w := range set.Hosts {
-		entries[i] = w.Entry
-	}
-	return entries, nil
-}
-
-// Count is how many hosts the job has, and what says so: --size, or what torchrun is told in a pod of a
-// job (Kubeflow Trainer sets PET_NNODES). 0: nothing does; a range of an elastic job is no number.
-func (s *Sources) Count() (n int, why string) {
-	if s.Size != 0 {
-		return s.Size, fmt.Sprintf("--size %d", s.Size)
-	}
-	const name = "PET_NNODES"
-	if n, err := strconv.Atoi(s.Env(name)); err == nil && n > 0 && s.Pod {
-		return n, fmt.Sprintf("%s=%d", name, n)
-	}
-	return 0, ""
+	return entries
 }

@@ -25,7 +25,7 @@ func TestSources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := Sources{Root: t.TempDir(), Env: func(string) string { return "" }, Environ: func() []string { return nil }}
+			s := Sources{Root: t.TempDir(), Number: Number{Env: func(string) string { return "" }}, Environ: func() []string { return nil }}
 			var want string
 			for _, f := range ar.Files {
 				text := string(f.Data)
@@ -90,7 +90,7 @@ func describe(set *Set, err error) string {
 }
 
 func TestExplicitHostsComeFirst(t *testing.T) {
-	s := Sources{Root: t.TempDir(), Hostname: "l0", Env: func(k string) string { return map[string]string{"LWS_LEADER_ADDRESS": "x", "LWS_GROUP_SIZE": "2"}[k] },
+	s := Sources{Root: t.TempDir(), Hostname: "l0", Number: Number{Env: func(k string) string { return map[string]string{"LWS_LEADER_ADDRESS": "x", "LWS_GROUP_SIZE": "2"}[k] }},
 		Entries: []hostlist.Entry{{Name: "w0"}, {Name: "localhost"}, {Name: "127.0.0.1"}, {Name: "127.0.0.2"}, {Name: "l0.sub"}}}
 	set, err := s.Static()
 	if err != nil {

@@ -60,14 +60,14 @@ func TestPart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			vars := strings.Fields(c.env)
-			s := Sources{Root: t.TempDir(), Hostname: c.host, Environ: func() []string { return vars }, Env: func(name string) string {
+			s := Sources{Root: t.TempDir(), Hostname: c.host, Environ: func() []string { return vars }, Number: Number{Env: func(name string) string {
 				for _, v := range vars {
 					if value, ok := strings.CutPrefix(v, name+"="); ok {
 						return value
 					}
 				}
 				return ""
-			}}
+			}}}
 			for _, name := range c.listed {
 				s.Entries = append(s.Entries, hostlist.Entry{Name: name})
 			}

@@ -13,11 +13,11 @@ import (
 func TestAttempts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	for i, want := range []string{"", "attempt-2", "attempt-3"} {
-		got, err := NextAttempt(dir)
-		if err != nil || got != filepath.Join(dir, want) {
-			t.Fatalf("attempt %d: %q, %v", i+1, got, err)
+		c := Config{Dir: dir, Ranks: 1}
+		if err := c.NextAttempt(); err != nil || c.Dir != filepath.Join(dir, want) {
+			t.Fatalf("attempt %d: %q, %v", i+1, c.Dir, err)
 		}
-		s, err := New(Config{Dir: got, Ranks: 1})
+		s, err := New(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,10 +37,12 @@ func TestAttempts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "notes"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := NextAttempt(other); err != nil || got != other {
-		t.Errorf("beside the user's own files: %q, %v", got, err)
+	c := Config{Dir: other}
+	if err := c.NextAttempt(); err != nil || c.Dir != other {
+		t.Errorf("beside the user's own files: %q, %v", c.Dir, err)
 	}
-	if _, err := NextAttempt(filepath.Join(other, "notes")); err == nil || !strings.Contains(err.Error(), "notes") {
+	c = Config{Dir: filepath.Join(other, "notes")}
+	if err := c.NextAttempt(); err == nil || !strings.Contains(err.Error(), "notes") {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -42,12 +40,12 @@ func (fs *files) add(number, base, size int) error {
 				made[k] = made[laneKey{base + rank, job.Stdout}]
 				continue
 			}
-			f, err := fs.create(filepath.Join(fs.cfg.Dir, path(rank, s)))
+			f, err := fs.cfg.places.dir.Create(path(rank, s), fs.how())
 			if err != nil {
 				for _, f := range made {
 					f.Close()
 				}
-				return fmt.Errorf("output file of rank %s: %w", job.Process{Job: number, Rank: rank}.Tag(), err)
+				return fmt.Errorf("output file of rank %s: %w", job.Process{Job: number, Rank: rank}.Tag(), plenty(err))
 			}
 			made[k] = f
 		}
@@ -64,26 +62,18 @@ func (fs *files) file(k laneKey) *os.File {
 	return fs.byLane[k]
 }
 
-// create opens a file that is empty, or has what an earlier attempt wrote.
-func (fs *files) create(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return nil, err
-	}
-	how := os.O_TRUNC
-	if fs.cfg.Append {
-		how = os.O_APPEND
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|how, 0o666)
-	if errors.Is(err, syscall.EMFILE) {
-		err = fmt.Errorf("%w: raise the limit of open files (ulimit -n), two a rank are needed", err)
-	}
-	return f, err
-}
-
 func (fs *files) open()                          {}
 func (fs *files) flush()                         {}
 func (fs *files) expire(time.Time) (t time.Time) { return t }
-func (fs *files) interrupt()                     { fs.stopped.Store(true) }
+
+func (fs *files) interrupt() {
+	fs.stopped.Store(true)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.byLane {
+		_ = f.SetWriteDeadline(time.Now()) // of what is a pipe
+	}
+}
 
 func (fs *files) put(p piece, _ time.Time) {
 	k := laneKey{p.id, p.stream}

@@ -81,8 +81,8 @@ func (fs *files) patterned(k laneKey) (err error) {
 	defer fs.mu.Unlock()
 	f := fs.byPath[path]
 	if f == nil {
-		if f, err = fs.create(path); err != nil {
-			return err
+		if f, err = fs.cfg.places.files[k.stream].create(path, fs.how()); err != nil {
+			return plenty(err)
 		}
 		fs.byPath[path] = f
 	}

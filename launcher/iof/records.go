@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // records writes JSON lines to a stream. An unfinished line is kept at most Hold, and at most longLine.
@@ -155,14 +157,24 @@ func appendText(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-// appendString appends UTF-8 as a JSON string (RFC 8259 section 7). It is called for every line of every rank, and
+// appendString appends UTF-8 as a JSON string (RFC 8259 section 7), in which all that does not print is an escape. It is called for every line of every rank, and
 // encoding/json manages a tenth of the lines a second.
 func appendString(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	from := 0
-	for i, c := range s {
-		if c >= ' ' && c != '"' && c != '\\' {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+			continue
+		}
+		if c >= 0x7f {
+			r, n := utf8.DecodeRune(s[i:])
+			if !strconv.IsPrint(r) {
+				b = append(append(b, s[from:i]...), visible.Line(string(s[i:i+n]))...)
+				from = i + n
+			}
+			i += n - 1
 			continue
 		}
 		b = append(b, s[from:i]...)

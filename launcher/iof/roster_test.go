@@ -119,7 +119,11 @@ func TestGrow(t *testing.T) {
 	})
 	t.Run("a file that cannot be", func(t *testing.T) {
 		var broken []error
-		cfg := Config{Files: [2]Pattern{"/dev/null/o.%r", "/dev/null/e"}, Ranks: 2, Broken: func(err error) { broken = append(broken, err) }}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "0"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg := Config{Files: [2]Pattern{Pattern(dir) + "/%r/o", Pattern(dir) + "/e"}, Ranks: 2, Broken: func(err error) { broken = append(broken, err) }}
 		var out, errs bytes.Buffer
 		cfg.Stdout, cfg.Stderr = &out, &errs
 		s, err := New(cfg)
@@ -128,7 +132,7 @@ func TestGrow(t *testing.T) {
 		}
 		use(s)
 		s.Close()
-		if err := s.Run(t.Context()); err == nil || len(broken) != 1 || !strings.Contains(broken[0].Error(), "output file of rank 0: mkdir /dev/null") {
+		if err := s.Run(t.Context()); err == nil || len(broken) != 1 || !strings.Contains(broken[0].Error(), "output file of rank 0: open "+dir+"/0: not a directory") {
 			t.Errorf("%v, told %v", err, broken)
 		}
 	})

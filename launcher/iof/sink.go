@@ -57,7 +57,8 @@ type Config struct {
 
 	Hold time.Duration // default DefaultHold
 
-	names *roster // nil: there is only the first job
+	names  *roster // nil: there is only the first job
+	places *places // by Open
 }
 
 // Sink writes the output of a run's processes, each known by its id: its rank in the first job,
@@ -81,6 +82,9 @@ func New(cfg Config) (*Sink, error) {
 	}
 	if cfg.Written == nil {
 		cfg.Written = func(int, int) {}
+	}
+	if err := cfg.Open(); err != nil {
+		return nil, err
 	}
 	cfg.names = newRoster(cfg.Ranks)
 	s := &Sink{cfg: cfg, tails: newTails(), words: newWords(), book: newLedger(cfg.Written)}

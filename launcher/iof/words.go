@@ -13,7 +13,8 @@ import (
 
 // Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
 type Words struct {
-	First  []string // the first distinct lines
+	First  []string // the first distinct lines; none where the process has outlived them
+	Past   bool     // it has outlived all that it said, its last lines too
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
 	Frames []string // the innermost of the last back-trace of a crash
@@ -33,6 +34,8 @@ const (
 	maxWord   = 300 // bytes of a line
 	// maxSince is how much a process writes after an exception that ends it. One that wrote more went on.
 	maxSince = 64 << 10
+	// maxOutlived is the same for a line alone: a program that ends writes what its streams still hold, 4 KiB (glibc) or 8 (Python) each.
+	maxOutlived = 16 << 10
 )
 
 // words gathers Words of all processes.
@@ -49,6 +52,8 @@ type hearing struct {
 	after int  // lines still taken of an exception's message
 	chain bool // the next traceback is of an exception that came while the last one was handled
 	since int  // bytes that came after the last exception, of both streams
+	first int  // and after the last of the first lines
+	said  int  // and on standard output after standard error
 	crash backtrace.Reader
 }
 
@@ -83,6 +88,10 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 			h.words.Raised = nil
 		}
 	}
+	if h != nil {
+		h.first += len(data)
+		h.said += len(data)
+	}
 	if s != job.Stderr {
 		return
 	}
@@ -90,6 +99,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		h = &hearing{}
 		w.of[id] = h
 	}
+	h.said = 0
 	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && !h.crash.Within() {
 		at := telling(data)
 		if at < 0 {
@@ -105,8 +115,11 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 			return
 		}
 		h.keep(data[:end])
+		had := len(h.words.First)
 		h.heard(string(h.line))
-		h.line, data = h.line[:0], data[end+1:]
+		if h.line, data = h.line[:0], data[end+1:]; len(h.words.First) > had {
+			h.first = len(data)
+		}
 	}
 }
 
@@ -213,5 +226,8 @@ func (w *words) words(id int) Words {
 		h.heard(string(h.line))
 		h.line = h.line[:0]
 	}
-	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: h.crash.Frames()}
+	if h.first > maxOutlived {
+		h.words.First = nil
+	}
+	return Words{First: slices.Clone(h.words.First), Past: h.said > maxOutlived, Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: h.crash.Frames()}
 }

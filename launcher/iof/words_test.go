@@ -28,6 +28,24 @@ func said(texts ...string) (list []Raised) {
 	return list
 }
 
+// What is said on standard error counts until the process has gone on for long on standard output.
+func TestWordsArePast(t *testing.T) {
+	w := newWords()
+	w.add(5, job.Stderr, []byte("sh: 1: nvidia-smi: not found\n"))
+	w.add(5, job.Stdout, make([]byte, maxOutlived))
+	if got := w.words(5); got.Past || len(got.First) != 1 {
+		t.Errorf("%+v", got)
+	}
+	w.add(5, job.Stdout, make([]byte, 1))
+	if got := w.words(5); !got.Past || len(got.First) != 0 {
+		t.Errorf("%+v", got)
+	}
+	w.add(5, job.Stderr, []byte("loss is nan\n"))
+	if got := w.words(5); got.Past || len(got.First) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestWords(t *testing.T) {
 	many := ""
 	for i := range 20 {
@@ -57,7 +75,9 @@ func TestWords(t *testing.T) {
 		{"a log's line at once", fatal, Words{First: []string{fatal}, Fatal: fatal}},
 		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
 			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan"}, {Text: "KeyError: 3", Chained: true}}}},
-		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{First: ten}},
+		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{}},
+		{"what it has not outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8-100), Words{First: ten}},
+		{"what it has outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8+100), Words{}},
 		{"the last four", many + strings.Repeat(raised+"\n", 9), Words{First: ten, Raised: said(
 			"ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan")}},
 		{"long lines", long + "\n", Words{First: []string{long[:maxWord]}}},

@@ -13,8 +13,8 @@
 // Sites are hosts that jobs may be placed on, hosts those that have ranks, in the order of the job's. It holds no secret: who takes a
 // session over proves to the agent who he is. Programs and their variables come from the command line, which is the same.
 //
-// Bytes of an agent may be anybody's: Decode bounds them and checks each field. Whether a launcher of the job has written them is for
-// who reads them to find out before.
+// Bytes of an agent may be anybody's: Decode bounds them and checks each field. Whether a launcher of the job has written them, and
+// when, is for who reads them to find out before.
 package journal
 
 import (
@@ -30,6 +30,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // MaxSize bounds a journal in bytes, as agents do.
@@ -191,7 +192,7 @@ func (j *Journal) checkRanks(apps int) error {
 			return fmt.Errorf("rank %d: local rank %d is another's", i, r.Local)
 		}
 		local[r.Host][r.Local] = true
-		if _, err := idset.Parse(r.CPUs); err != nil {
+		if _, err := idset.Within(r.CPUs, layout.MaxThreads); err != nil {
 			return fmt.Errorf("rank %d: CPUs: %w", i, err)
 		}
 	}
@@ -217,7 +218,7 @@ func (j *Journal) Plan() *job.Plan {
 		p.Hosts = append(p.Hosts, s.host())
 	}
 	for i, r := range j.Ranks {
-		cpus, _ := idset.Parse(r.CPUs) // checked
+		cpus, _ := idset.Within(r.CPUs, layout.MaxThreads) // checked
 		p.Placements = append(p.Placements, job.Placement{Rank: job.Rank(i), App: r.App, Host: r.Host, LocalRank: r.Local, CPUs: cpus})
 	}
 	return p

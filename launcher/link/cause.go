@@ -57,7 +57,8 @@ func Causef(s Stage, format string, args ...any) *Cause {
 type Patience struct {
 	stage  Stage
 	silent bool
-	since  time.Time // zero: it is in no such state
+	since  time.Duration // by the clock of who asks
+	held   bool          // it is in such a state
 }
 
 const (
@@ -67,9 +68,9 @@ const (
 	NoCure   = "no longer waited for: what has been so for 15s does not become right by waiting"
 )
 
-// Over takes what an attempt came to that began at a time, and says whether it is the last. insist is a user who said how
-// long hosts may take to answer; one of another job stays that.
-func (p *Patience) Over(c *Cause, begun time.Time, insist bool) bool {
+// Over takes what an attempt came to that lasted from begun to now, by a wire.Clock, and says whether it is the last. insist is a
+// user who said how long hosts may take to answer; one of another job stays that.
+func (p *Patience) Over(c *Cause, begun, now time.Duration, insist bool) bool {
 	if c.Never {
 		return true
 	}
@@ -77,10 +78,10 @@ func (p *Patience) Over(c *Cause, begun time.Time, insist bool) bool {
 		*p = Patience{}
 		return false
 	}
-	if p.since.IsZero() || p.stage != c.Stage || p.silent != c.Silent {
-		*p = Patience{c.Stage, c.Silent, begun}
+	if !p.held || p.stage != c.Stage || p.silent != c.Silent {
+		*p = Patience{c.Stage, c.Silent, begun, true}
 	}
-	return time.Since(p.since) >= Hopeless
+	return now-p.since >= Hopeless
 }
 
 // AsCause is err as a cause; one that is none counts as a connection's.

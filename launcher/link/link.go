@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -135,7 +136,7 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 	h.begun = h.Clock.Now()
 	h.link.Heard() // Opened just came; a tick before Run has begun must not see the old silence
 	ended := make(chan error, 1)
-	go func() { ended <- h.link.Run(ctx, s.Stream, s.Opened.Received, h.Deliver) }()
+	go func() { ended <- h.link.Run(ctx, s.Stream, s.Opened.Received, h.take) }()
 	var probe chan probed // the answer of a second connection under way; nil: none is
 	var tried time.Duration
 	for {
@@ -172,6 +173,12 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 			}
 		}
 	}
+}
+
+// take passes on what the agent sends, its text made safe to show.
+func (h *Conn) take(f *apiv1.Frame) error {
+	vet.Frame(f)
+	return h.Deliver(f)
 }
 
 // await is the session that a second connection resumed, nil if none did.
@@ -257,7 +264,7 @@ func (h *Conn) gone(c *Cause, since time.Duration) *Lost {
 
 // redial resumes the session at the same address.
 func (h *Conn) redial(ctx, life context.Context) (*Session, error) {
-	dctx, cancel := context.WithTimeout(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
+	dctx, cancel := wire.Within(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
 	defer cancel()
 	open := proto.CloneOf(h.First.Open)
 	open.Resume, open.Received = true, h.link.Received()

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/internal/wording"
@@ -58,6 +59,7 @@ func ExchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
+	vet.Frame(f)
 	opened := f.GetOpened()
 	if opened == nil {
 		return nil, Causef(StageConnect, "its first frame is no Opened: not an agent of this version")
@@ -129,13 +131,18 @@ func Embed(life context.Context, serve func(context.Context, wire.Stream) error,
 	return s, func() { <-done; cancel() }, nil
 }
 
-// CheckHost checks what an agent says of itself: its name becomes tags, tables, names of files and the ranks' own list of hosts.
+// CheckHost checks what an agent says of itself: its name becomes tags, tables, names of files and the ranks' own list of hosts, and with its
+// node it stands in commands that people copy.
 func CheckHost(h *apiv1.HelloReply) error {
-	if h.GetName() == "" { // goes by the name that it was found by
-		return nil
+	if h.GetName() != "" { // else it goes by the name that it was found by
+		if err := hostlist.CheckName(h.Name); err != nil {
+			return fmt.Errorf("its agent states a name that is none: %w", err)
+		}
 	}
-	if err := hostlist.CheckName(h.Name); err != nil {
-		return fmt.Errorf("its agent states a name that is none: %w", err)
+	if h.GetNode() != "" {
+		if err := hostlist.CheckName(h.Node); err != nil {
+			return fmt.Errorf("its agent states a node that is none: %w", err)
+		}
 	}
 	return nil
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
+
+	"github.com/mpiup/mpiup/internal/crowd"
 )
 
-// maxHTTP bounds the connections to the port, which asks nobody who he is.
-const maxHTTP = 16
+// maxHTTP bounds the connections to the port, which asks nobody who he is, as the agent's does.
+const maxHTTP = 64
 
 // patience is how long Linger waits: two scrapes a minute are Prometheus' slowest common pace.
 const patience = 35 * time.Second
@@ -25,7 +26,7 @@ func (m *Metrics) Serve(l net.Listener) (stop func()) {
 	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
 	over := make(chan struct{})
-	go func() { defer close(over); _ = s.Serve(netutil.LimitListener(l, maxHTTP)) }() // ends with ErrServerClosed
+	go func() { defer close(over); _ = s.Serve(crowd.Limit(l, maxHTTP)) }() // ends with ErrServerClosed
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

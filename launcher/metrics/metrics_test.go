@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -80,6 +82,31 @@ func TestLinger(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Many open connections and say nothing: whoever scrapes, from elsewhere, is answered at once.
+func TestSilentClients(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer New("v1").Serve(l)()
+	for range maxHTTP + 8 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	scraper := http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: from.DialContext}}
+	for range 3 {
+		r, err := scraper.Get("http://" + l.Addr().String() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
 	}
 }
 

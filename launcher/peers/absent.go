@@ -9,7 +9,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/absent"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/run"
 )
 
@@ -56,18 +56,30 @@ func (a *absences) flights(host string, reply *apiv1.StacksReply) {
 // runKey tells a run from others.
 type runKey struct{ launcher, job string }
 
-// maxRuns bounds those that one host tells of.
-const maxRuns = 1024
+// Bounds of what one host tells of: runs, barriers of all of them, and flight recorders of each.
+const (
+	maxRuns     = 1024
+	maxBarriers = 256
+	maxFlights  = 1024
+)
 
 // find joins what all hosts have told. Hosts whose agents know no ids of ranks, which are older, have told nothing.
 func (a *absences) find() (list []absence) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	runs := map[runKey]*absent.Run{}
-	of := func(launcher, job string) *absent.Run {
+	runs := map[runKey]*hang.Run{}
+	told := map[string]map[runKey]bool{} // by host
+	of := func(host, launcher, job string) *hang.Run {
 		k := runKey{word(launcher), word(job)}
+		if told[host] == nil {
+			told[host] = map[runKey]bool{}
+		}
+		if len(told[host]) == maxRuns && !told[host][k] {
+			return &hang.Run{} // of which nothing is said
+		}
+		told[host][k] = true
 		if runs[k] == nil {
-			runs[k] = &absent.Run{}
+			runs[k] = &hang.Run{}
 		}
 		return runs[k]
 	}
@@ -75,29 +87,38 @@ func (a *absences) find() (list []absence) {
 		older := len(reply.GetWaits()) == 0
 		for _, m := range reply.Ranks[:min(len(reply.Ranks), maxRanks)] {
 			switch {
-			case m == nil || m.Rank > maxRank || m.Id > maxRank:
+			case m == nil || m.Rank >= maxRanks || m.Id >= maxRanks:
 			case older:
-				of(m.Launcher, m.Job).Place(0, idset.Set{})
+				of(host, m.Launcher, m.Job).Place(0, idset.Set{})
 			default:
-				of(m.Launcher, m.Job).Add(absent.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: host, PID: m.Main})
+				of(host, m.Launcher, m.Job).Add(hang.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: host, PID: m.Main})
 			}
 		}
 	}
 	for host, reply := range a.hosts {
+		barriers := 0
 		for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
 			if a.all {
-				of(w.GetLauncher(), w.GetJob()).Place(placed(w))
+				of(host, w.GetLauncher(), w.GetJob()).Place(placed(w))
 			}
-			if report, err := run.HoldupOf(w.GetWaits()); err == nil { // else it is no agent's
-				of(w.GetLauncher(), w.GetJob()).Hear(host, report)
+			if barriers += len(w.GetWaits().GetWaits()); barriers > maxBarriers {
+				continue
+			}
+			if report, err := run.HoldupOf(w.GetWaits(), maxRanks); err == nil { // else it is no agent's
+				of(host, w.GetLauncher(), w.GetJob()).Hear(host, report)
 			}
 		}
 	}
 	for host, reply := range a.asked {
+		held := 0
 		for _, f := range reply.GetFlights()[:min(len(reply.GetFlights()), maxRuns)] {
-			for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxRuns)] {
-				if rec, err := run.RecordOf(m); err == nil && rec.Rank <= maxRank {
-					of(f.GetLauncher(), f.GetJob()).Record(host, rec)
+			for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxFlights)] {
+				if held > hang.MaxHeld {
+					break
+				}
+				if rec, err := run.RecordOf(m, run.MaxTorch); err == nil {
+					held += rec.Bytes()
+					_ = of(host, f.GetLauncher(), f.GetJob()).Record(host, rec) // what is too much is left out
 				}
 			}
 		}
@@ -112,11 +133,11 @@ func (a *absences) find() (list []absence) {
 	return list
 }
 
-// placed is what a host tells of a run's first job, for absent.Run.Place. Of one with more than maxRanks ranks, and of what makes no
+// placed is what a host tells of a run's first job, for hang.Run.Place. Of one with more than maxRanks ranks, and of what makes no
 // sense, nothing is known.
 func placed(w *apiv1.RunWaits) (size int, here idset.Set) {
-	here, err := idset.Parse(w.GetPlaced())
-	if err != nil || w.GetSize() > maxRanks || here.Last() >= maxRanks {
+	here, err := idset.Within(w.GetPlaced(), int(min(w.GetSize(), maxRanks)))
+	if err != nil || w.GetSize() > maxRanks {
 		return 0, idset.Set{}
 	}
 	return int(w.GetSize()), here

@@ -103,9 +103,8 @@ func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view
 
 // Bounds of what one host tells.
 const (
-	maxRanks = 1 << 16
-	maxWord  = 128 // bytes
-	maxRank  = 1 << 22
+	maxRanks = 1 << 16 // of a host, and of a run that is looked into
+	maxWord  = 128     // bytes
 )
 
 var phases = map[apiv1.RankPhase]string{

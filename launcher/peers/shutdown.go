@@ -34,7 +34,12 @@ func Dismiss(ctx context.Context, cfg DismissConfig) {
 	if cfg.Identity == nil {
 		return // the run has said so
 	}
-	set, err := cfg.Static()
+	whole := cfg.Sources
+	whole.Size = 0 // pods beyond --size serve too
+	set, err := whole.Static()
+	if err == nil && set == nil {
+		set, err = cfg.Static()
+	}
 	if err == nil && set == nil {
 		set = cfg.Seen(ctx)
 	}

@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/stacks"
 )
@@ -88,7 +89,7 @@ const (
 func stackRows(host string, reply *apiv1.StacksReply) (list []stacks.Rank) {
 	line := func(s string) string { return strings.ReplaceAll(s[:min(len(s), maxFrame)], "\n", " ") }
 	for _, m := range reply.GetStacks()[:min(len(reply.GetStacks()), maxRanks)] {
-		if m == nil || m.Rank > maxRank {
+		if m == nil || m.Rank >= placement.MaxRanks {
 			continue
 		}
 		r := stacks.Rank{Launcher: line(m.Launcher), Job: line(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,

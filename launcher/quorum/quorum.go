@@ -34,6 +34,7 @@ type Need struct {
 	All    bool   // ranks are for all hosts, even if fewer have the slots
 	Beyond bool   // ranks may be more than slots
 	Spares int    // of the hosts, which get no ranks
+	Least  int    // hosts there must be, where Hosts does not say how many; Why says it
 }
 
 // Of is the need of so many ranks (0: not given), perNode on each host (0: by slots). told is what says
@@ -101,7 +102,7 @@ func (n Need) Enough(s *Set, now time.Time) bool {
 // Suffices says whether a run may begin with the set.
 func (n Need) Suffices(s *Set, now time.Time) bool {
 	switch {
-	case len(s.hosts) == 0:
+	case len(s.hosts) == 0, s.answered() < n.Least:
 		return false
 	case n.Hosts > 0:
 		return s.answered() >= n.Hosts
@@ -119,6 +120,8 @@ func (n Need) Lacks(s *Set) string {
 	switch {
 	case n.Hosts > 0 && len(s.hosts) == 0:
 		return fmt.Sprintf("none of the %d hosts of %s", n.Hosts, n.Why)
+	case s.answered() < n.Least:
+		return fmt.Sprintf("%d of the hosts of %s, %d at least (%s)", s.answered(), n.Why, n.Least, s.named(n.Least))
 	case len(s.hosts) == 0:
 		return "no host with an agent of this job"
 	case n.Hosts > 0:

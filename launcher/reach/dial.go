@@ -15,18 +15,21 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/dial"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
 const (
-	connectTimeout = 2 * time.Second        // for TCP, on each candidate
-	headStart      = 250 * time.Millisecond // of the default port over the others: more than 64 handshakes take
-	maxReply       = 64 << 20               // bytes of an answer to a question
+	connectTimeout = 2 * time.Second // for TCP, on each candidate
+	headStart      = time.Second     // of a default port at which something answers, over the others
+	maxReply       = 64 << 20        // bytes of an answer to a question
 )
 
 // readBuffer is gRPC's for received bytes: smaller than a DATA frame, most of which then goes
@@ -41,12 +44,13 @@ type Dialer struct {
 	window int32       // HTTP/2 flow control window, bytes
 	buffer int         // write buffer of a connection, bytes
 	pages  codec.Pool
+	turns  *turns // of sessions
 }
 
 // NewDialer sizes buffers for so many hosts: output must flow fast from few, many must start
 // fast (a buffer costs its allocation), and 64 must fit into the launcher's memory.
 func NewDialer(id *identity.Identity, hosts int) *Dialer {
-	d := &Dialer{id: id, window: 4 << 20, buffer: 32 << 10} // a TLS record has 16 KiB
+	d := &Dialer{id: id, window: 4 << 20, buffer: 32 << 10, turns: newTurns()} // a TLS record has 16 KiB
 	switch {
 	case hosts > 16:
 		d.window, d.buffer = 256<<10, 16<<10
@@ -72,7 +76,7 @@ func (a *Conn) Close() { a.cc.Close() }
 
 // explain is the cause of a failed call.
 func (a *Conn) explain(err error) *link.Cause {
-	text := errors.New(status.Convert(err).Message())
+	text := errors.New(status.Convert(shown(err)).Message())
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
 		return &link.Cause{Stage: link.StageTLS, Role: true, Err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
@@ -97,15 +101,19 @@ func (d *Dialer) Question(ctx context.Context, addr netip.AddrPort) (*Conn, erro
 // connectAs makes a connection whose messages have at most so many bytes. The TLS handshake is done here, so that its
 // errors are told apart and gRPC never dials by itself.
 func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int) (*Conn, error) {
-	tctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	tctx, cancel := wire.Within(ctx, connectTimeout)
 	defer cancel()
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
 	if err != nil {
-		if tctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil: // too early to say
+			return nil, link.Causef(link.StageConnect, "%v: there was no connection yet", addr)
+		case tctx.Err() != nil:
 			return nil, silentAt(addr)
 		}
 		return nil, connCause(addr, err)
 	}
+	noteAnswer(ctx)
 	ready := make(chan net.Conn, 1)
 	defer close(ready)
 	cc, err := d.overlay(addr, ready, most)
@@ -114,10 +122,12 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, fmt.Errorf("%v: %w", addr, err)
 	}
 	cc.Connect() // what gRPC makes for itself it makes beside the handshake
-	conn, err := d.id.Connect(ctx, tcp, as)
+	hctx, cancel := wire.Within(ctx, link.OpenTimeout)
+	defer cancel()
+	conn, err := d.id.Connect(hctx, tcp, as)
 	if err != nil {
 		cc.Close()
-		if ctx.Err() != nil {
+		if hctx.Err() != nil {
 			return nil, link.Causef(link.StageConnect, "%v: it accepts connections and says nothing", addr)
 		}
 		return nil, connCause(addr, err)
@@ -132,9 +142,48 @@ func (d *Dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (
 	return dial.Over(addr.String(), ready,
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
 		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
-		experimental.WithBufferPool(&d.pages),
+		experimental.WithBufferPool(&d.pages), grpc.WithUnaryInterceptor(vetted), grpc.WithStreamInterceptor(vettedStream),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)),
 	)
+}
+
+// shown is an error of a call, the agent's words in it short and visible.
+func shown(err error) error {
+	const most = 1 << 10 // bytes of what it says
+	s, ok := status.FromError(err)
+	if text := vet.Text(s.Message(), most); ok && text != s.Message() {
+		return status.Error(s.Code(), text)
+	}
+	return err
+}
+
+// vetted makes the text of an answer safe to show.
+func vetted(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := call(ctx, method, req, reply, cc, opts...)
+	if m, ok := reply.(proto.Message); ok && err == nil {
+		vet.Message(m)
+	}
+	return shown(err)
+}
+
+// vettedStream does it for streams but a session's, whose text launcher/link makes safe.
+func vettedStream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := open(ctx, d, cc, method, opts...)
+	if err != nil || method == apiv1.Agent_Attach_FullMethodName {
+		return s, err
+	}
+	return answers{s}, nil
+}
+
+type answers struct{ grpc.ClientStream }
+
+// RecvMsg takes the next answer.
+func (a answers) RecvMsg(m any) error {
+	err := a.ClientStream.RecvMsg(m)
+	if m, ok := m.(proto.Message); ok && err == nil {
+		vet.Message(m)
+	}
+	return shown(err)
 }
 
 // silentAt is the cause of an address from which nothing comes back.
@@ -179,14 +228,27 @@ func plainErr(err error) error {
 	return err
 }
 
-// Attach is an attachFunc over the network.
+// Attach is a link.Attach over the network. Of many that come at once, most wait for a turn.
 func (d *Dialer) Attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*link.Session, error) {
+	done, ok := d.turns.take(ctx)
+	if !ok {
+		return nil, link.Causef(link.StageConnect, "%v: %w", addr, itsTurn)
+	}
+	s, err := d.attach(ctx, life, addr, open)
+	done(err == nil)
+	return s, err
+}
+
+// attach is an Attach of who has a turn.
+func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*link.Session, error) {
 	conn, err := d.connect(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
+	octx, answered := wire.Within(ctx, link.OpenTimeout)
+	defer answered()
 	sctx, cancel := context.WithCancel(life)
-	stop := context.AfterFunc(ctx, cancel)
+	stop := context.AfterFunc(octx, cancel)
 	s := &link.Session{Addr: addr, Open: open, Explain: conn.explain,
 		Close: func() { cancel(); conn.Close() }}
 	stream, err := conn.Client.Attach(sctx)
@@ -196,7 +258,7 @@ func (d *Dialer) Attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 	}
 	if !stop() || err != nil {
 		s.Close()
-		if ctx.Err() != nil {
+		if octx.Err() != nil {
 			return nil, link.Causef(link.StageConnect, "%v: the agent did not answer in time", addr)
 		}
 		var c *link.Cause

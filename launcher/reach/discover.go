@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -20,14 +21,14 @@ import (
 
 // Find is the job's hosts, from the first source that knows any: those of the environment,
 // then, in a pod with a secret, this pod's headless service and an agent's view of the
-// membership, which are waited for (meet.go). Without a secret, or where it was asked for, it is this
-// container alone: a pod of a job does not become that by itself.
+// membership, which are waited for (meet.go). Where it was asked for, or where there is no secret and nothing
+// says that there are several hosts, it is this container alone: a pod of a job does not become that by itself.
 func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 	switch {
 	case r.Known != nil:
 		return r.Known, nil
 	case r.Local:
-		return r.thisHost(), nil
+		return r.Alone()
 	}
 	set, err := r.Static()
 	if err != nil {
@@ -37,6 +38,9 @@ func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 		if len(set.Hosts) == 0 {
 			return nil, Failf(job.ExitHosts, "%s names no hosts", set.From)
 		}
+		if err := r.Fewer(set); err != nil {
+			return nil, Failf(job.ExitHosts, "%v", err)
+		}
 		if r.Pinned.IsValid() {
 			set.Hosts[0].Fixed = []netip.AddrPort{r.Pinned}
 		}
@@ -45,7 +49,7 @@ func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 		}
 		return set, r.keyFor(set)
 	}
-	if r.Sources.Pod && r.Identity != nil {
+	if r.looks() {
 		if set, err = r.meet(ctx); err != nil {
 			return nil, err
 		}
@@ -57,6 +61,39 @@ func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 	if r.Embedded == nil || r.NotHere {
 		return nil, Failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
 	}
+	return r.Alone()
+}
+
+// looks says that hosts that nothing names are looked for: this pod holds a secret or serves, or there are to be several.
+func (r *Reach) looks() bool {
+	n, _ := r.Least()
+	return r.Identity != nil && (r.Sources.Pod || r.Serves || n > 1)
+}
+
+// Lonely says that no host is named, and none is looked for.
+func (r *Reach) Lonely() bool {
+	set, err := r.Static()
+	return r.Local || set == nil && err == nil && !r.looks()
+}
+
+// Alone is this container alone, for a run that is Lonely, unless there are to be several hosts. A pod that may be one of several
+// says that it is alone.
+func (r *Reach) Alone() (*hosts.Set, error) {
+	if r.Local {
+		return r.thisHost(), nil
+	}
+	if n, why := r.Least(); n > 1 {
+		f := r.withoutSecret(fmt.Sprintf("%s: all hosts but this one need the job's secret", why))
+		f.Lines = append(f.Lines, "to run all ranks in this container alone, say so with "+r.LocalBy)
+		return nil, f
+	}
+	if by := r.Array(); by != "" {
+		why := "there is no secret of a job"
+		if r.Identity != nil {
+			why = "its secret is on no volume"
+		}
+		r.Say("all ranks run in this pod alone: %s, and nothing says how many pods there are (%s); %s says that this is meant", why, by, r.LocalBy)
+	}
 	return r.thisHost(), nil
 }
 
@@ -66,9 +103,13 @@ func (r *Reach) thisHost() *hosts.Set {
 	return &hosts.Set{From: "this host", Hosts: []hosts.Wanted{{Entry: hostlist.Entry{Name: cmp.Or(r.Hostname, "localhost")}, Local: true}}}
 }
 
-// withoutSecret is why there is no secret, of which identity says in several lines where it was looked for.
-func withoutSecret(text string) *Failure {
-	return &Failure{job.ExitTLS, strings.Split(text, "\n")}
+// withoutSecret is why there is no secret, of which identity says in several lines where it was looked for. what needs one.
+func (r *Reach) withoutSecret(what string) *Failure {
+	why := r.NoIdentity
+	if why == nil {
+		why = errors.New("there is none: mount it, or name it with --key")
+	}
+	return &Failure{Code: job.ExitTLS, Lines: strings.Split(fmt.Sprintf("%s: %v", what, why), "\n")}
 }
 
 // keyFor checks that hosts other than this one can be asked at all.
@@ -78,11 +119,7 @@ func (r *Reach) keyFor(set *hosts.Set) error {
 	}
 	for _, w := range set.Hosts {
 		if !w.Local || r.Embedded == nil {
-			why := r.NoIdentity
-			if why == nil {
-				why = errors.New("there is none: mount it, or name it with --key")
-			}
-			return withoutSecret(fmt.Sprintf("host %s (from %s) needs the job's secret: %v", w.Entry.Name, set.From, why))
+			return r.withoutSecret(fmt.Sprintf("host %s (from %s) needs the job's secret", w.Entry.Name, set.From))
 		}
 	}
 	return nil
@@ -108,6 +145,8 @@ func (r *Reach) gossip(ctx context.Context) *hosts.Set {
 			return nil, err
 		}
 		defer c.Close()
+		ctx, cancel := wire.Within(ctx, link.OpenTimeout)
+		defer cancel()
 		reply, err := c.Client.Peers(ctx, &apiv1.PeersRequest{})
 		if err != nil {
 			return nil, c.explain(err)
@@ -161,16 +200,17 @@ func numbered(seen map[string]int, name string) string {
 
 // Held is a host that holds ranks whose launcher is lost, of runs that this launcher may take over.
 type Held struct {
-	Host string
-	Addr netip.AddrPort
-	Runs []*apiv1.Held
+	Host  string
+	Agent string // its incarnation
+	Addr  netip.AddrPort
+	Runs  []*apiv1.Held
 }
 
 func (h *Held) Error() string { return "host " + h.Host + " holds ranks whose launcher is lost" }
 
 // Assemble reaches all wanted hosts, showing who is missing, until ctx ends. An error is a *Failure or *Held.
 func (r *Reach) Assemble(ctx, life context.Context, want []hosts.Wanted, o *Opener) ([]Found, error) {
-	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).Attach, o)
+	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).attach, o)
 }
 
 func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attach link.Attach, o *Opener) ([]Found, error) {
@@ -197,7 +237,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, wording.Count(len(want), "host")))
 	}
-	return nil, &Failure{code, lines}
+	return nil, &Failure{Code: code, Lines: lines}
 }
 
 // Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say
@@ -211,7 +251,7 @@ func (r *Reach) Rally(ctx, life context.Context, want []hosts.Wanted, enough Eno
 	showing, hide := context.WithCancel(ctx)
 	shown := make(chan struct{})
 	go func() { defer close(shown); b.show(showing) }()
-	g := newGatherer(r, NewDialer(r.Identity, len(want)).Attach, o, life)
+	g := newGatherer(r, NewDialer(r.Identity, len(want)).attach, o, life)
 	g.enough = enough
 	found = g.gather(ctx, want, b)
 	hide()
@@ -222,11 +262,8 @@ func (r *Reach) Rally(ctx, life context.Context, want []hosts.Wanted, enough Eno
 
 // Discovers says that hosts are found one by one, and nothing names them all.
 func (r *Reach) Discovers() bool {
-	if r.Known != nil || r.Local || !r.Sources.Pod || r.Identity == nil {
-		return false
-	}
 	set, err := r.Static()
-	return set == nil && err == nil
+	return r.Known == nil && !r.Local && r.looks() && set == nil && err == nil
 }
 
 // Seen is the hosts that are found now, one by one; nil: none.

@@ -11,13 +11,15 @@ import (
 type Failure struct {
 	Code  int
 	Lines []string
+
+	Outrun bool // another launcher has the run, which goes on
 }
 
 func (f *Failure) Error() string { return fmt.Sprint(f.Lines) }
 
 // Failf is a failure of one line.
 func Failf(code int, format string, args ...any) *Failure {
-	return &Failure{code, []string{fmt.Sprintf(format, args...)}}
+	return &Failure{Code: code, Lines: []string{fmt.Sprintf(format, args...)}}
 }
 
 // Unwritten is a failure of standard output.

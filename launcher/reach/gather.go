@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 )
@@ -27,9 +28,10 @@ type search struct {
 	watch    *resolve.Watch
 	at       netip.Addr // where it was last
 	patience link.Patience
+	begun    time.Duration // of the last attempt, by the gatherer's clock
 }
 
-// gatherer reaches all wanted hosts at once. Each has a goroutine that resolves, dials and
+// gatherer reaches all wanted hosts. Each has a goroutine that resolves, waits for a turn, dials and
 // claims an agent until it has one; agents are told apart by incarnation, so that two names of
 // one address end on two agents, and two names of one agent do not pass for two hosts.
 type gatherer struct {
@@ -37,9 +39,11 @@ type gatherer struct {
 	attach link.Attach
 	opener *Opener
 	life   context.Context // of the streams
-	tired  atomic.Bool     // a host was given up before ctx ended
-	hasty  bool            // what waiting does not change ends it: another host's agent, TLS, another version
-	enough Enough          // ends it too; nil: all hosts are needed
+	turns  *turns
+	clock  *wire.Clock
+	tired  atomic.Bool // a host was given up before ctx ended
+	hasty  bool        // what waiting does not change ends it: another host's agent, TLS, another version
+	enough Enough      // ends it too; nil: all hosts are needed
 
 	mu      sync.Mutex
 	answers []Answer               // by wanted host, guarded by mu
@@ -77,13 +81,13 @@ func (g *gatherer) noteHeld(host string, s *link.Session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.held == nil {
-		g.held = &Held{Host: host, Addr: s.Addr, Runs: s.Opened.Held}
+		g.held = &Held{Host: host, Agent: s.Opened.Host.GetIncarnation(), Addr: s.Addr, Runs: s.Opened.Held}
 	}
 	g.cancel()
 }
 
 func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) *gatherer {
-	return &gatherer{reach: r, attach: attach, opener: o, life: life, claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
+	return &gatherer{reach: r, attach: attach, opener: o, life: life, turns: newTurns(), clock: wire.NewClock(), claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
 }
 
 // gather blocks until every wanted host has answered or ctx ends. The result is in the order
@@ -94,7 +98,9 @@ func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board
 	g.muster = newMuster(len(want))
 	g.answers = make([]Answer, len(want))
 	out := make([]Found, len(want))
-	var wg sync.WaitGroup
+	ticking, stop := context.WithCancel(context.Background())
+	var clock, wg sync.WaitGroup
+	clock.Go(func() { g.clock.Run(ticking, nil) })
 	for i, w := range want {
 		out[i].Wanted = w
 		wg.Go(func() {
@@ -103,6 +109,8 @@ func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board
 		})
 	}
 	wg.Wait()
+	stop()
+	clock.Wait()
 	sortSiblings(out)
 	return out
 }
@@ -115,7 +123,6 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 	pause := 50 * time.Millisecond
 	look := search{watch: g.reach.Resolver.Watch(w.Entry.Name)}
 	for ctx.Err() == nil {
-		begun := time.Now()
 		s, err := g.try(ctx, i, w, &look, board)
 		if err == nil {
 			board.set(i, nil)
@@ -126,7 +133,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 			if c == nil {
 				return s, nil
 			}
-			err, begun = c, time.Now()
+			err, look.begun = c, g.clock.Now()
 			g.release(s)
 			s.Close()
 			pause = 50 * time.Millisecond
@@ -141,7 +148,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		} else {
 			board.last(i, c)
 		}
-		over := look.patience.Over(c, begun, g.reach.Insist) && ctx.Err() == nil
+		over := look.patience.Over(c, look.begun, g.clock.Now(), g.reach.Insist) && ctx.Err() == nil
 		if over && !c.Never && g.enough == nil {
 			g.tired.Store(true)
 		}
@@ -173,7 +180,7 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 	candidates, cause := g.reach.candidates(w, func() ([]netip.Addr, error) {
 		return look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
 	})
-	if cause != nil {
+	if look.begun = g.clock.Now(); cause != nil {
 		return nil, cause
 	}
 	if at := candidates[0].Addr(); look.at != at {
@@ -183,6 +190,13 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 		return nil, &link.Cause{Stage: link.StageTLS, Never: true, Err: fmt.Errorf(
 			"it is at %v, and --insecure reaches agents on this machine's loopback addresses only: give both the job's secret (--key)", look.at)}
 	}
+	done, ok := g.turn(ctx, i, board)
+	if !ok {
+		return nil, itsTurn
+	}
+	var s *link.Session
+	defer func() { done(s != nil) }()
+	look.begun = g.clock.Now()
 	free, other := g.free(candidates)
 	if len(free) == 0 {
 		return nil, taken(candidates, board.names[other])
@@ -207,6 +221,18 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 		return nil, taken(candidates, board.names[other])
 	}
 	return s, err
+}
+
+// turn waits until host i may be worked on, and tells who looks at the board that it does.
+func (g *gatherer) turn(ctx context.Context, i int, board *board) (done func(bool), ok bool) {
+	if g.turns.full() {
+		board.waits(i)
+	}
+	done, ok = g.turns.take(ctx)
+	if ok {
+		board.worked(i)
+	}
+	return done, ok
 }
 
 // taken is the cause of a name that shares its address with host other and has no agent left.

@@ -292,21 +292,35 @@ func TestGatherWaitsForLateHosts(t *testing.T) {
 	})
 }
 
+// Others are tried when the first has failed, or something answered there and says nothing more; never because nothing has come
+// back yet, which may be our own fault.
 func TestHeadStart(t *testing.T) {
+	const refused = "refuses"
 	for _, tt := range []struct {
 		name  string
-		delay time.Duration
+		first string // what is at the first port: an incarnation, "", or refused
+		after time.Duration
+		round time.Duration // until the first round trip; 0: there is none before the end
 		dials int
 		took  time.Duration
 	}{
-		{"a quick default port is asked alone", 5 * time.Millisecond, 1, 5 * time.Millisecond},
-		{"a slow one is not waited for", 500 * time.Millisecond, 4, headStart},
+		{"a quick default port is asked alone", "A", 5 * time.Millisecond, time.Millisecond, 1, 5 * time.Millisecond},
+		{"a slow one of which nothing is known is waited for", "A", 1900 * time.Millisecond, 0, 1, 1900 * time.Millisecond},
+		{"one that answers and says nothing is not", "A", 5 * time.Second, 20 * time.Millisecond, 4, headStart + 20*time.Millisecond},
+		{"one that answers late has its time", "A", 2200 * time.Millisecond, 1500 * time.Millisecond, 1, 2200 * time.Millisecond},
+		{"others are tried at once when it refuses", refused, 3 * time.Millisecond, 0, 4, 3 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.1:3": "A"}, delay: map[string]time.Duration{"10.0.0.1:1": tt.delay}}
+				n := &fakeNet{agents: map[string]string{"10.0.0.1:1": tt.first, "10.0.0.1:3": "A"}, delay: map[string]time.Duration{"10.0.0.1:1": tt.after}}
+				if tt.first == refused {
+					delete(n.agents, "10.0.0.1:1")
+				}
 				begun := time.Now()
 				s, err := race(context.Background(), wantAt("a", 1).Fixed, func(ctx context.Context, a netip.AddrPort) (*link.Session, error) {
+					if tt.round > 0 {
+						defer time.AfterFunc(tt.round, func() { noteAnswer(ctx) }).Stop()
+					}
 					return n.attach(ctx, ctx, a, nil)
 				}, func(s *link.Session) { s.Close() })
 				if err != nil {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/quorum"
@@ -27,11 +29,12 @@ type meeting struct {
 	known   map[string]quorum.Host    // by name or address: what agents said of themselves
 	causes  map[string]*link.Cause    // why others did not
 	tired   map[string]*link.Patience // with those
+	clock   *wire.Clock               // of that
 	set     quorum.Set
 }
 
 func newMeeting(r *Reach) *meeting {
-	m := &meeting{reach: r, dialer: NewDialer(r.Identity, 1), from: "gossip",
+	m := &meeting{reach: r, dialer: NewDialer(r.Identity, 1), from: "gossip", clock: wire.NewClock(),
 		known: map[string]quorum.Host{}, causes: map[string]*link.Cause{}, tired: map[string]*link.Patience{}}
 	if sub := r.Subdomain(); sub != "" {
 		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
@@ -45,6 +48,10 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 	m := newMeeting(r)
 	b := newBoard(nil, r)
 	defer b.showing(ctx)()
+	ticking, stop := context.WithCancel(ctx)
+	var clock sync.WaitGroup
+	clock.Go(func() { m.clock.Run(ticking, nil) })
+	defer func() { stop(); clock.Wait() }()
 	for begun := time.Now(); ; {
 		set := m.look(ctx)
 		stranger := m.ask(ctx, set)
@@ -53,10 +60,10 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 			return m.chosen(set), nil
 		}
 		if stranger != nil && r.Need.Enough(&m.set, now) {
-			return nil, &Failure{stranger.Stage.ExitCode(), append(m.unanswered(set), link.NoCure)}
+			return nil, &Failure{Code: stranger.Stage.ExitCode(), Lines: append(m.unanswered(set), link.NoCure)}
 		}
 		if m.watch == nil && set == nil && now.Sub(begun) >= quorum.Settled {
-			return nil, &Failure{job.ExitHosts, []string{
+			return nil, &Failure{Code: job.ExitHosts, Lines: []string{
 				"nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container", r.otherwise()}}
 		}
 		lacks := m.from + " has " + r.Need.Lacks(&m.set)
@@ -65,7 +72,7 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 			if m.dns != nil {
 				lacks += ": " + resolveCause(m.dns).Error()
 			}
-			return nil, &Failure{job.ExitHosts, append(m.unanswered(set), lacks,
+			return nil, &Failure{Code: job.ExitHosts, Lines: append(m.unanswered(set), lacks,
 				fmt.Sprintf("waited %v (%s) for hosts; `mpiup peers` shows who answers", r.Wait, r.WaitBy), r.otherwise())}
 		}
 	}
@@ -73,13 +80,20 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 
 // otherwise is what else a user may have meant.
 func (r *Reach) otherwise() string {
-	return fmt.Sprintf("name the hosts with --host, or how many there are with --size; to run all ranks in this container alone, say so with %s", r.LocalBy)
+	text := "name the hosts with --host"
+	if n, _ := r.Least(); n == 0 && !r.Sizeless {
+		text += ", or how many there are with --size"
+	}
+	if r.Serves { // mpiup up is for several pods
+		return text
+	}
+	return text + "; to run all ranks in this container alone, say so with " + r.LocalBy
 }
 
 // hint is what a user who waits may want to do.
 func (m *meeting) hint(set *hosts.Set) string {
 	switch n := m.reach.Need; {
-	case set == nil:
+	case set == nil && !m.reach.Serves:
 		return "; all ranks run here with " + m.reach.LocalBy
 	case n.Hosts == 0 && (n.Ranks == 0 || n.All || n.Beyond):
 		return fmt.Sprintf("; the run begins when they have been the same for %v", quorum.Settled)
@@ -138,7 +152,7 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *link.Cause {
 			strangers = append(strangers, w)
 		}
 	}
-	begun := time.Now()
+	begun := m.clock.Now()
 	var causes []*link.Cause
 	for _, v := range m.reach.Visit(ctx, strangers, nil) {
 		key := m.key(v.Wanted)
@@ -151,7 +165,7 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *link.Cause {
 			m.tired[key] = &link.Patience{}
 		}
 		m.causes[key] = v.Cause
-		if m.tired[key].Over(v.Cause, begun, m.reach.Insist) {
+		if m.tired[key].Over(v.Cause, begun, m.clock.Now(), m.reach.Insist) {
 			causes = append(causes, v.Cause)
 		}
 	}

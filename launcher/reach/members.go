@@ -38,17 +38,19 @@ func (r *Reach) Members(ctx context.Context, hosts []hosts.Wanted) (found []Visi
 // Others are the hosts to ask about when no run is meant: those of the sources, but never
 // this process itself.
 func (r *Reach) Others(ctx context.Context) (*hosts.Set, error) {
-	if r.Identity == nil {
-		if r.NoIdentity != nil {
-			return nil, withoutSecret(r.NoIdentity.Error())
-		}
-		return nil, Failf(job.ExitTLS, "there is no secret: mount it, or name it with --key")
-	}
 	set, err := r.Static()
 	if err != nil {
 		return nil, Failf(job.ExitUsage, "%v", err)
 	}
-	if n, why := r.Count(); set == nil && n > 0 && r.Sources.Pod {
+	if set != nil && r.Size > 0 {
+		if err := r.Fewer(set); err != nil {
+			return nil, Failf(job.ExitHosts, "%v", err)
+		}
+	}
+	if r.Identity == nil {
+		return nil, r.withoutSecret("agents are asked with the job's secret")
+	}
+	if n, why := r.Count(); set == nil && n > 0 && (r.Sources.Pod || r.Size > 0) {
 		ctx, cancel := context.WithTimeout(ctx, r.Wait)
 		defer cancel()
 		r.Need = quorum.Of(n, why, 0, 0)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
@@ -24,12 +26,12 @@ func candidatesOf(addrs []netip.Addr, ports []int) []netip.AddrPort {
 	return out
 }
 
-// race tries the first candidate with a head start, then all others at once, and returns the
-// first success; others that succeed after it are dropped. When all fail the most telling
-// cause is returned. It blocks until every attempt has ended.
+// race tries the first candidate, and all others at once when that has failed, or a while after something answered there (noteAnswer).
+// It returns the first success; others that succeed after it are dropped. When all fail the most telling cause is returned. It
+// blocks until every attempt has ended: each bounds itself, by time that it is worked on.
 func race[T any](ctx context.Context, candidates []netip.AddrPort,
 	try func(context.Context, netip.AddrPort) (T, error), drop func(T)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, link.OpenTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
 		i   int
@@ -37,17 +39,17 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 		err error
 	}
 	results := make(chan result, len(candidates))
-	start := func(i int) {
+	start := func(ctx context.Context, i int) {
 		v, err := try(ctx, candidates[i])
 		results <- result{i, v, err}
 	}
-	head := time.NewTimer(headStart)
-	defer head.Stop()
-	go start(0)
+	answered := make(chan struct{})
+	var head <-chan struct{}
+	go start(context.WithValue(ctx, answeredKey{}, sync.OnceFunc(func() { close(answered) })), 0)
 	started, ended := 1, 0
 	rest := func() {
 		for i := started; i < len(candidates); i++ {
-			go start(i)
+			go start(ctx, i)
 		}
 		started = len(candidates)
 	}
@@ -56,8 +58,12 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 	causes := make([]*link.Cause, len(candidates)) // in their order: of equal ones the first port is told of
 	for ended < started {
 		select {
-		case <-head.C:
-			if !have {
+		case <-answered:
+			late, stop := wire.Within(ctx, headStart)
+			defer stop()
+			answered, head = nil, late.Done()
+		case <-head:
+			if head = nil; !have {
 				rest()
 			}
 		case r := <-results:
@@ -80,6 +86,15 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 		return won, nil
 	}
 	return won, mostTelling(causes)
+}
+
+type answeredKey struct{}
+
+// noteAnswer says that there is something at the address that a race with this context tries first: a round trip was made.
+func noteAnswer(ctx context.Context) {
+	if note, ok := ctx.Value(answeredKey{}).(func()); ok {
+		note()
+	}
 }
 
 // mostTelling is telling, but all must have refused for the result to count as refused.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -68,9 +69,10 @@ type Reach struct {
 	Width    func() int // columns of that terminal; nil: 80
 	Log      *slog.Logger
 	// TerminationLog gets the last lines of a failure (Kubernetes: /dev/termination-log). It is
-	// written only if it exists, or TerminationMade says that it is to be made; "" is nowhere.
-	TerminationLog  string
-	TerminationMade bool
+	// written only if it exists, or TerminationBy says who has named it, so that it is to be made; "" is nowhere.
+	TerminationLog string
+	TerminationBy  string        // the flag or variable
+	Termination    *outfile.File // TerminationLog, since it was seen that it can be written; nil: it was not
 
 	Pinned netip.AddrPort // where the only host's agent is, if that is known already
 	Known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for

@@ -60,6 +60,20 @@ func (b *board) set(i int, c *link.Cause) {
 	b.changed = b.changed || c == nil || old == nil || label(old) != label(c)
 }
 
+// waits says that host i was not asked yet because of this launcher.
+func (b *board) waits(i int) { b.swap(i, notYet, itsTurn) }
+
+// worked says that this is so no longer.
+func (b *board) worked(i int) { b.swap(i, itsTurn, notYet) }
+
+func (b *board) swap(i int, old, to *link.Cause) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.missing[i] == old {
+		b.missing[i], b.changed = to, true
+	}
+}
+
 // note says what is waited for while it is not known which hosts there are, and until when DNS may say so.
 func (b *board) note(text string, cached time.Time) {
 	b.mu.Lock()
@@ -72,7 +86,7 @@ func (b *board) note(text string, cached time.Time) {
 func (b *board) last(i int, c *link.Cause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old := b.missing[i]; old == notYet || old != nil && c.Stage > old.Stage {
+	if old := b.missing[i]; untold(old) || old != nil && c.Stage > old.Stage {
 		b.missing[i] = c
 	}
 }
@@ -244,6 +258,8 @@ func label(c *link.Cause) string {
 	switch {
 	case c == notYet:
 		return "not reached yet"
+	case c == itsTurn:
+		return fmt.Sprintf("to be asked by this launcher, %d at a time", atOnce)
 	case c.Refused:
 		return "connection refused" + onPort(c.Port)
 	case c.Silent && c.Port != 0:
@@ -271,6 +287,9 @@ func clipTo(s string, cols int) string {
 	return string(r[:cols-1]) + "…"
 }
 
+// untold is of a host of which nothing is known.
+func untold(c *link.Cause) bool { return c == notYet || c == itsTurn }
+
 // verdict of the wait: what every missing host lacked, and the exit code of the most telling
 // cause. No line when none is missing.
 func (b *board) verdict() (lines []string, code int) {
@@ -282,7 +301,7 @@ func (b *board) verdict() (lines []string, code int) {
 	}
 	const most = 50
 	for i, c := range b.missing {
-		if c == nil || c == notYet && best != notYet { // gathering ended before it was asked
+		if c == nil || untold(c) && !untold(best) { // gathering ended before it was asked
 			continue
 		}
 		if len(lines) == most {

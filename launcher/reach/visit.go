@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/survey"
@@ -70,9 +71,14 @@ func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, erro
 	if err != nil {
 		return nil, err
 	}
-	h, err := c.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	hctx, cancel := wire.Within(ctx, link.OpenTimeout)
+	defer cancel()
+	h, err := c.Client.Hello(hctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
 	if err != nil {
 		c.Close()
+		if hctx.Err() != nil {
+			return nil, link.Causef(link.StageConnect, "%v: the agent did not answer in time", addr)
+		}
 		return nil, c.explain(err)
 	}
 	if err := link.CheckHost(h); err != nil {
@@ -85,8 +91,6 @@ func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, erro
 // agents connects to n distinct agents among the candidates, in order of port: to the first
 // that answers if n is 1. There are fewer when cause says why.
 func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int) ([]*greeted, *link.Cause) {
-	ctx, cancel := context.WithTimeout(ctx, link.OpenTimeout)
-	defer cancel()
 	if n == 1 {
 		g, err := race(ctx, candidates, d.hello, func(g *greeted) { g.Close() })
 		if err != nil {
@@ -125,7 +129,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 // greet measures the way to an agent and calls f.
 func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(context.Context, *Visited, *Conn) error) {
 	defer g.Close()
-	ctx, cancel := context.WithTimeout(ctx, link.OpenTimeout)
+	ctx, cancel := wire.Within(ctx, link.OpenTimeout)
 	defer cancel()
 	v.Addr, v.Hello = g.addr, g.hello
 	begun := time.Now()

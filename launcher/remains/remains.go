@@ -11,17 +11,20 @@ package remains
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/owned"
+	"github.com/mpiup/mpiup/internal/outfile"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -37,6 +40,8 @@ type Config struct {
 // Keeper makes the report of one run.
 type Keeper struct {
 	cfg Config
+	key report.Key
+	dir *outfile.Dir // of Config.Dir, from Ready to Leave
 	say func(format string, args ...any)
 	log *slog.Logger
 
@@ -139,26 +144,50 @@ func (k *Keeper) Event(kind, host, text string) {
 	k.rec.Event(time.Now(), report.Event{Kind: kind, Host: host, Text: text})
 }
 
-// Leave writes what remains to files, and says where a failed run has left it by itself. v is nil where all went well.
-func (k *Keeper) Leave(v *verdict.Verdict, code int) {
-	is := k.made(v, code)
+// Ready promises the report that Seal will write, where the user wants one. It opens the folder for the report, and sees whether files can be made
+// there. Leave writes to none that was not opened.
+func (k *Keeper) Ready(log io.Writer) (err error) {
+	if k.cfg.Seal {
+		rand.Read(k.key[:])
+		fmt.Fprintln(log, report.Promise(k.key))
+	}
+	if k.cfg.Dir == "" {
+		return nil
+	}
+	if k.dir, err = outfile.Open(k.cfg.Dir, 0o755); err != nil {
+		return err
+	}
+	if err = k.dir.Try(); err != nil {
+		k.dir = nil
+	}
+	return err
+}
+
+// Leave writes what remains to files, and says where a failed run has left it by itself. v is nil where all went well. The error is of a
+// folder that the user named.
+func (k *Keeper) Leave(v *verdict.Verdict, code int) error {
+	is, dir := k.made(v, code), k.dir
 	switch {
 	case k.cfg.Dir != "":
-		err := write(k.cfg.Dir, is)
-		if err == nil {
-			err = k.writeDumps()
+		if k.dir = nil; dir == nil {
+			return nil // which was said
 		}
-		if err != nil {
-			k.say("--report %s: %v", k.cfg.Dir, err)
+		err := write(dir, is)
+		if err == nil {
+			err = k.writeDumps(dir)
+		}
+		if err = errors.Join(err, dir.Close()); err != nil {
+			return fmt.Errorf("--report %s: %w", k.cfg.Dir, err)
 		}
 	case k.cfg.Kept != "" && v != nil && is.Started():
 		name, err := keep(k.cfg.Kept, is)
 		if err != nil {
 			k.log.Info("no report is left", "dir", k.cfg.Kept, "cause", err)
-			return
+			return nil
 		}
 		k.say("what happened when: mpiup report %s%s", name, k.cfg.Lost)
 	}
+	return nil
 }
 
 // Seal writes what remains as lines, where the user wants that.
@@ -166,7 +195,7 @@ func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
 	if !k.cfg.Seal {
 		return
 	}
-	lines, err := report.Seal(k.made(v, code))
+	lines, err := report.Seal(k.made(v, code), k.key)
 	if err != nil {
 		k.say("--seal: %v", err)
 	}
@@ -182,15 +211,9 @@ func (k *Keeper) made(v *verdict.Verdict, code int) *report.Report {
 }
 
 // writeDumps leaves flight recorders' dumps as torch wrote them: DIR/flight/rank_0 and so on.
-func (k *Keeper) writeDumps() error {
+func (k *Keeper) writeDumps(to *outfile.Dir) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dir := filepath.Join(k.cfg.Dir, "flight")
-	if len(k.dumps) > 0 {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
 	for rank, gz := range k.dumps {
 		z, err := gzip.NewReader(bytes.NewReader(gz))
 		if err != nil {
@@ -201,56 +224,54 @@ func (k *Keeper) writeDumps() error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("rank_", rank)), text, 0o644); err != nil {
+		if err := to.Replace(fmt.Sprint("flight/rank_", rank), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func write(dir string, r *report.Report) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func write(to *outfile.Dir, r *report.Report) error {
+	var whole, events bytes.Buffer
+	if err := visible.JSON(&whole, r); err != nil {
 		return err
 	}
-	whole, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	var events bytes.Buffer
-	e := json.NewEncoder(&events)
 	for _, ev := range r.Events {
-		if err := e.Encode(ev); err != nil {
+		text, err := visible.JSONLine(ev)
+		if err != nil {
 			return err
 		}
+		events.Write(append(text, '\n'))
 	}
-	if err := os.WriteFile(filepath.Join(dir, report.FileName), append(whole, '\n'), 0o644); err != nil {
+	if err := to.Replace(report.FileName, whole.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "events.jsonl"), events.Bytes(), 0o644)
+	return to.Replace("events.jsonl", events.Bytes(), 0o644)
 }
 
 // keep writes a report among the few that stay in a folder, to which nobody else may write.
-func keep(dir string, r *report.Report) (name string, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	if err := owned.Dir(dir); err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(r)
+func keep(path string, r *report.Report) (name string, err error) {
+	dir, err := outfile.Private(path)
 	if err != nil {
 		return "", err
 	}
-	name = filepath.Join(dir, r.Begun.UTC().Format("20060102T150405.000")+"-"+r.Job+".json")
-	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
+	defer dir.Close()
+	text, err := visible.JSONLine(r)
+	if err != nil {
 		return "", err
 	}
-	if err := os.Rename(name+".new", name); err != nil {
+	name = r.Begun.UTC().Format("20060102T150405.000") + "-" + r.Job + ".json"
+	if err := dir.Replace(name, append(text, '\n'), 0o600); err != nil {
 		return "", err
 	}
-	old, _ := filepath.Glob(filepath.Join(dir, "*.json")) // by their time; an error is of the pattern, a constant
+	old, err := dir.Names()
+	if err != nil {
+		return "", err
+	}
+	old = slices.DeleteFunc(old, func(n string) bool { return !strings.HasSuffix(n, ".json") || strings.HasPrefix(n, ".") })
+	slices.Sort(old) // by their time
 	for _, o := range old[:max(0, len(old)-maxKept)] {
-		os.Remove(o)
+		_ = dir.Remove(o)
 	}
-	return name, nil
+	return filepath.Join(path, name), nil
 }

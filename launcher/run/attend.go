@@ -10,14 +10,13 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/attendance"
-	"github.com/mpiup/mpiup/launcher/holdup"
+	"github.com/mpiup/mpiup/launcher/hang"
 )
 
 // attending is what the run knows of where frameworks' ranks meet. Only the command line's job is told where.
 type attending struct {
 	shared
-	roll      attendance.Roll
+	roll      hang.Roll
 	met       time.Time        // when the first rank came there; zero: none has
 	told      int              // how often those that are missing were told of
 	alone     bool             // the timer of those that meet nobody runs, or has
@@ -37,23 +36,23 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	if m.Job != 0 {
 		return fmt.Errorf("told where ranks of job %d meet, which nobody told them", m.Job)
 	}
-	sets, err := parseIDs(m.Loaded, m.Met, m.Elsewhere)
+	sets, err := parseIDs(r.jobs[0].size(), m.Loaded, m.Met, m.Elsewhere)
 	if err != nil {
 		return err
 	}
-	own := r.own(h).Intersect(idset.Range(0, r.jobs[0].size()-1))
+	own := r.own(h)
 	for i, s := range sets {
 		sets[i] = s.Intersect(own)
 	}
-	report := attendance.Report{Framework: fmt.Sprintf("%.20s", m.Framework), Loaded: sets[0], Met: sets[1], Elsewhere: sets[2], Visited: m.Visited}
+	report := hang.Meeting{Framework: fmt.Sprintf("%.20s", m.Framework), Loaded: sets[0], Met: sets[1], Elsewhere: sets[2], Visited: m.Visited}
 	r.roll.Hear(report)
 	if r.met.IsZero() && !report.Met.Empty() {
 		r.met = now
-		r.set(Missing, attendance.Patience)
+		r.set(Missing, hang.Patience)
 	}
 	if !r.alone && len(r.aloneApps()) > 0 {
 		r.alone = true
-		r.set(Lone, attendance.LongAlone)
+		r.set(Lone, hang.LongAlone)
 	}
 	return nil
 }
@@ -78,20 +77,18 @@ func (r *attending) attendants() []attendingRanks {
 }
 
 // missing says which ranks have not come to where others of their program are; nothing where none is missing.
-func (r *attending) missing(now time.Time) (lines []string) {
+func (r *attending) missing(now time.Time) (lines []string, ids idset.Set) {
 	if r.met.IsZero() {
-		return nil
+		return nil, ids
 	}
-	words := holdup.Run{Running: r.running(), Names: r.named, Name: r.where}
+	words := hang.Words{Running: r.running(), Names: r.named, Name: r.where}
 	for _, of := range r.attendants() {
 		if missing, there := r.roll.Missing(of.ranks, words.Running); !missing.Empty() {
-			first := missing.First()
-			lines = append(lines, fmt.Sprintf("%s; see what it does: on %s py-spy dump --pid %d",
-				words.Absent(missing, there, cmp.Or(frameworkWords[r.roll.Framework()].place, "where the ranks meet"), now.Sub(r.met).Round(time.Second)),
-				r.hosts[r.hostOf(first)].Name, r.ranks[first].pid))
+			lines = append(lines, words.Absent(missing, there, cmp.Or(frameworkWords[r.roll.Framework()].place, "where the ranks meet"), now.Sub(r.met).Round(time.Second)))
+			ids = ids.Union(missing)
 		}
 	}
-	return lines
+	return lines, ids
 }
 
 // sayMissing tells of ranks that others wait for where they meet.
@@ -99,15 +96,17 @@ func (r *attending) sayMissing(now time.Time) {
 	if r.job == jobStopping {
 		return
 	}
-	lines := r.missing(now)
+	lines, ids := r.missing(now)
 	if len(lines) == 0 {
 		return
 	}
 	for _, l := range lines {
 		r.say("%s", l)
 	}
+	first := ids.First()
+	r.say("see what it does: on %s py-spy dump --pid %d, or mpiup stacks", r.hosts[r.hostOf(first)].Name, r.ranks[first].pid)
 	r.told++
-	if at, more := attendance.Again(r.told); more {
+	if at, more := hang.Again(r.told); more {
 		r.set(Missing, r.met.Add(at).Sub(now))
 	}
 }
@@ -142,7 +141,7 @@ func (r *attending) sayLone() {
 				return
 			}
 		}
-		r.warnLone(app, fmt.Sprintf("and after %v none has met another yet: if they are to", attendance.LongAlone))
+		r.warnLone(app, fmt.Sprintf("and after %v none has met another yet: if they are to", hang.LongAlone))
 	}
 }
 

@@ -94,14 +94,17 @@ func TestRanksThatAreMissing(t *testing.T) {
 	r.hears(1, &apiv1.Met{Framework: "torch", Loaded: "2-3", Met: "3", Visited: true})
 	r.now.Wall = r.now.Wall.Add(30 * time.Second)
 	r.step(Expired{Missing})
-	const want = "rank 2 (w1, pid 102) has not come to where torch's ranks meet (MASTER_ADDR and MASTER_PORT); ranks 0-1,3 have waited for it for 30s; see what it does: on w1 py-spy dump --pid 102"
-	if r.said.String() != "mpiup: "+want+"\n" {
+	const want = "rank 2 (w1, pid 102) has not come to where torch's ranks meet (MASTER_ADDR and MASTER_PORT); ranks 0-1,3 have waited for it for 30s"
+	if r.said.String() != "mpiup: "+want+"\nmpiup: see what it does: on w1 py-spy dump --pid 102, or mpiup stacks\n" {
 		t.Errorf("said %q", r.said.String())
 	}
 	r.step(Expired{Limit})
 	r.step(Expired{Answers})
-	if lines := r.verdict.Explain(); len(lines) != 2 || lines[1] != want {
+	if lines := r.verdict.Explain(); len(lines) != 3 || lines[1] != want {
 		t.Errorf("%q", lines)
+	}
+	if v, _ := r.verdict.Verdict(verdict.Circumstances{PID: 102}); v.Rank == nil || *v.Rank != 2 || v.Host != "w1" || v.PID != 102 || v.Confidence != verdict.Certain {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -118,7 +121,7 @@ func TestNoRankIsMissing(t *testing.T) {
 		r.hears(0, tt.w0)
 		r.hears(1, tt.w1)
 		r.now.Wall = r.now.Wall.Add(time.Hour)
-		if lines := r.Run.meet.missing(r.now.Wall); lines != nil {
+		if lines, _ := r.Run.meet.missing(r.now.Wall); lines != nil {
 			t.Errorf("%s: %q", tt.name, lines)
 		}
 	}

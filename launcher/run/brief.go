@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -206,7 +207,7 @@ func (r *briefing) window() int {
 // awaits says that a job's agents are to wait for our word on their libraries, since there is more than one
 // answer to compare: several programs, or several hosts.
 func (r *briefing) awaits(j *jobRun) bool {
-	return r.cfg.PMI == job.AutoProtocol && r.cfg.Exec == nil && r.cfg.Explain == 0 && (len(j.apps) > 1 || len(j.hosts) > 1)
+	return r.cfg.PMI != job.NoProtocol && r.cfg.Exec == nil && r.cfg.Explain == 0 && (len(j.apps) > 1 || len(j.hosts) > 1)
 }
 
 // tensorFlowRanks is how many ranks of one host may have a port of TensorFlow's.
@@ -315,7 +316,7 @@ func crossRanks(plan *job.Plan) []cross {
 
 // heir is what the run owes the launcher after this one, and has from the one before.
 //
-//	all ranks run ─offer─▶ Hold{journal} to every host ─▶ another may take over
+//	all ranks run ─offer─▶ Hold{journal} to every host ─▶ another may take over; each host gets it anew every hour, since what is old is not believed
 //	a rank spawns, publishes, ends others ─withdraw─▶ Hold{withdrawn}: what comes of that, no journal has
 //
 //	Adopt ─▶ hosts are awaited ─Resumed from each─▶ said: what runs, and what output is lost
@@ -325,6 +326,7 @@ type heir struct {
 	offered   bool         // hosts have the journal
 	withdrawn bool         // nobody can take over
 	wired     bool         // by the launcher before
+	round     int          // of renewals
 	awaited   map[int]bool // hosts that have not said how it stands; nil: this launcher has begun the run
 	dropped   idset.Set    // ids of which output is lost
 	bytes     uint64       // how much
@@ -332,13 +334,46 @@ type heir struct {
 }
 
 // offer gives hosts what another launcher needs.
-func (h *heir) offer() {
+func (h *heir) offer(now time.Time) {
 	if h.offered || h.withdrawn || h.cfg.Hold == nil {
 		return
 	}
 	h.offered = true
+	h.set(Renewal, renewEvery)
+	if hold := h.cfg.Hold(now); hold != nil {
+		for _, at := range h.live() {
+			h.send(at, hold.Frame())
+		}
+	}
+}
+
+// A host's journal is renewed every Renewed, and those of many hosts are not under way at one time.
+const (
+	renewRounds = 60
+	renewEvery  = Renewed / renewRounds
+
+	// Renewed is how old a journal of a launcher that lives may be.
+	Renewed = time.Hour
+)
+
+// renew gives the hosts whose turn it is a journal of now.
+func (h *heir) renew(now time.Time) {
+	if h.withdrawn {
+		return
+	}
+	h.set(Renewal, renewEvery)
+	h.round++
+	var hold *apiv1.Hold
 	for _, at := range h.live() {
-		h.send(at, h.cfg.Hold.Frame())
+		if at%renewRounds != h.round%renewRounds {
+			continue
+		}
+		if hold == nil {
+			if hold = h.cfg.Hold(now); hold == nil {
+				return
+			}
+		}
+		h.send(at, hold.Frame())
 	}
 }
 
@@ -358,6 +393,9 @@ func (h *heir) withdraw(why string) {
 
 // begin waits for every host.
 func (h *heir) begin() {
+	if h.cfg.Hold != nil {
+		h.set(Renewal, renewEvery)
+	}
 	h.awaited = map[int]bool{}
 	for at := range h.hosts {
 		h.awaited[at] = true
@@ -365,13 +403,16 @@ func (h *heir) begin() {
 }
 
 // resumed takes how a host stands.
-func (h *heir) resumed(m *apiv1.Resumed) error {
+func (h *heir) resumed(at int, m *apiv1.Resumed) error {
+	if !h.awaited[at] {
+		return errors.New("told how it stands, which nobody asked")
+	}
 	for _, d := range m.Dropped {
-		if int(d.Rank) >= len(h.ranks) {
-			return fmt.Errorf("output of process %d is dropped, which is not there", d.Rank)
+		if d == nil || !h.owns(at, d.Rank) {
+			return fmt.Errorf("output of process %d is dropped, which is not there", d.GetRank())
 		}
 		h.dropped.Add(int(d.Rank))
-		h.bytes += d.Bytes
+		h.bytes += min(d.Bytes, 1<<40)
 	}
 	h.lost = max(h.lost, time.Duration(min(m.LostMs, uint64(24*time.Hour/time.Millisecond)))*time.Millisecond)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
@@ -19,7 +20,7 @@ func chose(r *play, said ...*apiv1.Chosen) {
 // What was chosen is said with -v only, and what may not go together always.
 func TestChosenIsSaid(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
-		r := aboutToLaunch(t, Config{Verbose: verbose})
+		r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: job.AutoProtocol}, Verbose: verbose})
 		chose(r, &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI, Why: "so"}, &apiv1.Chosen{Why: "none"})
 		want := "mpiup: warning: the ranks use MPI libraries that may not be able to talk to each other: " +
 			"Open MPI 4.1.4 on host w0 (PMIx), no MPI library found on host w1 (PMI-1); use one library and one image for all, or choose with --mpi\n"
@@ -35,6 +36,27 @@ func TestChosenIsSaid(t *testing.T) {
 		chose(r, &apiv1.Chosen{App: 7})
 		if !r.verdict.Any() {
 			t.Error("a choice for a program that is not there was taken")
+		}
+	}
+}
+
+// Whoever chose the protocol: libraries are compared before anything is started.
+func TestLibrariesAreComparedUnderEveryProtocol(t *testing.T) {
+	for pmi, want := range map[job.Protocol]bool{job.AutoProtocol: true, job.PMIx: true, job.PMI1: true, job.PMI2: true,
+		job.PMI1OverPort: true, job.NoProtocol: false} {
+		r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: pmi}})
+		if got := r.brief.awaits(r.jobs[0]); got != want {
+			t.Errorf("%v: agents wait: %v", pmi, got)
+		}
+		if !want {
+			continue
+		}
+		said := func(version string) *apiv1.Chosen {
+			return &apiv1.Chosen{Library: "MPICH " + version + " (/a)", Pmi: apiv1.Pmi(pmi), Sure: true, Waits: true}
+		}
+		chose(r, said("4.0.2"), said("5.0.0"))
+		if lines := r.verdict.Explain(); len(lines) == 0 || !strings.Contains(lines[0], "cannot talk to each other") {
+			t.Errorf("%v: MPICH 4.0 with 5.0 ends with %q", pmi, lines)
 		}
 	}
 }
@@ -87,7 +109,7 @@ func TestWhetherAJobWiresUp(t *testing.T) {
 		{"MPI on one host", []*apiv1.Chosen{{Why: "none"}, {Library: openMPI, Pmi: apiv1.Pmi_PMI_PMIX}}, "wiring"},
 		{"agents that do not say", nil, "wiring"},
 	} {
-		r := aboutToLaunch(t, Config{})
+		r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: job.AutoProtocol}})
 		chose(r, tt.said...)
 		for id := range r.ranks {
 			r.on(r.of[id], (&apiv1.Started{Rank: uint32(id), Pid: 1}).Frame())

@@ -2,13 +2,11 @@ package run
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher/collective"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -28,32 +26,37 @@ type flights struct {
 	shared
 	verdict *verdict.Case
 
-	records map[int]collective.Record // by torch's rank
-	from    map[int]int               // the host of each
+	records hang.Records
 }
 
 // Bounds of what hosts tell.
 const (
-	maxRecords = 1 << 16
-	maxGroups  = 64
-	maxOps     = 5
-	maxWord    = 200
-	maxAbsent  = 4 // absent ranks in a verdict
+	MaxTorch  = 1 << 16 // torch's ranks of one job
+	perRank   = 256     // torch's ranks that one of ours may start
+	maxGroups = 64
+	maxOps    = 5
+	maxWord   = 200
+	maxAbsent = 4 // absent ranks in a verdict
 )
 
-// hear takes what a host tells of one process. Jobs that ranks spawned count their own ranks and are not looked at.
+// hear takes what a host tells of one process. Jobs that ranks spawned count their own ranks and are not looked at. A rank that is on
+// the host that tells of it, where torch counts as we do, is told of by no other.
 func (f *flights) hear(h int, m *apiv1.Flight) error {
-	if m.Job != 0 || len(f.records) >= maxRecords {
+	if m.Job != 0 {
 		return nil
 	}
-	r, err := RecordOf(m)
+	size := f.jobs[0].size()
+	r, err := RecordOf(m, min(size*perRank, MaxTorch))
 	if err != nil {
 		return err
 	}
-	if f.records == nil {
-		f.records, f.from = map[int]collective.Record{}, map[int]int{}
+	owner := ""
+	if r.Rank < size {
+		owner = f.hosts[f.hostOf(r.Rank)].Name
 	}
-	f.records[r.Rank], f.from[r.Rank] = r, h
+	if err := f.records.Add(f.hosts[h].Name, owner, r); err != nil {
+		return err
+	}
 	if len(m.Dump) > 0 {
 		f.give(Dump{Rank: r.Rank, Host: f.hosts[h].Name, Gzip: m.Dump})
 	}
@@ -61,17 +64,21 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	return nil
 }
 
-// RecordOf is what a host tells of one process, as far as it keeps to the protocol.
-func RecordOf(m *apiv1.Flight) (r collective.Record, err error) {
+// RecordOf is what a host tells of one process of a job that torch counts as so many ranks at most; what does not keep to the protocol
+// is an error.
+func RecordOf(m *apiv1.Flight, ranks int) (r hang.Record, err error) {
+	if int64(m.GetRank()) >= int64(ranks) {
+		return r, fmt.Errorf("a flight recorder of torch's rank %d, of %d that are possible", m.GetRank(), ranks)
+	}
 	r.Rank = int(m.Rank)
 	for _, g := range m.Groups[:min(len(m.Groups), maxGroups)] {
-		ranks, err := idset.Parse(g.GetRanks())
+		members, err := idset.Within(g.GetRanks(), ranks)
 		if err != nil {
 			return r, err
 		}
-		group := collective.Group{Name: word(g.GetName()), What: word(g.GetWhat()), Ranks: ranks, Last: g.GetLast()}
-		for _, o := range g.Ops[:min(len(g.Ops), maxOps)] {
-			group.Ops = append(group.Ops, collective.Op{Seq: o.GetSeq(), Name: word(o.GetName()), Shape: word(o.GetShape()), Done: o.GetDone(), Where: word(o.GetWhere())})
+		group := hang.Group{Name: word(g.GetName()), What: word(g.GetWhat()), Ranks: members, Last: g.GetLast()}
+		for _, o := range g.GetOps()[:min(len(g.GetOps()), maxOps)] {
+			group.Ops = append(group.Ops, hang.Op{Seq: o.GetSeq(), Name: word(o.GetName()), Shape: word(o.GetShape()), Done: o.GetDone(), Where: word(o.GetWhere())})
 		}
 		r.Groups = append(r.Groups, group)
 	}
@@ -81,41 +88,23 @@ func RecordOf(m *apiv1.Flight) (r collective.Record, err error) {
 // word is a short text of a stranger's.
 func word(s string) string { return visible.Line(s[:min(len(s), maxWord)]) }
 
-// same says that torch counts the ranks as the job does: each record came from the host of that rank. Under torchrun it does not.
-func (f *flights) same() bool {
-	for rank, h := range f.from {
-		if rank >= f.jobs[0].size() || f.hostOf(rank) != h {
-			return false
+// absent are the ranks that are absent from a collective in which others wait, as far as it is known.
+func (f *flights) absent() []hang.Away {
+	return f.records.Away(func(rank int) string {
+		if rank < 0 || rank >= f.jobs[0].size() {
+			return ""
 		}
-	}
-	return true
+		return f.hosts[f.hostOf(rank)].Name
+	})
 }
 
-// away are the ranks that are absent from a collective in which others wait, as far as it is known.
+// away are those as a verdict has them.
 func (f *flights) away() (list []verdict.Absentee) {
-	records := slices.SortedFunc(maps.Values(f.records), func(a, b collective.Record) int { return a.Rank - b.Rank })
-	a, found := collective.Find(records)
-	if !found {
-		return nil
-	}
-	same := f.same()
-	ranks := func(ids idset.Set) string {
-		if same {
-			return f.named(ids)
-		}
-		return "torch's " + ids.Named("rank")
-	}
-	for rank := range a.Ranks.All() {
-		if len(list) == maxAbsent {
-			break
-		}
-		e := verdict.Absentee{Rank: rank, Why: a.Why(rank, ranks), Name: fmt.Sprintf("torch's rank %d", rank)}
-		h, from := f.from[rank]
-		switch {
-		case same && rank < f.jobs[0].size():
-			e.Own, e.Name, e.Host, e.PID = true, f.rankName(rank), f.hosts[f.of[rank]].Name, int(f.ranks[rank].pid)
-		case from:
-			e.Host = f.hosts[h].Name
+	away := f.absent()
+	for _, a := range away[:min(len(away), maxAbsent)] {
+		e := verdict.Absentee{Rank: a.Rank, Own: a.Own, Host: a.Host, Why: a.Why, Name: fmt.Sprintf("torch's rank %d", a.Rank)}
+		if a.Own {
+			e.Name, e.PID = f.rankName(a.Rank), int(f.ranks[a.Rank].pid)
 		}
 		list = append(list, e)
 	}

@@ -279,7 +279,8 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 	if err != nil {
 		return fmt.Errorf("job %d: %w", m.Job, err)
 	}
-	j.chosen, j.loadsMPI = true, j.loadsMPI || m.Library != ""
+	// Who asks for a protocol may know more of a program than its files show.
+	j.chosen, j.loadsMPI = r.cfg.PMI == job.AutoProtocol, j.loadsMPI || m.Library != ""
 	if m.Waits && !slices.Contains(j.waiting, h) {
 		j.waiting = append(j.waiting, h)
 	}
@@ -311,7 +312,11 @@ func (r *Run) judgeMixture(j *jobRun) {
 		return
 	case judged == mixture.Doubtful && !j.warned:
 		j.warned = true
-		r.say("warning: the ranks use MPI libraries that may not be able to talk to each other: %s; use one library and one image for all, or choose with --mpi", text)
+		choose := ""
+		if r.cfg.PMI == job.AutoProtocol {
+			choose = ", or choose with --mpi"
+		}
+		r.say("warning: the ranks use MPI libraries that may not be able to talk to each other: %s; use one library and one image for all%s", text, choose)
 	}
 	r.proceed(j, "")
 }

@@ -29,6 +29,7 @@ const (
 	Lone                 // ranks that meet nobody
 	Limit                // --timeout
 	Hang                 // whether the run hangs is looked at
+	Renewal              // hosts get anew what another launcher needs
 	Timers               // how many there are
 )
 
@@ -311,11 +312,11 @@ type Config struct {
 	Sites    []Site    // hosts that jobs may be placed on
 	Input    []int     // ranks that get our standard input
 	Files    []*apiv1.CopyFile
-	Hold     *apiv1.Hold // what another launcher needs to take the run over; nil: none is to
-	Adopted  bool        // the run was another launcher's: Adopt begins it
-	Asked    uint64      // questions of launchers before this one have numbers up to it
-	Copied   []uint32    // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
+	Adopted  bool     // the run was another launcher's: Adopt begins it
+	Asked    uint64   // questions of launchers before this one have numbers up to it
+	Copied   []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
 
+	Hold      func(at time.Time) *apiv1.Hold    // what another launcher needs to take the run over, signed at that time; nil: none is to
 	Namespace func() string                     // a new name of a job in PMIx, hard to guess
 	Self      func(name string) bool            // the name means this very host
 	Errno     func(n int32) (name, text string) // of Linux's error numbers
@@ -329,7 +330,7 @@ const (
 	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
 )
 
-// StallConfig is what is done about a run that hangs (launcher/stall).
+// StallConfig is what is done about a run that hangs (launcher/hang).
 type StallConfig struct {
 	After time.Duration // no rank has worked for so long; 0: nobody looks
 	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks

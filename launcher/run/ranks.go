@@ -71,7 +71,7 @@ func (r *Run) heard(j *jobRun) {
 	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.heir.wired {
 		r.move(jobWired)
 	}
-	r.heir.offer()
+	r.heir.offer(r.now.Wall)
 }
 
 func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
@@ -220,16 +220,17 @@ func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 	r.give(Print{fmt.Sprintf("[%s:%05d] %s %s", visible.Line(host.Name), pid, who, what)})
 }
 
-// rendezvous passes what Horovod's ranks on one host put on to the job's other hosts, which check it.
-func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) {
-	if int(m.Job) >= len(r.jobs) {
-		return
+// rendezvous passes what Horovod's ranks on one host put on to the job's other hosts, which bound it. A host speaks for its own ranks.
+func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
+	if int(m.Job) >= len(r.jobs) || int(m.Rank) >= r.jobs[m.Job].size() || r.hostOf(r.jobs[m.Job].base+int(m.Rank)) != from {
+		return fmt.Errorf("a rendezvous of rank %d of job %d, which is not there", m.Rank, m.Job)
 	}
 	for _, h := range r.live() {
 		if h != from && slices.Contains(r.jobs[m.Job].hosts, h) {
 			r.send(h, m.Frame())
 		}
 	}
+	return nil
 }
 
 // lost is a host that was given up or is being taken away. With Recover the run goes on, as long as

@@ -80,7 +80,7 @@ type jobRun struct {
 	told     *apiv1.Job
 	silent   int          // processes whose start was not heard of
 	left     int          // processes that are not over
-	chosen   bool         // agents have said which MPI libraries its programs load
+	chosen   bool         // agents have said which MPI libraries its programs load, and the protocol is theirs to choose
 	loadsMPI bool         // one of them loads one: its ranks wire up
 	spoke    bool         // one of them has spoken PMI or PMIx
 	mixture  *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
@@ -147,11 +147,11 @@ func (r *roster) running() (ids idset.Set) {
 	return ids
 }
 
-// parseIDs reads the sets of a frame.
-func parseIDs(texts ...string) (sets []idset.Set, err error) {
+// parseIDs reads the sets of a frame, of a run of so many processes.
+func parseIDs(processes int, texts ...string) (sets []idset.Set, err error) {
 	sets = make([]idset.Set, len(texts))
 	for i, text := range texts {
-		if sets[i], err = idset.Parse(text); err != nil {
+		if sets[i], err = idset.Within(text, processes); err != nil {
 			return nil, err
 		}
 	}
@@ -265,14 +265,11 @@ func (r *roster) named(ids idset.Set) string {
 
 // left is those of the processes that a frame names which are not over.
 func (r *roster) left(targets string) (left idset.Set, err error) {
-	ids, err := idset.Parse(targets)
+	ids, err := idset.Within(targets, len(r.ranks))
 	if err != nil {
-		return left, fmt.Errorf("processes that are to get a signal: %w", err)
+		return left, fmt.Errorf("processes that are to get a signal, of %d that there are: %w", len(r.ranks), err)
 	}
 	for id := range ids.All() {
-		if id >= len(r.ranks) {
-			return left, fmt.Errorf("process %d is to get a signal, of %d that there are", id, len(r.ranks))
-		}
 		if !r.ranks[id].state.over() {
 			left.Add(id)
 		}

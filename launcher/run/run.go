@@ -27,9 +27,8 @@
 //
 // Other packages, which are pure too, decide parts of it:
 //
-//	launcher/exchange    fences and names              launcher/attendance  where frameworks meet
-//	launcher/verdict     whose fault a failure is      launcher/stall       whether the run hangs
-//	launcher/holdup      who waits for whom            launcher/mixture     whether libraries go together
+//	launcher/exchange    fences and names              launcher/hang        why it does not go on, and who is waited for
+//	launcher/verdict     whose fault a failure is      launcher/mixture     whether libraries go together
 //
 // Concurrency: a Run belongs to one goroutine. Orders are carried out in their order, before the next event but for the answers
 // of these very orders; what has come at once ends with a Turn.
@@ -39,6 +38,7 @@ package run
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/exchange"
@@ -64,7 +64,7 @@ type Run struct {
 	alone     alone
 	meet      attending
 	inquiry   inquiry
-	hang      hang
+	stalls    stalls
 	heir      heir
 	flights   flights
 	exchange  *exchange.Exchange
@@ -153,6 +153,9 @@ func (r *Run) move(e jobEvent) {
 	}
 }
 
+// maxFault bounds what is kept of an agent's words on a fault, in bytes.
+const maxFault = 8 << 10
+
 // fail notes a fault.
 func (r *Run) fail(f verdict.Fault) {
 	if !r.verdict.Any() {
@@ -163,6 +166,7 @@ func (r *Run) fail(f verdict.Fault) {
 		f.At = r.now.Clock
 	}
 	f.Command = r.cfg.Exec != nil
+	f.Text = strings.Clone(f.Text[:min(len(f.Text), maxFault)]) // of an agent's, which may be a frame long
 	r.verdict.Add(f)
 	r.debug("fault", "what", f.Sentence())
 }

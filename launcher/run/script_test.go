@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
+	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -77,7 +78,7 @@ func (s *script) begin(args []string) {
 		case "abort":
 			cfg.Stall.Abort = true
 		case "hold":
-			cfg.Hold = &apiv1.Hold{Journal: []byte("journal")}
+			cfg.Hold = journal
 		case "adopted":
 			cfg.Adopted = true
 		case "input":
@@ -155,8 +156,11 @@ func (s *script) do(command string, args []string) {
 		from(&apiv1.Waits{})
 	case "waits":
 		w := &apiv1.Waits{Id: s.run.inquiry.id}
-		if len(args) == 4 {
+		if len(args) >= 4 {
 			w.Waits = []*apiv1.Wait{{Set: args[2], Entered: args[3]}}
+		}
+		if len(args) == 5 {
+			w.Waits[0].Seconds = uint32(s.number(args[4]))
 		}
 		if len(args) > 1 {
 			w.Silent = strings.Trim(args[1], "-")
@@ -228,6 +232,13 @@ func (s *script) do(command string, args []string) {
 		for _, l := range s.run.Verdict().Explain() {
 			fmt.Fprintf(s.out, "  %s\n", l)
 		}
+		if v, bad := s.run.Verdict().Verdict(verdict.Circumstances{}); bad && v.Confidence != "" {
+			who := v.Ranks
+			if v.Rank != nil {
+				who = fmt.Sprintf("%d on %s", *v.Rank, v.Host)
+			}
+			fmt.Fprintf(s.out, "  %s: %s\n", v.Confidence, who)
+		}
 	default:
 		s.t.Fatalf("%s is no command", command)
 	}
@@ -235,7 +246,7 @@ func (s *script) do(command string, args []string) {
 
 func (s *script) step(e Event) { s.take(s.run.Step(s.now, e)) }
 
-var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit", "hang"}
+var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit", "hang", "renewal"}
 
 // take shows orders, but for what only a report has, and answers those that are answered at once.
 func (s *script) take(orders []Order) {
@@ -328,4 +339,9 @@ func shown(f *apiv1.Frame) string {
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", f.Body), "*apiv1.Frame_"), " ")
 	return strings.ToLower(strings.TrimPrefix(name, "*v1.Frame_"))
+}
+
+// journal is what another launcher needs, as hosts get it.
+func journal(at time.Time) *apiv1.Hold {
+	return &apiv1.Hold{Journal: []byte("journal"), SignedS: uint64(at.Unix())}
 }

@@ -29,7 +29,7 @@ func New(cfg Config) *Run {
 	r.alone = alone{shared: all, pmi: cfg.PMI}
 	r.inquiry = inquiry{shared: all, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
 	r.flights = flights{shared: all, verdict: &r.verdict}
-	r.hang = hang{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights}
+	r.stalls = stalls{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights}
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
 		r.noticed[moreRanks] = true
@@ -145,9 +145,11 @@ func (r *Run) expired(t Timer) {
 		r.meet.sayLone()
 	case Hang:
 		r.set(Hang, r.cfg.hangEvery())
-		if !r.leaving && r.hang.look(r.now.Clock) {
+		if !r.leaving && r.stalls.look(r.now.Clock) {
 			r.inquired()
 		}
+	case Renewal:
+		r.heir.renew(r.now.Wall)
 	case Answers:
 		r.inquired()
 	case Grace: // the ranks have had their time after our INT or TERM
@@ -222,7 +224,7 @@ func (r *Run) frame(e Frame) error {
 		}
 		return err
 	case *apiv1.Frame_Activity:
-		return r.hang.hear(r.now.Clock, h, b.Activity)
+		return r.stalls.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Met:
 		return r.meet.hear(r.now.Wall, h, b.Met)
 	case *apiv1.Frame_Flight:
@@ -261,7 +263,7 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Event:
 		r.gone.forward(h, b.Event)
 	case *apiv1.Frame_Rendezvous:
-		r.rendezvous(h, b.Rendezvous)
+		return r.rendezvous(h, b.Rendezvous)
 	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
 	default:
 		return fmt.Errorf("a frame %T, which is not for a launcher", b)
@@ -271,7 +273,7 @@ func (r *Run) frame(e Frame) error {
 
 // onResumed: a host tells how it stands, and then what the launcher before this one was told.
 func (r *Run) onResumed(h int, m *apiv1.Resumed) error {
-	if err := r.heir.resumed(m); err != nil {
+	if err := r.heir.resumed(h, m); err != nil {
 		return err
 	}
 	r.give(Note{report.Resumed, r.hosts[h].Name, fmt.Sprintf("%d ms without launcher", m.LostMs)})

@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -102,7 +103,7 @@ func (r *Run) signal(sig int) {
 	}
 	if a.grace {
 		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: sig})
-		r.verdict.Holdup = r.meet.missing(r.now.Wall)
+		r.verdict.Holdup = r.heldUp()
 		if r.cfg.Exec == nil || sig == job.SIGTERM { // a command may have its own use for Ctrl-C
 			r.set(Grace, r.cfg.Grace)
 		}
@@ -121,7 +122,7 @@ func (r *Run) taken(signals []int) {
 	}
 	f := verdict.Fault{Event: verdict.LauncherTaken, ID: -1, Node: -1, Host: r.cfg.Pod}
 	r.fail(f)
-	r.verdict.Holdup = r.meet.missing(r.now.Wall)
+	r.verdict.Holdup = r.heldUp()
 	as := ""
 	if r.cfg.Preempt.Signal != job.SIGTERM {
 		as = " as " + job.SignalName(r.cfg.Preempt.Signal)
@@ -184,20 +185,58 @@ func (r *Run) timeUp() {
 
 // inquired: the hosts have answered who waits for whom, or their time is up.
 func (r *Run) inquired() {
-	if r.inquiry.forHang() {
-		if f, lines := r.hang.conclude(r.now.Clock); f != nil {
-			r.verdict.Holdup = lines
+	switch {
+	case r.inquiry.forHang():
+		if f, blame := r.stalls.conclude(r.now.Clock); f != nil {
 			r.fail(*f)
+			r.verdict.Holdup = blame.Lines(r.names())
+			r.accuse(blame)
 			r.judge()
 		}
-		return
-	}
-	if lines, last := r.inquiry.end(); last {
-		if r.verdict.Holdup = r.meet.missing(r.now.Wall); len(r.verdict.Holdup) == 0 {
-			r.verdict.Holdup = lines
+	case r.inquiry.last && r.inquiry.open != nil:
+		all := r.inquiry.close()
+		lines, unmet := r.meet.missing(r.now.Wall)
+		facts := r.stalls.facts(r.now.Clock, hang.Brief)
+		facts.Unmet = unmet
+		blame := facts.Blame()
+		if len(lines) == 0 {
+			lines = r.inquiry.picture.Waiting(r.inquiry.words(), 0)
 		}
+		if len(lines) == 0 && len(blame.Odd) > 0 {
+			lines = blame.Lines(r.names())
+		} else if len(lines) == 0 && all {
+			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
+			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
+		}
+		r.verdict.Holdup = append(lines, "give it more time (--timeout), or look where its ranks are while they run: mpiup stacks")
+		r.accuse(blame)
 		r.judge()
+	case r.inquiry.open != nil:
+		r.inquiry.close()
+		r.inquiry.tell()
 	}
+}
+
+// accuse hands the verdict who is waited for.
+func (r *Run) accuse(b hang.Blame) {
+	ids := b.IDs()
+	switch {
+	case ids.Len() == 1:
+		r.verdict.Waited(r.about(verdict.TimedOut, r.hostOf(ids.First()), ids.First()), "", b.Sure)
+	case !ids.Empty() && ids.Last() < r.jobs[0].size():
+		r.verdict.Waited(verdict.Fault{ID: -1, Node: -1}, ids.String(), b.Sure)
+	}
+}
+
+// heldUp is who was waited for when the run is ended from outside: hosts are not asked, since that takes time.
+func (r *Run) heldUp() []string {
+	lines, _ := r.meet.missing(r.now.Wall)
+	facts := r.stalls.facts(r.now.Clock, hang.Brief)
+	facts.Barriers = nil
+	if blame := facts.Blame(); len(lines) == 0 && len(blame.Odd) > 0 {
+		lines = blame.Lines(r.names())
+	}
+	return lines
 }
 
 // onAborted is MPI_Abort, which ends the run, or a PMIx_Abort of certain processes: those are

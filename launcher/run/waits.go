@@ -7,8 +7,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/holdup"
-	"github.com/mpiup/mpiup/launcher/stall"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -21,7 +20,7 @@ type inquiry struct {
 	id      uint64
 	open    map[int]bool // hosts that have not answered; nil: none is under way
 	last    bool         // the time limit waits for it
-	picture holdup.Picture
+	picture hang.Picture
 	said    int // notices so far
 	what    question
 }
@@ -46,7 +45,7 @@ const (
 func (q *inquiry) ask(what question) (done bool) {
 	q.id++
 	q.what = what
-	q.open, q.picture = map[int]bool{}, holdup.Picture{}
+	q.open, q.picture = map[int]bool{}, hang.Picture{}
 	dumps := what == whetherStalled || q.last
 	for _, h := range q.live() {
 		if q.hosts[h].running > 0 {
@@ -76,54 +75,61 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	case m.Id != q.id || !q.open[h]:
 		return false, nil // too late
 	}
-	report, err := HoldupOf(m)
+	report, err := HoldupOf(m, len(q.ranks))
 	q.picture.Add(report, q.own(h))
 	delete(q.open, h)
 	return len(q.open) == 0, err
 }
 
-// HoldupOf is a host's answer as far as it keeps to the protocol; what does not is an error.
-func HoldupOf(m *apiv1.Waits) (report holdup.Report, err error) {
-	if report.Silent, err = idset.Parse(m.GetSilent()); err != nil {
+// Bounds of a host's answer.
+const (
+	maxWaits = 16  // barriers
+	maxTag   = 256 // bytes of one's name behind the ids
+)
+
+// HoldupOf is a host's answer, in a run of so many processes, as far as it keeps to the protocol; what does not is an error.
+func HoldupOf(m *apiv1.Waits, processes int) (report hang.Barriers, err error) {
+	if report.Silent, err = idset.Within(m.GetSilent(), processes); err != nil {
 		return report, err
 	}
-	for _, w := range m.GetWaits() {
-		ids, _, _ := strings.Cut(w.Set, "#")
-		sets, err := parseIDs(ids, w.Entered)
+	for _, w := range m.GetWaits()[:min(len(m.GetWaits()), maxWaits)] {
+		ids, tag, _ := strings.Cut(w.GetSet(), "#")
+		sets, err := parseIDs(processes, ids, w.GetEntered())
+		if err == nil && len(tag) > maxTag {
+			err = fmt.Errorf("a barrier's tag of %d bytes; %d are possible", len(tag), maxTag)
+		}
 		if err != nil {
 			return report, err
 		}
-		report.Open = append(report.Open, holdup.Barrier{Name: w.Set, Of: sets[0], Entered: sets[1], Age: time.Duration(w.Seconds) * time.Second})
+		report.Open = append(report.Open, hang.Barrier{Name: w.GetSet(), Of: sets[0], Entered: sets[1], Age: time.Duration(w.GetSeconds()) * time.Second})
 	}
 	return report, nil
 }
 
-// end makes words of what the hosts have answered until now: they are said, or where the time is up they are returned, for
-// the verdict. ok: there was an inquiry, and it was the last one.
-func (q *inquiry) end() (lines []string, ok bool) {
-	if q.open == nil {
-		return nil, false
-	}
+// close ends an inquiry. all: every host has answered.
+func (q *inquiry) close() (all bool) {
+	all = len(q.open) == 0
 	q.give(Unset{Answers})
 	q.open = nil
-	words := holdup.Run{Names: q.named, Name: q.where}
+	return all
+}
+
+// words are how barriers are told of.
+func (q *inquiry) words() hang.Words {
+	words := hang.Words{Names: q.named, Name: q.where}
 	if !q.mute {
 		words.Running = q.running()
 	}
-	if !q.last {
-		lines, _ := q.picture.Waiting(words, longWait)
-		for _, l := range lines {
-			q.say("%s", l)
-		}
-		q.said += min(len(lines), 1)
-		return nil, false
+	return words
+}
+
+// tell says who has been waited for for long.
+func (q *inquiry) tell() {
+	lines := q.picture.Waiting(q.words(), longWait)
+	for _, l := range lines {
+		q.say("%s", l)
 	}
-	lines, culprit := q.picture.All(words)
-	if culprit >= 0 {
-		lines = append(lines, fmt.Sprintf("give it more time (--timeout), or look where it is: on %[1]s gdb -p %[2]d, or py-spy dump --pid %[2]d",
-			q.hosts[q.of[culprit]].Name, q.ranks[culprit].pid))
-	}
-	return lines, true
+	q.said += min(len(lines), 1)
 }
 
 // activityEvery is how often agents look whether ranks work; 0: they do not. Commands, and ranks that are no job, do not
@@ -132,7 +138,7 @@ func (c *Config) activityEvery() time.Duration {
 	if c.Stall.After == 0 || c.Exec != nil || c.Explain != 0 || c.Linger {
 		return 0
 	}
-	return stall.Interval(c.Stall.After)
+	return hang.Interval(c.Stall.After)
 }
 
 // hangEvery is how often it is looked whether the run hangs; 0: never.
@@ -148,41 +154,42 @@ func (c *Config) hangEvery() time.Duration {
 	return min(every, init)
 }
 
-// hang is what is known of whether the run hangs.
-type hang struct {
+// stalls is what is known of whether the run hangs.
+type stalls struct {
 	shared
 	cfg     *Config
 	inquiry *inquiry
 	flights *flights
 
-	watch   stall.Watch
+	watch   hang.Watch
 	told    bool          // of the stall that lasts
 	notices int           // so far
 	begun   time.Duration // Clock time when all ranks ran; 0: not yet
-	inInit  bool          // it was asked who waits in MPI_Init
+	asked   time.Duration // Clock time when it was last asked who waits in MPI_Init; 0: never
+	inInit  bool          // nobody is missing there any more, or it was said who is
 }
 
 // hear takes what a host tells of its ranks.
-func (g *hang) hear(now time.Duration, h int, m *apiv1.Activity) error {
-	sets, err := parseIDs(m.Works, m.Busy, m.Idle)
+func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
+	sets, err := parseIDs(len(g.ranks), m.Works, m.Busy, m.Idle)
 	if err != nil {
 		return err
 	}
-	report := stall.Report{Works: sets[0], Busy: sets[1], Idle: sets[2]}
+	report := hang.Activity{Works: sets[0], Busy: sets[1], Idle: sets[2]}
 	const most, long = 16, 160
 	for _, p := range m.Places[:min(len(m.Places), most)] {
-		ids, err := idset.Parse(p.GetIds())
+		ids, err := idset.Within(p.GetIds(), len(g.ranks))
 		if err != nil {
 			return err
 		}
-		report.Places = append(report.Places, stall.Place{Where: fmt.Sprintf("%.*s", long, p.GetWhere()), IDs: ids})
+		report.Places = append(report.Places, hang.Place{Where: fmt.Sprintf("%.*s", long, p.GetWhere()), IDs: ids})
 	}
 	g.watch.Hear(now, g.own(h), report)
 	return nil
 }
 
 // look asks all hosts who waits for whom when the run seems to hang. done: there is none to be waited for.
-func (g *hang) look(now time.Duration) (done bool) {
+func (g *stalls) look(now time.Duration) (done bool) {
 	running := g.running()
 	if g.job == jobStopping || g.inquiry.open != nil || running.Empty() || len(g.ranks) == 1 && !g.cfg.Stall.Alone {
 		return false
@@ -190,12 +197,12 @@ func (g *hang) look(now time.Duration) (done bool) {
 	if g.begun == 0 && running.Len() == len(g.ranks) {
 		g.begun = now
 	}
-	_, stalled := g.watch.Look(now, g.cfg.Stall.After, running, stall.Absent{})
+	_, stalled := g.watch.Look(now, g.cfg.Stall.After, running)
 	stalled = stalled && g.cfg.Stall.After > 0
 	g.told = g.told && stalled
 	const most = 3 // notices of one run
 	switch {
-	case g.cfg.Stall.Init > 0 && !g.inInit && g.begun > 0 && now-g.begun >= g.cfg.Stall.Init:
+	case g.cfg.Stall.Init > 0 && !g.inInit && g.begun > 0 && now-max(g.begun, g.asked) >= g.cfg.Stall.Init:
 		return g.inquiry.ask(whetherInInit)
 	case stalled && !g.told && (g.notices < most || g.cfg.Stall.Abort):
 		return g.inquiry.ask(whetherStalled)
@@ -203,56 +210,58 @@ func (g *hang) look(now time.Duration) (done bool) {
 	return false
 }
 
-// conclude says that the run hangs, or returns the fault that ends it, where every host has borne that out. A host that does not
-// answer is another matter.
-func (g *hang) conclude(now time.Duration) (f *verdict.Fault, lines []string) {
-	q := g.inquiry
-	all := len(q.open) == 0
-	q.give(Unset{Answers})
-	q.open = nil
-	if !all {
-		return nil, nil
-	}
-	names := stall.Names{Ranks: g.named, Rank: func(id int) string {
-		return fmt.Sprintf("%s on %s (pid %d)", g.rankName(id), g.hosts[g.of[id]].Name, g.ranks[id].pid)
+// facts are what is known of who is waited for.
+func (g *stalls) facts(now, quiet time.Duration) hang.Facts {
+	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute, Away: g.flights.absent(), Watch: &g.watch, Now: now, Quiet: quiet}
+}
+
+// names are how odd ones out are told of.
+func (r *roster) names() hang.Names {
+	return hang.Names{Ranks: r.named, Rank: func(id int) string {
+		return fmt.Sprintf("%s on %s (pid %d)", r.rankName(id), r.hosts[r.of[id]].Name, r.ranks[id].pid)
 	}}
-	running := g.running()
-	silent, late := q.picture.Missing(running)
-	absent := stall.Absent{Silent: silent, Late: late}
+}
+
+// conclude says that the run hangs, or returns the fault that ends it and who is waited for, where every host has borne that out. A host
+// that does not answer is another matter.
+func (g *stalls) conclude(now time.Duration) (f *verdict.Fault, blame hang.Blame) {
+	q := g.inquiry
+	if !q.close() {
+		return nil, blame
+	}
+	facts := g.facts(now, g.cfg.Stall.After)
 	f = &verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1}
 	var sentence string
 	if q.what == whetherInInit {
-		g.inInit = true
-		if silent.Empty() {
-			return nil, nil
+		age := g.cfg.Stall.Init // of those who wait: a rank may come late, and others later still
+		if g.asked == 0 {
+			age = 0
 		}
-		f.Limit, f.Text, lines = verdict.InitLimit, g.cfg.Stall.Init.String(), stall.Uninitialized(absent, running).Lines(names)
+		g.asked = now
+		if blame = facts.InInit(age); len(blame.Odd) == 0 {
+			g.inInit = q.picture.Silent(facts.Running).Empty()
+			return nil, blame
+		}
+		g.inInit = true
+		f.Limit, f.Text = verdict.InitLimit, g.cfg.Stall.Init.String()
 		sentence = f.Sentence()
 	} else {
-		s, stalled := g.watch.Look(now, g.cfg.Stall.After, running, absent)
+		s, stalled := g.watch.Look(now, g.cfg.Stall.After, facts.Running)
 		if !stalled {
-			return nil, nil
+			return nil, blame
 		}
-		g.told = true
-		if away := g.flights.away(); len(away) > 0 {
-			s.Odd = nil
-			for _, a := range away {
-				lines = append(lines, a.Sentence())
-			}
-		} else {
-			lines = s.Lines(names)
-		}
+		g.told, blame = true, facts.Blame()
 		f.Limit, f.Text = verdict.StallLimit, g.cfg.Stall.After.String()
-		sentence = s.Sentence(names)
+		sentence = s.Sentence(g.names())
 	}
 	if g.cfg.Stall.Abort {
-		return f, lines
+		return f, blame
 	}
 	g.notices++
 	g.say("%s", sentence)
-	for _, l := range lines {
+	for _, l := range blame.Lines(g.names()) {
 		g.say("%s", l)
 	}
 	g.say("see where each rank is: mpiup stacks; --on-stall abort ends such a run; more: mpiup help hangs")
-	return nil, nil
+	return nil, blame
 }

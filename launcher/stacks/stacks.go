@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // Rank is where one rank is.
@@ -79,18 +77,33 @@ func GroupRanks(list []Rank) (groups []Group) {
 	}
 	for i := range groups {
 		g := &groups[i]
-		var ids idset.Set
 		slices.SortFunc(g.Members, func(a, b Rank) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host)) })
-		for _, r := range g.Members {
-			ids.Add(int(r.Rank))
-		}
-		g.Ranks, g.Of = ids.String(), of[job{g.Launcher, g.Job, g.Number}]
+		g.Ranks, g.Of = ranksOf(g.Members), of[job{g.Launcher, g.Job, g.Number}]
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Launcher, b.Launcher), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number),
 			cmp.Compare(len(a.Members), len(b.Members)), cmp.Compare(a.Members[0].Rank, b.Members[0].Rank))
 	})
 	return groups
+}
+
+// ranksOf is the ranks of members in their order, "0-3,8". A set of them would take the memory that the largest rank names.
+func ranksOf(members []Rank) string {
+	var b strings.Builder
+	for i := 0; i < len(members); {
+		first, last := members[i].Rank, members[i].Rank
+		for ; i < len(members) && members[i].Rank-last <= 1; i++ { // the same one again where hosts tell of it twice
+			last = members[i].Rank
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%d", first)
+		if last > first {
+			fmt.Fprintf(&b, "-%d", last)
+		}
+	}
+	return b.String()
 }
 
 // Text is groups for a person.

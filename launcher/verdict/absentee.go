@@ -3,7 +3,7 @@ package verdict
 import "fmt"
 
 // Absentee is a rank that is absent from a collective operation in which others wait, as their flight recorders have it
-// (launcher/collective).
+// (launcher/hang).
 type Absentee struct {
 	Rank int    `json:"rank"` // of the job where Own, else torch's
 	Own  bool   `json:"-"`    // the job counts its ranks as torch does

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
-	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // account is what is said of a case, in this order.
@@ -38,8 +37,8 @@ func (c *Case) account(f Fault) account {
 	if spoke && f.speaks() {
 		a.what += ": " + said.Line
 	}
-	if sig := c.signalled(); sig != 0 && f.Event != Signalled {
-		a.what += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(sig))
+	if s, ok := c.signalled(f); ok && f.Event != Signalled {
+		a.what += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(s.Code))
 		a.behind = c.Holdup
 		return a
 	}
@@ -117,6 +116,9 @@ func (c *Case) others(cause Fault) []string {
 	var out []string
 	n := 0
 	for _, f := range c.faults {
+		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && f.Exit.Status() == 128+by.Code {
+			continue // as it was told to
+		}
 		if f.Event == Signalled || f.Event == cause.Event && f.ID == cause.ID && f.Node == cause.Node {
 			continue
 		}
@@ -233,17 +235,17 @@ func (f Fault) hint() string {
 	case Aborted:
 		return "the program ended the job itself: see what it wrote before"
 	case HostLost:
-		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", hosts.FirstLabel(f.Host))
+		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", pod(f.Host))
 	case HostTaken:
 		if f.Fenced {
 			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
-			hosts.FirstLabel(f.Host))
+			pod(f.Host))
 	case Orphaned:
 		return "run the job again: the ranks could not go on without it"
 	case LauncherTaken:
-		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", hosts.FirstLabel(f.Host))
+		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", pod(f.Host))
 	case NotWired:
 		if strings.Contains(f.Text, "let ranks put less") { // a bound, which says what to do
 			return ""
@@ -282,7 +284,7 @@ func (f Fault) rankHint() string {
 	switch f.Exit.Signal {
 	case 0:
 	case job.SIGKILL:
-		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, hosts.FirstLabel(f.Host))
+		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, pod(f.Host))
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
 		return crashHint
 	default:

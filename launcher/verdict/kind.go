@@ -8,6 +8,9 @@ import (
 
 // kind is what kind of failure a fault is, and whether it may be another.
 func (c *Case) kind(f Fault) (kind Kind, likely bool) {
+	if by, ok := c.interrupted(f); ok {
+		f = by
+	}
 	said, spoke := c.found[f.ID]
 	switch f.Event {
 	case Ended:

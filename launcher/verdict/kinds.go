@@ -261,7 +261,7 @@ var Kinds = []About{
 	{StuckInit, Wait, "Stuck in MPI_Init",
 		"Ranks wait in MPI_Init for one that has not come.",
 		[]string{"mpiup names the rank, its host and pid, and who waits for it."},
-		[]string{"Look where that rank is: `py-spy dump`, `gdb -p`.", "See that the program is started on all hosts with the same number of ranks."}},
+		[]string{"Look where that rank is while it runs: `mpiup stacks`.", "See that the program is started on all hosts with the same number of ranks."}},
 	{Rendezvous, Wait, "Rendezvous timed out",
 		"Ranks waited for others that never came to where they meet (torch's store, JAX's coordinator, Gloo).",
 		[]string{"mpiup names the ranks that have not come.", "The log of the ranks that are missing says what they did instead."},

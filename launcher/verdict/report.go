@@ -37,8 +37,25 @@ type Verdict struct {
 	Frames   []string   `json:"frames,omitempty"`    // of a crash, the innermost first, by the rank's own handler or its core file
 	Absent   []Absentee `json:"absent,omitempty"`    // from a collective in which others waited
 
+	// What a log tells (launcher/verdict/logs); of a run's time limit the first two:
+	Confidence Confidence `json:"confidence,omitempty"`
+	Ranks      string     `json:"ranks,omitempty"`     // those ranks, "0-3", where it is several
+	Reporters  string     `json:"reporters,omitempty"` // ranks that only say that they lost or waited for another one
+	Why        string     `json:"why,omitempty"`       // Rank is named where the line is another one's
+
 	said []string // Evidence, the advice of the case, Others
 }
+
+// Confidence is how sure it is, by a log, that the failure began with the rank that is named.
+type Confidence string
+
+// The confidences. A failure of the whole job, as too few slots, names no rank and is certain or probable.
+const (
+	Certain      Confidence = "certain"        // a line of the rank's own, or the launcher's, says so
+	Probable     Confidence = "probably"       // it follows from several lines, or the kind may be another
+	OneOfSeveral Confidence = "one of several" // equals, of which nothing tells the first
+	Unknown      Confidence = "unknown"        // no line says whose failure it is: nobody is named
+)
 
 // Circumstances are what a run knows of the guilty process and host beside the faults.
 type Circumstances struct {
@@ -64,6 +81,9 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 		rank := f.Process.Rank
 		v.Rank, v.Job, v.PID, v.Stderr = &rank, f.Process.Job, where.PID, where.Stderr
 	}
+	if f.Event == TimedOut {
+		v.Ranks, v.Confidence, v.Stderr = c.waited, c.sure, nil
+	}
 	switch {
 	case f.Event == Ended && f.Exit.Signal != 0:
 		v.Signal = job.SignalName(f.Exit.Signal)
@@ -86,9 +106,13 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	return v, true
 }
 
-// Early is the verdict about a run that ended before any process was started, by its exit code and what it said.
-func Early(code int, lines []string, phase string) Verdict {
+// Early is the verdict about a run that ended before any process was started, by its exit code and what it said. outrun says that
+// another launcher has the run, and nobody took a pod away.
+func Early(code int, outrun bool, lines []string, phase string) Verdict {
 	v := Verdict{Kind: byCode(code), ExitCode: code, Evidence: lines, said: lines}
+	if outrun {
+		v.Kind = Interrupted
+	}
 	if code > 128 && v.Kind == Interrupted {
 		v.Signal = job.SignalName(code - 128)
 	}
@@ -112,12 +136,7 @@ func (v *Verdict) complete(where Circumstances) {
 		v.GPU, v.PCI, v.HCA = "", "", ""
 	}
 	if v.Kind == GPUFault || v.Kind == FabricDown {
-		switch {
-		case v.Node != "":
-			v.Cordon = "kubectl cordon " + v.Node
-		case v.Pod != "":
-			v.Cordon = fmt.Sprintf("kubectl cordon $(kubectl get pod %s -o jsonpath='{.spec.nodeName}')", v.Pod)
-		}
+		v.Cordon = cordon(v.Node, v.Host)
 	}
 	for _, do := range Of(v.Kind).Do {
 		if do = plain(do); !slices.Contains(v.Advice, do) {
@@ -173,6 +192,31 @@ func (v Verdict) Lines(seen bool) []string {
 	}
 	return lines
 }
+
+// Advice is what to do about a kind, as a run says it.
+func Advice(k Kind) (list []string) {
+	for _, do := range Of(k).Do {
+		list = append(list, plain(do))
+	}
+	return list
+}
+
+// Advises says that a line of a run's verdict (Lines) is about what to do.
+func Advises(line string) bool {
+	for _, a := range Kinds {
+		for _, do := range a.Do {
+			if line == plain(do) {
+				return true
+			}
+		}
+	}
+	return advising().MatchString(line) || line == WriteHint || line == crashHint || line == crashedHint
+}
+
+// advising is how hints begin (Fault.hint, rankHint), and what they have.
+var advising = pattern.Of(`^(?:see |give |look |run |let |call |nothing was started: build |set |use |raise |this is a fault of mpiup|this launcher was replaced|` +
+	`the code is the program's own: |the program ended the job itself|the memory limit of |the signal did not come from mpiup: |something on \S+ killed it; |` +
+	`if the program is a shell script, |its library must |lines that it had not flushed |its agent got SIGTERM|to keep other jobs |MPI ends by |the ranks of an MPI program start together: )|^kubectl describe pod `)
 
 // where names what the sentences do not: the node, the process, the device.
 func (v Verdict) where() string {

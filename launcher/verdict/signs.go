@@ -124,7 +124,11 @@ var Signs = sync.OnceValue(func() []Sign {
 			"Could not load dynamic library", "TF-TRT Warning", "Unable to register cu", "error: kex_exchange*retry", "retrying in", "will retry", ", retrying",
 			"NCCL INFO", "Set MCA parameter \"", "more process has sent help message", "more processes have sent help message",
 			"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "did not call \"init\" before exiting, but", "otherwise exiting without calling MPI_FINALIZE", "errno: 97", "not finding the required libraries", "dlvsym failed", "max locked memory   ", "max locked memory*(kbytes", "Unschedulable:*false",
-			"unable to find any relevant network interfaces", "NCCL WARN Failed to open lib"),
+			"unable to find any relevant network interfaces", "NCCL WARN Failed to open lib",
+			"gds_ds12_lock_pthread.c", "libibverbs: Warning:", "Exception ignored in", "spank: ", "floating-point exceptions are signal", "xcgroup_instantiate: ", "memory limit at some point", "failed to handshake with a connecting peer", "Message:    did not receive entire connect ACK"),
+		// Ray's guesses where it does not know why a worker ended.
+		weighing(Echo, PeerLost, "There are some potential root causes", "A worker died or was killed while executing a task by an unexpected system error"),
+		is(Limits, "thread: Resource temporarily unavailable"),
 
 		// GPUs: torch's c10/cuda/CUDACachingAllocator.cpp, XLA's status, TensorFlow's allocator, NCCL's include/alloc.h, cuBLAS, DeepSpeed.
 		is(GPUMemory, "CUDA out of memory", "HIP out of memory", "RESOURCE_EXHAUSTED: Out of memory", "CUDA error: out of memory", "Cuda failure*out of memory",
@@ -136,7 +140,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(GPUFault, "NVRM: Xid", "fallen off the bus", "uncorrectable ECC error", "cudaErrorECCUncorrectable", "double bit ECC error", "DOUBLE BIT ECC",
 			"GPU is lost", "NV_ERR_RESET_REQUIRED", "Unable to determine the device handle for GPU", "CUDA_ERROR_ECC_UNCORRECTABLE",
 			"HW exception by GPU node"),
-		is(GPUError, "device-side assert triggered", "nvidia-container-cli", "Failed to initialize NVML", "Driver/library version mismatch", "hipErrorNoBinaryForGpu", "CUDA_ERROR_NOT_INITIALIZED", "illegal memory access was encountered", "CUDA driver version is insufficient", "no kernel image is available for execution",
+		is(GPUError, "native/cuda/*Assertion", "device-side assert triggered", "nvidia-container-cli", "Failed to initialize NVML", "Driver/library version mismatch", "hipErrorNoBinaryForGpu", "CUDA_ERROR_NOT_INITIALIZED", "illegal memory access was encountered", "CUDA driver version is insufficient", "no kernel image is available for execution",
 			"invalid device ordinal", "no CUDA-capable device", "Found no NVIDIA driver", "busy or unavailable", "CUDA error: unspecified launch failure", "misaligned address",
 			"CUDA error: an illegal instruction", "Memory access fault by GPU", "HSA_STATUS_ERROR", "CUDNN_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_EXECUTION_FAILED",
 			"CUDA initialization: ", "CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA unknown error",
@@ -155,7 +159,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"not enough memory: you tried to allocate", "insufficient virtual memory"),
 		is(LockedMemory, "RLIMIT_MEMLOCK", "max locked memory", "ibv_reg_mr*Cannot allocate memory", "ibv_reg_mr_iova2*Cannot allocate memory", "reg_mr*failed*Cannot allocate memory",
 			"ibv_create_cq*Cannot allocate memory", "Check the amount of registered memory*ulimit", "ibv_open_device*Cannot allocate memory"),
-		likely(OutOfMemory, "exited on signal 9", "killed by signal 9", "SIGKILL by OOM killer", "ended by signal 9", "died from signal 9", " Killed   ", "KILLED BY SIGNAL: 9", "Killed (signal 9)", "exitcode: -9)", "exitcode  : -9", "Signal 9 (SIGKILL)", "killed by signal: Killed", "died with <Signals.SIGKILL", "terminated with signal SIGKILL",
+		likely(OutOfMemory, "exited on signal 9", "killed by signal 9", "ended by signal 9", "died from signal 9", " Killed   ", "KILLED BY SIGNAL: 9", "Killed (signal 9)", "exitcode: -9)", "exitcode  : -9", "Signal 9 (SIGKILL)", "killed by signal: Killed", "died with <Signals.SIGKILL", "terminated with signal SIGKILL",
 			"exit code 137", "exit status 137", "exited with code 137", "return code = -9", "EXIT CODE: 137", "EXIT CODE: 9", "signal 9 (SIGKILL)", "exit code: -9", "exitCode: 137", "code=137", "exit code=137", "Exit 137", "Exit Code:    137", "exit code (137)", "\"exitCode\": 137", "exited with exit code -9",
 			"terminated by signal 9", "signal 9 (Killed)", "Cannot allocate memory"),
 		is(DiskFull, "No space left on device", "Disk quota exceeded", "condition: [DiskPressure", "NodeHasDiskPressure", "KubeletHasDiskPressure", "disk-pressure:NoExecute", "exceeds the total limit of containers"),
@@ -186,7 +190,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"Name does not resolve", "gethostbyname*fail", "No address associated with hostname", "unable to get host address", "NXDOMAIN"),
 		is(Identity, "Host key verification failed", "Permission denied (publickey", "Permission denied, please try again", "UNPROTECTED PRIVATE KEY FILE", "bad permissions", "Bad owner or permissions", "certificate verify failed", "x509: ", "TLS handshake",
 			"certificate has expired", "(Unauthorized)", "must be logged in to the server", "Error from server (Forbidden)", "remote error: tls", "tls: failed to verify", "tls: bad certificate", "certificate required", "cannot create resource \"pods/exec\"", "bad ownership or modes", "Too many authentication failures", "refused our identity", "Unable to load host key", "no hostkeys available", "SSL_ERROR", "Authentication failed", "does not accept our", "REMOTE HOST IDENTIFICATION HAS CHANGED",
-			"certificate signed by unknown authority", "handshake failed", "munge*credential", "credential expired", "Invalid job credential", "Load key*:", "secret of another job"),
+			"certificate signed by unknown authority", "ssl*handshake failed", "authentication handshake failed", "munge*credential", "credential expired", "Invalid job credential", "Load key*:", "secret of another job"),
 		is(PortInUse, "Address already in use", "EADDRINUSE", "errno: 98", "server socket has failed to listen"),
 		is(Network, "No route to host", "Network is unreachable", "unable to complete a TCP connection", "are unable to reach each other for MPI communications", "ssh: connect to host", "Destination is unreachable", "port 22: Broken pipe", "kex_exchange_identification", "ssh_exchange_identification", "Software caused connection abort", "unable to create a connection back to mpirun due to a failure", "Destination Host Unreachable", "ENETUNREACH", "EHOSTUNREACH",
 			"failed: No route", "There are no common network interfaces", "no common network interface", "Unable to find a common network", "No socket interface found", "port 22: Connection",
@@ -202,7 +206,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(Interrupted, "KeyboardInterrupt", "Received 1 death signal", "Received 2 death signal", "Job deleted at request", "Ctrl-C caught", "mpirun: killing job", "killing job...", "mpiup got SIGINT", "CANCELLED AT", "got signal: 2", "got signal: 1 ", "interrupted by user", "exited on signal 2 ", "Keyboard interrupt"),
 		is(Terminated, "is being taken away", "got signal: 15", "death signal, shutting down workers", "Received SIGTERM", "received signal 15", "pod*was terminated"),
 		is(AgentLost, "has lost communication with a remote daemon", "has lost communication with its daemon", "daemon has unexpectedly failed", "control_cb*assert (!closed) failed", "lost connection to*daemon", "Node failure on", "unable to write data to proxy",
-			"daemon did not report back", "agent ended the session", "nothing was heard from it", "raylet*died"),
+			"daemon did not report back", "agent ended the session", "nothing was heard from it", "the raylet died", "raylet process died"),
 		weighing(Echo, AgentLost, "unable to reliably start one or more daemons", "process manager error waiting for completion", "launcher returned error waiting for completion", "One or more daemons", "unable to start the daemon process"),
 
 		// What UCX cannot open or reach.
@@ -212,7 +216,8 @@ var Signs = sync.OnceValue(func() []Sign {
 		likelyAs(Program, FabricError, "OFI poll failed", "Error returned from fi_cq_readerr", "handle_cq_error"),
 		// MPICH's stack of a call that lost another rank.
 		likelyAs(Program, Network, "Communication error with rank*Connection refused"),
-		likelyAs(Program, PeerLost, "Communication error with rank", "_connpoll*Communication error"),
+		likelyAs(Program, PeerLost, "Communication error with rank", "_connpoll*Communication error", "): connection failure", "Check_for_failed_procs"),
+		is(Network, "failed to TCP connect to a peer"),
 		weighing(Echo, PeerLost, "PMIX ERROR: UNREACHABLE", "PMIX ERROR: LOST-CONNECTION", "mpi/pmix*Error handler invoked"),
 
 		// Storage.
@@ -239,29 +244,31 @@ var Signs = sync.OnceValue(func() []Sign {
 		weighing(Wait, Network, "Connection refused", "Connection timed out", "i/o timeout"),
 
 		// Crashes: Open MPI's and UCX's handlers, launchers' last words, glibc, the kernel's log.
-		is(Segfault, "Segmentation fault", "exited on signal 11", "killed by signal 11", "died from signal 11", "KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "EXIT CODE: 11", "exit code 139", "exit status 139", "return code = -11", "segfault at", "Exit Code:    139", "exit code (139)", "\"exitCode\": 139", "general protection fault", "Address not mapped", "exited with code 139", "Invalid permissions for mapped object"),
+		is(Segfault, "Segmentation fault", "Caught signal number 11 SEGV", "terminated with signal 11", "exited on signal 11", "killed by signal 11", "died from signal 11", "KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "EXIT CODE: 11", "exit code 139", "exit status 139", "return code = -11", "segfault at", "Exit Code:    139", "exit code (139)", "\"exitCode\": 139", "general protection fault", "Address not mapped", "exited with code 139", "Invalid permissions for mapped object"),
 		likely(Segfault, "Backtrace for this error:"),
 		weighing(Echo, Killed, "forrtl: error (78): process killed", "forrtl: error (69): process interrupted"),
 		weighing(Program, Crash, "Fortran runtime error", "forrtl: severe (", "forrtl: error ("),
 		is(Crash, "Illegal instruction", "exited on signal 4 ", "Floating point exception", "exited on signal 8 ", "Floating-point exception", "KILLED BY SIGNAL: 4", "KILLED BY SIGNAL: 8", "exitcode: -4)", "exitcode: -8)", "SIGILL", "SIGFPE", "EXIT CODE: 132", "EXIT CODE: 4", "EXIT CODE: 8", "EXIT CODE: 136", "Assertion*failed", "double free or corruption",
 			"free(): invalid", "corrupted size vs. prev_size", "stack smashing detected", "malloc(): ", "munmap_chunk(): invalid", "assertion failed", "Check failed: ", "realloc(): invalid", "corrupted double-linked list", "free(): double free"),
-		weighing(Ending, Crash, "signal 6 (Aborted)", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "EXIT CODE: 6", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
+		weighing(Ending, Crash, "signal 6 (Aborted)", "terminated with signal 6", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "EXIT CODE: 6", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
 
 		// MPI and NCCL.
 		is(CollectiveMismatch, "Detected mismatch between collectives", "DDP expects same model across all ranks", "Mismatched collective", "collective mismatch error", "mismatched data types", "Mismatched allreduce", "Mismatched MPI operations", "Mismatched data types", "Mismatched ALLREDUCE", "but rank*is running collective"),
 		is(NoInit, "was called before MPI_INIT was invoked", "before initializing or after finalizing", "was called after MPI_FINALIZE was invoked", "did not call \"init\" before exiting", "without having called MPI_Init", "never spoke to mpiup"),
-		is(NoFinalize, "exiting improperly", "without calling \"finalize\"", "without MPI_Finalize", "without calling MPI_Finalize", "before calling MPI_Finalize"),
+		likelyAs(Ending, NoFinalize, "exiting improperly"),
+		is(NoFinalize, "without calling \"finalize\"", "without MPI_Finalize", "without calling MPI_Finalize", "before calling MPI_Finalize"),
 		is(InitFailed, "An error occurred in MPI_Init", "MPI_INIT failed", "MPI_INIT has failed because", "selected pml*but peer", "MPI_Init failed", "Fatal error in*MPI_Init", "PML add procs failed", "Fatal error in*_Init", "OPAL ERROR: ", "PMIX ERROR: ", "no usable transports", "Failed to create UCP worker", "Failed to init UCX", "No endpoint ", "PMIx_Init failed", "PMI2_Init", "PMI_Init", "Other MPI error*MPIR_Init", "MPIR_Init_thread", "MPID_Init", "MPIDI_*init*failed", "MPII_Init_thread", "orte_init failed",
 			"opal_init failed", "pmix_init failed", "orte_ess_init failed", "prte_init failed", "opal_shmem_base_select failed", "PML*cannot be selected", "A requested component was not found", "No components were able to be opened in the pml framework", "open_fabric*failed", "OFI call*failed"),
 		// The head of an error stack, which names the reason below.
-		weighing(Ending, MPIError, "Fatal error in*: Other MPI error", "Fatal error in*: Unknown error class"),
+		weighing(Ending, MPIError, "Fatal error in*: Other MPI error", "Fatal error in*: Unknown error", "MPI_ERR_UNKNOWN", "MPI_ERR_OTHER"),
+		likely(MPIError, "pml_ob1_sendreq.c:"),
 		is(MPIError, "An error occurred in MPI_", "MPI_ERR_", "Fatal error in*MPI_", "Fatal error in internal_", "Message truncated", "MPI_ERRORS_ARE_FATAL", "mpi4py.MPI.Exception"),
 		is(GPUError, "CUDA error: ", "CUDA runtime error", "CUDA driver error", "HIP error: ", "Cuda failure", "Got CUDA error", "cudaErrorUnknown", "hipErrorUnknown", "CUDA_ERROR_UNKNOWN", "CUDNN_STATUS_", "CUBLAS_STATUS_", "CUFFT_", "CUSPARSE_STATUS_", "CUSOLVER_STATUS_"),
 		is(NCCL, "NCCL error", "ncclInternalError", "ncclSystemError", "ncclUnhandledCudaError", "unhandled system error", "unhandled cuda error", "ncclInvalidUsage", "NCCL failure", "Test NCCL failure", "ncclCommInitRank failed", "DistBackendError"),
 		weighing(Echo, NCCL, "NCCL WARN*failed", "NCCL WARN*error", "NCCL WARN*Couldn't", "NCCL WARN*has already checked in", "NCCL WARN*unable to"),
 		is(Abort, "MPI_ABORT was invoked", "application called MPI_Abort", "called MPI_Abort"),
 		is(Killed, "exited on signal", "KILLED BY SIGNAL", "srun: error:*Terminated", "srun: error:*Killed", "exitcode: -15", "exitcode  : -15", "SIGTERM) received", "was killed by signal", "Terminated (signal", "terminated by signal", "return code = -15", "EXIT CODE: 143", "EXIT CODE: 15", "exited with code 143", "exit code 143"),
-		is(ExitCode, "exited with non-zero status", "Exit code:  ", "EXIT CODE: ", "failed (exitcode: ", "exitcode  : ", "exits with return code", "Exited with exit code", "exited with exit code", "exited with code ", "non-zero exit status", "exit with status code", "exited with status "),
+		is(ExitCode, "exited with non-zero status", "Exit code:  ", "EXIT CODE: ", "failed (exitcode: ", "exitcode  : ", "exits with return code", "Exited with exit code", "exited with exit code", "exited with code ", "non-zero exit status", "exit with status code", "exited with status ", "torchelastic.worker.status.FAILED"),
 	)
 })
 

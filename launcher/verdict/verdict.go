@@ -18,7 +18,10 @@
 // A Case belongs to one goroutine. The package knows no connection, frame or file: scripts in testdata play whole cases.
 package verdict
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Case gathers the faults of a run. The zero value has none.
 type Case struct {
@@ -27,6 +30,8 @@ type Case struct {
 	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
 	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do
 
+	waited   string     // ranks for which others waited at a time limit, where there are several
+	sure     Confidence // that others waited for those; "": for none
 	faults   []Fault
 	added    int
 	cut      int             // ranks that mpiup killed
@@ -65,6 +70,19 @@ func (c *Case) Cut(f Fault) {
 	}
 }
 
+// Waited notes whom others waited for when a time limit struck: a process, or several ranks. sure says that these said so themselves.
+func (c *Case) Waited(who Fault, ranks string, sure bool) {
+	c.waited, c.sure = ranks, Probable
+	if sure {
+		c.sure = Certain
+	}
+	for i := range c.faults {
+		if f := &c.faults[i]; f.Event == TimedOut {
+			f.ID, f.Node, f.Host, f.Process = who.ID, who.Node, who.Host, who.Process
+		}
+	}
+}
+
 // Any says whether there is a reason to stop the job.
 func (c *Case) Any() bool { return len(c.faults) > 0 }
 
@@ -90,9 +108,6 @@ func (c *Case) Exit() int {
 	return f.Status()
 }
 
-// neverAgain are kinds of a rank's end that every start would come to.
-var neverAgain = []Kind{ProgramNotFound, NotAllowed, MissingLibrary, WrongArchitecture, Mismatch, Usage}
-
 // final says that a fault ends a run for good, whatever else went wrong: somebody asked for the end or will start the
 // job anew, or the next start would come to the same.
 func (f Fault) final() bool {
@@ -106,12 +121,34 @@ func (f Fault) final() bool {
 }
 
 // Again says whether the ranks may do better when they are started again: a rank failed, or a host was lost, or the run
-// hung. docs/restart.md has the table.
-func (c *Case) Again() bool {
+// hung. docs/restart.md has the table. Else why says, where nobody asked for the end, what mpiup saw that each start would come to:
+// a rank's words alone never are that.
+func (c *Case) Again() (again bool, why string) {
 	f, ok := c.Cause()
-	if !ok || slices.ContainsFunc(c.faults, Fault.final) {
-		return false
+	if !ok {
+		return false, ""
+	}
+	if i := slices.IndexFunc(c.faults, Fault.final); i >= 0 {
+		if c.faults[i].asked() {
+			return false, ""
+		}
+		return false, "each start would come to the same"
 	}
 	k, _ := c.kind(f)
-	return !slices.Contains(neverAgain, k)
+	switch {
+	case f.Event == Ended && f.Broke:
+		return false, "its agent saw that the rank's MPI library and mpiup do not go together"
+	case f.Event == Ended && unexecuted(f.Exit.Status()) && slices.Contains(notExecuted, k):
+		return false, fmt.Sprintf("code %d means that the program cannot be executed, and it would not be the next time", f.Exit.Status())
+	}
+	return true, ""
+}
+
+// asked says that somebody wants the run to end, so that nobody expects another start.
+func (f Fault) asked() bool {
+	switch f.Event {
+	case HostTaken, LauncherTaken, Signalled, TimedOut:
+		return true
+	}
+	return false
 }

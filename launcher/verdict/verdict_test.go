@@ -38,7 +38,8 @@ func TestScripts(t *testing.T) {
 				out.WriteString(p.verdict())
 			case "again":
 				p.hear()
-				fmt.Fprintf(out, "  %t\n", p.c.Again())
+				again, why := p.c.Again()
+				fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %t %s", again, why), " "))
 			default:
 				p.do(word, rest)
 			}

@@ -23,8 +23,11 @@ func (c *Case) Cause() (Fault, bool) {
 	if first.Event == Signalled {
 		return first, true
 	}
-	first = c.onHost(first, func(f Fault) bool { return f.Event == Ended })
-	return c.blame(first), true
+	first = c.blame(c.onHost(first, func(f Fault) bool { return f.Event == Ended }))
+	if s, ok := c.signalled(first); ok && !first.Command && !first.Broke && !first.OOM && first.Exit.Status() == 128+s.Code {
+		return s, true // no rank is at fault that does as it is told
+	}
+	return first, true
 }
 
 // abortEcho is how long after a rank was killed its peers' libraries call MPI_Abort over it; the
@@ -35,7 +38,10 @@ const abortEcho = 250 * time.Millisecond
 // by a signal that is neither the program's own doing (abort(3), a pipe without reader) nor one
 // that mpiup passed on.
 func (c *Case) killed(abort Fault) Fault {
-	passed := c.signalled()
+	passed := 0
+	if s, ok := c.earliest(func(f Fault) bool { return f.Event == Signalled }); ok {
+		passed = s.Code
+	}
 	struck := func(f Fault) bool {
 		switch sig := f.Exit.Signal; sig {
 		case 0, job.SIGABRT, job.SIGPIPE, passed:
@@ -79,20 +85,26 @@ func (c *Case) of(want func(Fault) bool) []Fault {
 	return out
 }
 
-func (c *Case) earliest(want func(Fault) bool) (Fault, bool) {
-	fs := c.of(want)
-	if len(fs) == 0 {
-		return Fault{}, false
+// earliest makes no list: an agent may add to the faults as fast as it sends, and they are looked at each time.
+func (c *Case) earliest(want func(Fault) bool) (at Fault, ok bool) {
+	for _, f := range c.faults {
+		if want(f) && (!ok || cmp.Or(cmp.Compare(f.At, at.At), cmp.Compare(f.seq, at.seq)) < 0) {
+			at, ok = f, true
+		}
 	}
-	return slices.MinFunc(fs, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.seq, b.seq)) }), true
+	return at, ok
 }
 
-// signalled is the INT or TERM that mpiup got, 0 if none.
-func (c *Case) signalled() int {
-	if f, ok := c.earliest(func(f Fault) bool { return f.Event == Signalled }); ok {
-		return f.Code
-	}
-	return 0
+// signalled is the INT or TERM that mpiup got, and passed on, before a fault.
+func (c *Case) signalled(before Fault) (Fault, bool) {
+	return c.earliest(func(f Fault) bool { return f.Event == Signalled && f.At <= before.At })
+}
+
+// interrupted says that a rank ended by itself after mpiup had passed a signal on: with whatever code, but by no other signal.
+func (c *Case) interrupted(f Fault) (by Fault, ok bool) {
+	by, ok = c.signalled(f)
+	own := f.Event == Aborted || f.Event == Raised || f.Event == Ended && !f.Broke && !f.OOM && (!f.struck() || f.Exit.Signal == by.Code)
+	return by, ok && own
 }
 
 // echoes says that a rank failed because it lost another, as far as it says.
@@ -136,13 +148,13 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		return
 	}
 	c.found = map[int]Finding{}
-	if !c.hear(f.ID, words(f.ID)) || !c.echoes(f) {
+	if !c.hear(f.ID, f.says(words)) || !c.echoes(f) {
 		return
 	}
 	failed := map[int]bool{}
 	for _, g := range c.of(func(g Fault) bool { return g.Event == Ended }) {
 		failed[g.ID] = true
-		c.hear(g.ID, words(g.ID))
+		c.hear(g.ID, g.says(words))
 	}
 	if c.blame(f).ID != f.ID || stopped.IsZero() {
 		return
@@ -156,6 +168,15 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		c.faults = append(c.faults, own)
 		return
 	}
+}
+
+// says is what the process of a fault wrote, and the code that it ended with.
+func (f Fault) says(words func(id int) Said) Said {
+	said := words(f.ID)
+	if f.Event == Ended && f.Exit.Signal == 0 {
+		said.Code = f.Exit.Status()
+	}
+	return said
 }
 
 // hear reads what one process said, and keeps what it found.

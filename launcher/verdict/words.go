@@ -1,15 +1,17 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
 // Said is what is known of a rank's standard error, each list in the order in which it was written.
 type Said struct {
-	First  []string    // its first lines
+	First  []string    // its first lines, which it has not outlived
 	Raised []Exception // ends of Python tracebacks
 	Last   []string    // its last lines
+	Code   int         // that it exited with; 0: it is not known, or a signal ended it
 }
 
 // Exception is the end of a traceback.
@@ -61,7 +63,7 @@ func Read(s Said) (Finding, bool) {
 	}
 	for _, lines := range [][]string{s.Last, s.First} {
 		for i := len(lines) - 1; i >= 0; i-- {
-			if f, ok := look(lines[i]); ok {
+			if f, ok := look(lines[i]); ok && f.Kind.endsWith(s.Code) {
 				f.Line = strings.TrimSpace(lines[i])
 				return f, true
 			}
@@ -69,6 +71,16 @@ func Read(s Said) (Finding, bool) {
 	}
 	return relay, relay.Kind != ""
 }
+
+// endsWith says whether a process may end with a code for this reason, as far as a line says it: a shell and the loader end with 126
+// or 127 where a program cannot be executed (POSIX, 2.8.2; glibc's elf/rtld.c). With another code somebody went on.
+func (k Kind) endsWith(code int) bool {
+	return code == 0 || unexecuted(code) || k == MissingLibrary || !slices.Contains(notExecuted, k) // a library may be loaded later
+}
+
+var notExecuted = []Kind{ProgramNotFound, NotAllowed, MissingLibrary, WrongArchitecture}
+
+func unexecuted(code int) bool { return code == 126 || code == 127 }
 
 // relayed says that an exception tells only that a child process has failed.
 func relayed(line string) bool {
@@ -79,7 +91,7 @@ func relayed(line string) bool {
 // look is what the first sign that knows a text says.
 func look(text string) (Finding, bool) {
 	s, ok := Recognise(text)
-	if !ok {
+	if !ok || strings.Contains(text, "cannot be preloaded") { // the loader, of LD_PRELOAD: it goes on without
 		return Finding{}, false
 	}
 	f := Finding{Kind: s.Kind, Echo: s.Weight() <= Wait, Likely: s.Likely}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
+	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 	"github.com/mpiup/mpiup/pmi/pmix/status"
@@ -44,27 +46,33 @@ func abort(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, erro
 }
 
 // jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
-// processes, which tools send. The rest (checkpoints, provisioning) is not supported.
+// processes, which tools send. A file goes only if it is of the user that has made the rank's connection: the agent may be root, and a rank not. The rest (checkpoints, provisioning) is not supported.
 func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
 	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType) // of files whose end counts makes no difference here
 	infos := r.Infos()
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
+	user := sync.OnceValues(func() (lobby.Peer, error) { return lobby.PeerOf(c.nc) })
 	var st error = status.ErrNotSupported
 	for _, i := range infos {
 		switch i.Key {
 		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
 			l := leftover.Extent{Dir: i.Key == "pmix.reg.cleanupdir", Recurse: bfrops.IsTrue(infos, "pmix.clnup.recurse"), KeepTop: bfrops.IsTrue(infos, "pmix.clnup.lvtop")}
+			st = status.Success
+			peer, err := user()
+			if err != nil { // it stays until the pod ends, then
+				c.host.log.Info("PMIx: what a rank names is not removed, since its user is not known", "id", c.id(), "cause", err)
+				continue
+			}
 			for path := range strings.SplitSeq(i.Value.Text(), ",") {
-				switch err := c.host.leftovers.Add(c.ns.number, path, l); err {
+				switch err := c.host.leftovers.Add(c.ns.number, int(peer.UID), path, l); err {
 				case leftover.ErrFull:
 					return nil, status.ErrOutOfResource
 				case leftover.ErrElsewhere: // nothing depends on it: Open MPI names directories outside when it has been given none
 					c.host.log.Debug("PMIx: not to be removed", "path", path)
 				}
 			}
-			st = status.Success
 		case anySignal, "pmix.jctrl.kill", "pmix.jctrl.term", "pmix.jctrl.pause", "pmix.jctrl.resume":
 			if err := control(ctx, c, procs, i); err != status.Success {
 				return nil, err

@@ -3,15 +3,22 @@ package pmix_test
 import (
 	"errors"
 	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/test/need"
 )
 
 func world(w *bfrops.Writer) {
@@ -252,4 +259,72 @@ func TestForeignProcs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A rank of another user has the agent, which is root, remove files of both in /dev/shm: those of the rank's user go.
+func TestCleanupIsOfTheRanksUser(t *testing.T) {
+	need.Root(t)
+	const user = 65533
+	shm, err := os.MkdirTemp("/dev/shm", "mpiup-test-*")
+	need.Done(t, "shm", err, "mount a tmpfs at /dev/shm")
+	defer os.RemoveAll(shm)
+	var paths []string
+	for _, name := range []string{"root", "tree", "rank"} {
+		path := filepath.Join(shm, name)
+		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, "x"), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	for _, path := range []string{paths[1], paths[2], filepath.Join(paths[2], "x")} { // the tree has a file of root's
+		if err := os.Lchown(path, user, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := newLab(t, nil)
+	defer l.stop()
+	nc := dialAs(t, l, user)
+	defer nc.Close()
+	c := l.greet(t, nc, 0)
+	st := c.ask(201, 18, func(w *bfrops.Writer) {
+		w.Group(bfrops.Size, uint64(0))
+		w.Infos([]bfrops.Info{{Key: "pmix.reg.cleanupdir", Value: bfrops.Value{Type: bfrops.String, Data: strings.Join(paths, ",")}},
+			{Key: "pmix.clnup.recurse", Value: bfrops.Value{Type: bfrops.Bool, Data: true}}})
+	})
+	if st != 0 {
+		t.Fatalf("status %d", st)
+	}
+	if err := l.srv.Cleanup(); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("what stays is not told: %v", err)
+	}
+	for name, want := range map[string]bool{"root/x": true, "tree/x": true, "rank": false} {
+		if _, err := os.Lstat(filepath.Join(shm, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// dialAs is a connection whose socket is a user's: the kernel takes the thread's fsuid.
+func dialAs(t *testing.T, l *lab, user int) net.Conn {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(user); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := net.Dial("tcp4", listener.Addr().String())
+	if err := errors.Join(err, unix.Setfsuid(0)); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.pipes.conns <- theirs
+	return nc
 }

@@ -155,7 +155,12 @@ type raw struct {
 
 func (l *lab) connect(t testing.TB, rank uint32) *raw {
 	t.Helper()
-	nc := l.pipes.dial(t)
+	return l.greet(t, l.pipes.dial(t), rank)
+}
+
+// greet is the handshake on a connection.
+func (l *lab) greet(t testing.TB, nc net.Conn, rank uint32) *raw {
+	t.Helper()
 	nc.SetDeadline(time.Now().Add(30 * time.Second))
 	answer := make([]byte, 8)
 	if _, err := nc.Write(hello(good(rank))); err != nil {

@@ -147,7 +147,7 @@ func (s *Server) JobOver(number int, mute bool) {
 }
 
 // Cleanup removes what ranks of this host registered, below the session directory and /dev/shm
-// only, through no link, and nothing of another user's. It is for after the last of them has ended.
+// only, through no link, and nothing of another user's than the rank's. It is for after the last of them has ended.
 func (s *Server) Cleanup() error { return s.leftovers.RemoveAll() }
 
 // Aborted is told of processes, by id, that another process has ended: barriers with them are

@@ -6,6 +6,7 @@
 //
 //	make bench                 all of it, by bench.sh, which judges the numbers by goals.sh
 //	make bench ROUNDS=3        fewer runs of each kind than seven
+//	make bench-crowd           runs over 64 to 1,000 hosts alone
 //	make bench-peers           installs what make bench compares with
 //
 // It needs root, a compiler of MPICH, and a quiet machine. On fewer than four cores bench.sh judges nothing.
@@ -25,6 +26,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -34,8 +36,11 @@ func main() {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
 	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
 	rounds := flag.Int("rounds", 7, "`runs` of each kind")
-	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also trainings,restarts,torchrestarts,rendezvous64,rendezvous512")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512")
 	meet := flag.String("rendezvous", "", "be a rank that meets the others as Horovod does, once this `pipe` is written to, and nothing else")
+	crowds := flag.String("crowds", "64,256,500,512,1000", "`numbers` of hosts of the crowd")
+	against := flag.String("against", "", "another `binary` of mpiup, to take turns with in the crowd")
+	within := flag.String("within", "", "a `cgroup` for launchers of the crowd, of version 1; empty: none of their own")
 	horovod := flag.String("horovod", "", "the `python` of an environment with Horovod; empty: it is not compared with")
 	torch := flag.String("torch", "", "the `python` of an environment with torch; empty: no restart of its trainings is measured")
 	source := flag.String("source", ".", "the repository's `folder`, which all hosts see")
@@ -53,9 +58,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod, torch: *torch,
+	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod, torch: *torch, against: *against, within: *within,
 		scripts: filepath.Join(*source, "test", "bench"), examples: filepath.Join(*source, "examples")}
-	if err := b.run(ctx); err != nil {
+	err := b.count(*crowds)
+	if err == nil {
+		err = b.run(ctx)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
@@ -68,14 +77,29 @@ type bench struct {
 	only         []string
 	horovod      string // a Python
 	torch        string // another
+	crowds       []int  // numbers of hosts
+	against      string // another binary; "": none
+	within       string // a cgroup; "": none
 	scripts      string // folders
 	examples     string
 	dir          string
 	missed       int
 }
 
+// count reads the crowds' numbers of hosts.
+func (b *bench) count(list string) error {
+	for _, text := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 10000 {
+			return fmt.Errorf("-crowds %s: numbers of hosts, from 1 to 10000", list)
+		}
+		b.crowds = append(b.crowds, n)
+	}
+	return nil
+}
+
 func (b *bench) run(ctx context.Context) error {
-	for _, p := range []*string{&b.mpiup, &b.hello, &b.scripts, &b.examples} {
+	for _, p := range []*string{&b.mpiup, &b.against, &b.hello, &b.scripts, &b.examples} {
 		if *p == "" {
 			continue
 		}
@@ -91,6 +115,11 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(b.dir)
 	fmt.Printf("%-58s %-24s %s\n", "mpiup alone", "median (least-greatest)", "goal")
+	if b.wants("crowd") {
+		if err := b.crowded(ctx); err != nil {
+			return err
+		}
+	}
 	for _, part := range []struct {
 		hosts   int
 		of      []string

@@ -26,7 +26,8 @@ const (
 	jobRanks   = 8
 	faultyHost = "w3" // the fifth host is a spare
 	mostRest   = 2 * time.Minute
-	mostMisses = 2 // rounds that take longer, after which a fault is tried no more
+	mostMisses = 1           // rounds that take longer, after which a fault is tried no more
+	mostFault  = time.Minute // of one fault and one survivor, after which no round begins
 )
 
 // fault is what happens to a running job. The host that it hits has no part in the next attempt where spare is set.
@@ -85,6 +86,7 @@ type survivor struct {
 
 	back, ended []float64 // per round: until all ranks had met again, and until the launcher had ended, in s
 	late        int       // rounds in which they had not within mostRest
+	spent       time.Duration
 }
 
 var metLine = regexp.MustCompile(`met \d+ (\d{15,20})\n`)
@@ -174,7 +176,7 @@ func (a *attempt) until(ctx context.Context, most time.Duration, after time.Time
 }
 
 // turn lets a fault hit a job once.
-func (s *survivor) turn(ctx context.Context, l *lab, f fault, keep bool) (err error) {
+func (s *survivor) turn(ctx context.Context, l *lab, f fault) (err error) {
 	workers := l.cluster.Workers()
 	begun := time.Now()
 	a, err := l.attempt(ctx, s, s.commands(workers[:jobHosts]))
@@ -229,9 +231,7 @@ func (s *survivor) turn(ctx context.Context, l *lab, f fault, keep bool) (err er
 		s.late++
 		return ctx.Err()
 	}
-	if keep {
-		s.back, s.ended = append(s.back, back.Sub(at).Seconds()), append(s.ended, ended)
-	}
+	s.back, s.ended = append(s.back, back.Sub(at).Seconds()), append(s.ended, ended)
 	return nil
 }
 
@@ -336,16 +336,18 @@ func (b *bench) ours(name, program string, before ...string) *survivor {
 func (b *bench) survive(ctx context.Context, l *lab, of string, all []*survivor) error {
 	for _, f := range b.faults() {
 		for _, s := range all {
-			s.back, s.ended, s.late = nil, nil, 0
+			s.back, s.ended, s.late, s.spent = nil, nil, 0, 0
 		}
-		for round := range b.rounds + 1 {
+		for range b.rounds + 1 {
 			for _, s := range all {
-				if s.late == mostMisses {
+				if s.late == mostMisses || s.spent > mostFault {
 					continue
 				}
-				if err := s.turn(ctx, l, f, round > 0); err != nil {
+				begun := time.Now()
+				if err := s.turn(ctx, l, f); err != nil {
 					return err
 				}
+				s.spent += time.Since(begun)
 			}
 		}
 		for _, s := range all {
@@ -360,6 +362,9 @@ func (b *bench) loss(what string, s *survivor) {
 	if s.late > 0 {
 		fmt.Printf("%-58s in %d of %d rounds not within %v\n", what, s.late, s.late+len(s.back), mostRest)
 		return
+	}
+	if len(s.back) > 1 { // the first round warms up
+		s.back, s.ended = s.back[1:], s.ended[1:]
 	}
 	lost := make([]float64, len(s.back))
 	for i, t := range s.back {

@@ -43,8 +43,8 @@ func TestWhoWaitsForWhomAtTheTimeLimit(t *testing.T) {
 		says         []string
 	}{
 		{"one never calls MPI_Init", `[ $MPIUP_RANK = 2 ] && exec sleep 100; exec ` + l.program(t, "hello"),
-			[]string{"rank 2 (w1, pid ", ") has not called MPI_Init; ranks 0-1,3-5 have waited for it", "or look where it is: on w1 gdb -p "}},
-		{"nobody does", "exec sleep 100", []string{"no rank has called MPI_Init"}},
+			[]string{"rank 2 (w1, pid ", ") has not called MPI_Init; ranks 0-1,3-5 have waited for it", "or look where its ranks are while they run: mpiup stacks"}},
+		{"programs without MPI hear nothing of it", "exec sleep 100", []string{"the job ran longer than --timeout 4s\nmpiup: give it more time"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,6 +25,8 @@ func TestMixedLibrariesDoNotStart(t *testing.T) {
 	mark := filepath.Join(l.folder(t), "ran")
 	refused("MPICH 4.0.2 in "+mpich+" on host w0 (PMI-1), Open MPI 4.1.4 in "+ompi+" on host w1 (PMIx)", "-n", "2", mpich, ":", "-n", "2", ompi)
 	refused("MPICH 4.0.2 on host w0 (PMI-1), Open MPI 4.1.4 on host w1 (PMIx)", "-n", "4", own)
+	refused("MPICH 4.0.2 on host w0 (PMI-1), Open MPI 4.1.4 on host w1 (PMI-1)", "--mpi", "pmi1", "-n", "4", own)
+	refused("MPICH 4.0.2 on host w0 (PMIx), Open MPI 4.1.4 on host w1 (PMIx)", "--mpi", "pmix", "-n", "4", own)
 	refused("", "-n", "1", "sh", "-c", "touch "+mark+"; exec "+mpich, ":", "-n", "3", ompi)
 	if r := l.run(t, job{hosts: "w0:2", args: []string{"-n", "1", "test", "-e", mark}}); r.Code != 1 {
 		t.Errorf("a program of the job ran: test -e ended with %d", r.Code)

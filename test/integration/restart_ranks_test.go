@@ -202,5 +202,5 @@ func TestAnInterruptEndsRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Signal(t, syscall.SIGINT)
-	run.Wait(t).Fails(t, 130, "got SIGINT while waiting for hosts")
+	run.Wait(t).Fails(t, 130, "got SIGINT in the pause before restart 4, after rank 0 on w0 exited with code 4")
 }

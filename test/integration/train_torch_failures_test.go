@@ -118,7 +118,7 @@ func TestWhoIsMissingWhereTorchMeets(t *testing.T) {
 	}
 	t.Run("time limit", func(t *testing.T) {
 		t.Parallel()
-		run("--timeout", "50").Wait(t).Fails(t, 110, "mpiup: rank 2 (w1, pid ", who, "; see what it does: on w1 py-spy dump --pid ")
+		run("--timeout", "50").Wait(t).Fails(t, 110, "mpiup: rank 2 (w1, pid ", who, "see what it does: on w1 py-spy dump --pid ")
 	})
 	t.Run("while it runs, and Ctrl-C", func(t *testing.T) {
 		t.Parallel()

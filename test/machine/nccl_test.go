@@ -15,13 +15,17 @@ import (
 
 // TestNCCL: the corpus's GPU machines are what NCCL's files of them give, where those are at hand.
 func TestNCCL(t *testing.T) {
+	const from = "../../../shared/fixtures/nccl"
+	need.File(t, "nccl", from, "put the files there")
 	for _, tt := range []struct{ name, file, comment string }{
 		{"h100", "azure-ndv5-8xh100.xml", "8 H100 and 8 InfiniBand ports, a pair behind each switch: Azure's ND H100 v5, from azhpc-images' file for NCCL."},
 		{"mi300x", "rccl-8xmi300x.xml", "8 MI300X and 8 InfiniBand ports, a pair behind each switch, from a file for RCCL."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join("../../../shared/fixtures/nccl", tt.file))
-			need.Done(t, "nccl", err, "put the file there")
+			text, err := os.ReadFile(filepath.Join(from, tt.file))
+			if err != nil {
+				t.Fatal(err)
+			}
 			files, err := NCCL(text)
 			if err != nil {
 				t.Fatal(err)

@@ -89,9 +89,9 @@ func Time(t testing.TB) {
 
 // NoRace is for a test that the race detector itself breaks, for the reason that why names. CI runs its
 // package once more without.
-func NoRace(t testing.TB, race bool, why string) {
+func NoRace(t testing.TB, why string) {
 	t.Helper()
-	if race {
+	if raced {
 		t.Skip(why + "; run without -race")
 	}
 }

@@ -2013,7 +2013,7 @@ type HelloReply struct {
 	Address       string                 `protobuf:"bytes,11,opt,name=address,proto3" json:"address,omitempty"`                   // address:port it listens on, as it states it
 	Digest        string                 `protobuf:"bytes,12,opt,name=digest,proto3" json:"digest,omitempty"`                     // of the inventory
 	Sessions      int32                  `protobuf:"varint,13,opt,name=sessions,proto3" json:"sessions,omitempty"`                // open now
-	Uses          []*Use                 `protobuf:"bytes,14,rep,name=uses,proto3" json:"uses,omitempty"`                         // what runs here, the oldest first, at most 32
+	Uses          []*Use                 `protobuf:"bytes,14,rep,name=uses,proto3" json:"uses,omitempty"`                         // what runs here, the oldest first, at most 32; empty for who may not look
 	GpuUnits      []*GpuUnit             `protobuf:"bytes,30,rep,name=gpu_units,json=gpuUnits,proto3" json:"gpu_units,omitempty"` // what ranks can be given, in the order of local ranks
 	Node          string                 `protobuf:"bytes,31,opt,name=node,proto3" json:"node,omitempty"`                         // Kubernetes node, where the pod tells (NODE_NAME); empty: unknown
 	unknownFields protoimpl.UnknownFields
@@ -3291,11 +3291,13 @@ func (x *Job) GetCheckpointDir() string {
 // launcher by Open.hold_ms. It comes once all ranks run.
 type Hold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Journal       []byte                 `protobuf:"bytes,1,opt,name=journal,proto3" json:"journal,omitempty"`     // launcher/journal
-	Proof         []byte                 `protobuf:"bytes,2,opt,name=proof,proto3" json:"proof,omitempty"`         // the launcher's signature under it
-	Command       []byte                 `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`     // SHA-256 of the command line; only one with the same takes over
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`           // the command line as people read it
-	Withdrawn     string                 `protobuf:"bytes,5,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"` // why nobody can take over any more: the ranks end with this launcher; empty: somebody can
+	Journal       []byte                 `protobuf:"bytes,1,opt,name=journal,proto3" json:"journal,omitempty"`                 // launcher/journal
+	Proof         []byte                 `protobuf:"bytes,2,opt,name=proof,proto3" json:"proof,omitempty"`                     // the launcher's signature under all but the text
+	Command       []byte                 `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`                 // SHA-256 of the command line; only one with the same takes over
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`                       // the command line as people read it
+	Withdrawn     string                 `protobuf:"bytes,5,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`             // why nobody can take over any more: the ranks end with this launcher; empty: somebody can
+	SignedS       uint64                 `protobuf:"varint,6,opt,name=signed_s,json=signedS,proto3" json:"signed_s,omitempty"` // when the launcher signed it, in seconds since 1970; one that lives signs it anew every hour
+	HoldMs        uint64                 `protobuf:"varint,7,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`    // as Open.hold_ms
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3363,6 +3365,20 @@ func (x *Hold) GetWithdrawn() string {
 		return x.Withdrawn
 	}
 	return ""
+}
+
+func (x *Hold) GetSignedS() uint64 {
+	if x != nil {
+		return x.SignedS
+	}
+	return 0
+}
+
+func (x *Hold) GetHoldMs() uint64 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
 }
 
 // Resumed is the first frame for a launcher that has adopted a session. What the one before was told follows, and what
@@ -8492,13 +8508,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
 	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12+\n" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
-	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\x82\x01\n" +
+	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
 	"\acommand\x18\x03 \x01(\fR\acommand\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x1c\n" +
-	"\twithdrawn\x18\x05 \x01(\tR\twithdrawn\"g\n" +
+	"\twithdrawn\x18\x05 \x01(\tR\twithdrawn\x12\x19\n" +
+	"\bsigned_s\x18\x06 \x01(\x04R\asignedS\x12\x17\n" +
+	"\ahold_ms\x18\a \x01(\x04R\x06holdMs\"g\n" +
 	"\aResumed\x12+\n" +
 	"\adropped\x18\x01 \x03(\v2\x11.mpiup.v1.DroppedR\adropped\x12\x16\n" +
 	"\x06fences\x18\x02 \x03(\tR\x06fences\x12\x17\n" +

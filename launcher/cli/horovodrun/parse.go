@@ -15,6 +15,8 @@ type Line struct {
 	Gloo  bool          // ranks meet by Gloo, whatever Horovod was built with
 	MPI   bool          // they meet by MPI
 	Start time.Duration // how long to wait for hosts; 0: not said
+	// Hosted: the hosts are named, and with them slots, which are a limit. horovodrun's own machine takes any number.
+	Hosted bool
 	// Elastic: the number of ranks changes while they run, which Horovod's own driver sees to. Only these count then.
 	Elastic  bool
 	Scripted bool     // who the hosts are is said by a script
@@ -31,7 +33,6 @@ type Line struct {
 	more    []string // of --mpi-args and --binding-args
 	nics    []string
 	np      bool
-	hosted  bool
 	bound   bool
 }
 
@@ -96,7 +97,7 @@ func (l Line) finish(program []string) (Line, error) {
 		return Line{}, errors.New("how many ranks? horovodrun wants -np")
 	case l.Elastic && l.MPI:
 		return Line{}, errors.New("--mpi: ranks of an elastic job meet by Gloo; leave it out, or --min-np and what else is for elastic jobs")
-	case l.Scripted && l.hosted:
+	case l.Scripted && l.Hosted:
 		return Line{}, errors.New("--host-discovery-script says who the hosts are; leave -H and --hostfile out")
 	case l.Elastic:
 		l.Program = program
@@ -113,9 +114,6 @@ func (l Line) finish(program []string) (Line, error) {
 	}
 	if !l.bound {
 		l.add("-bind-to", "none", "-map-by", "slot")
-	}
-	if !l.hosted { // horovodrun's own machine takes any number
-		l.add("--oversubscribe")
 	}
 	l.add("--tag-output", "--fwd-environment")
 	l.Words = append(append(l.options, l.more...), program...)

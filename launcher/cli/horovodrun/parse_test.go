@@ -13,7 +13,7 @@ const ends = " --tag-output --fwd-environment"
 
 func TestLines(t *testing.T) {
 	for _, tt := range []struct{ line, want, err string }{
-		{"-np 2 python train.py --lr 1", "-np 2" + usual + " --oversubscribe" + ends + " python train.py --lr 1", ""},
+		{"-np 2 python train.py --lr 1", "-np 2" + usual + ends + " python train.py --lr 1", ""},
 		{"-np 4 -H a:2,b:2 ./a", "-np 4 -H a:2,b:2" + usual + ends + " ./a", ""},
 		{"--num-proc=4 -hostfile f ./a", "-np 4 --hostfile f" + usual + ends + " ./a", ""},
 		{"-np 1 -H a -- -odd", "-np 1 -H a" + usual + ends + " -odd", ""},

@@ -161,22 +161,30 @@ func (l *Line) ranks(v []string) error {
 }
 
 func (l *Line) hosts(option, value string) error {
-	if l.hosted {
+	if l.Hosted {
 		return errors.New("the hosts are named already; give -H or --hostfile, once")
 	}
-	l.hosted = true
+	l.Hosted = true
 	l.Hosts = []string{map[string]string{"-H": "--host", "--hostfile": "--hostfile"}[option], value}
 	l.add(option, value)
 	return nil
 }
 
-func (l *Line) start(v []string) error {
-	n, err := strconv.ParseUint(v[0], 10, 20)
+func (l *Line) start(v []string) (err error) {
+	l.Start, err = ParseStart(v[0])
+	return err
+}
+
+// StartVariable has the value of --start-timeout where that is not given.
+const StartVariable = "HOROVOD_START_TIMEOUT"
+
+// ParseStart reads seconds to wait for hosts.
+func ParseStart(s string) (time.Duration, error) {
+	n, err := strconv.ParseUint(s, 10, 20)
 	if err != nil || n == 0 {
-		return errors.New("that is no number of seconds")
+		return 0, errors.New("that is no number of seconds")
 	}
-	l.Start = time.Duration(n) * time.Second
-	return nil
+	return time.Duration(n) * time.Second, nil
 }
 
 func (l *Line) interfaces(v []string) error {

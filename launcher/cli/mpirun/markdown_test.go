@@ -50,6 +50,7 @@ What ` + "`mpiup run`" + ` has flags for and these launchers have no options for
 or auto, as with ` + "`mpiup run --env`" + `; none without it, [frameworks.md](frameworks.md)), ` + "`MPIUP_NET`, `MPIUP_MPI_PORTS`" + `,
 ` + "`MPIUP_PREEMPT_SIGNAL` and `MPIUP_CHECKPOINT_DIR`" + ` ([preemption.md](preemption.md)), and
 ` + "`MPIUP_PTY`" + ` (1: each rank's standard output is a terminal, as under Open MPI's launchers; 0: a pipe, as under Hydra).
+` + "`mpiup run`, `up` and `env`" + ` read these variables too, where the flag is not given. A value that cannot be is refused with the variable's name.
 Hostfiles that ranks name when they spawn (info keys ` + "`hostfile`, `add-hostfile`" + `) are read below the directory that ` + "`MPIUP_SPAWN_HOSTFILES`" + ` names, and no others.
 
 ` + "`MPIUP_MPI=native`" + `, or ` + "`mpiup run --mpi native`" + `, executes the image's own launcher instead: the first of that name on PATH

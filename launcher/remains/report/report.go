@@ -5,11 +5,13 @@
 //	                                                 └──▶ Seal    lines of text at the end of the launcher's log
 //	                       any log that holds them ──▶ Unseal ──▶ Timeline   for a person
 //
-// A sealed report is gzip of the report's JSON, at most MaxSealed bytes, in base64, cut into lines:
+// A sealed report is gzip of the report's JSON and a random key of 16 bytes, in base64 at most MaxSealed bytes, cut into lines. The launcher writes the
+// SHA-256 of the key before ranks begin, and the key with the report when they have ended: what ranks write between was not promised.
 //
+//	mpiup-report begins 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9
 //	mpiup-report 9f3c01ab 2/5 H4sIAAAAAAAA...
 //
-// The word is looked for anywhere in a line, since kubectl and collectors put times and names before it; the eight
+// The word is looked for anywhere in a line, since kubectl and collectors put times and names before it, but not behind the tag of a rank. The eight
 // digits tell reports of one log apart and are the beginning of the SHA-256 of what is packed.
 //
 // Values of variables that may be secrets, and secrets that show themselves in text, are masked as they

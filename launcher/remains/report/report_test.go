@@ -1,10 +1,14 @@
 package report
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +17,9 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -90,11 +96,11 @@ func TestTimelineOfSome(t *testing.T) {
 // A log as collectors hand it over holds the report still.
 func TestUnseal(t *testing.T) {
 	want := recorded()
-	sealed, err := Seal(want)
+	sealed, err := Seal(want, Key{1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	older, _ := Seal(&Report{Version: Version, Job: "older"})
+	older, _ := Seal(&Report{Version: Version, Job: "older"}, Key{2})
 	for _, tt := range []struct {
 		name string
 		line func(string) string
@@ -110,7 +116,7 @@ func TestUnseal(t *testing.T) {
 			log.WriteString(tt.line(l) + "\n")
 		}
 		log.WriteString("and a line behind it")
-		got, err := Unseal(strings.NewReader(log.String()))
+		got, _, err := Unseal(strings.NewReader(log.String()), nobody)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -126,7 +132,7 @@ func TestUnsealRefuses(t *testing.T) {
 	for range 300 {
 		many.Events = append(many.Events, Event{Text: noise(100)})
 	}
-	lines, err := Seal(many)
+	lines, err := Seal(many, Key{1})
 	if err != nil || len(lines) < 3 {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
@@ -142,18 +148,18 @@ func TestUnsealRefuses(t *testing.T) {
 		{"a line was cut", append([]string{lines[0][:1000]}, lines[1:]...), "damaged"},
 		{"no end to its parts", []string{word + "01234567 1/999999999 AAAA"}, ErrNone.Error()},
 	} {
-		_, err := Unseal(strings.NewReader(strings.Join(tt.log, "\n")))
+		_, _, err := Unseal(strings.NewReader(strings.Join(tt.log, "\n")), nobody)
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if _, err := Unseal(strings.NewReader("x")); !errors.Is(err, ErrNone) {
+	if _, _, err := Unseal(strings.NewReader("x"), nobody); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
 	other := *recorded()
 	other.Version = 9
-	lines, _ = Seal(&other)
-	if _, err := Unseal(strings.NewReader(strings.Join(lines, "\n"))); err == nil || !strings.Contains(err.Error(), "form 9") {
+	lines, _ = Seal(&other, Key{1})
+	if _, _, err := Unseal(strings.NewReader(strings.Join(lines, "\n")), nobody); err == nil || !strings.Contains(err.Error(), "form 9") {
 		t.Errorf("a later form: %v", err)
 	}
 }
@@ -180,7 +186,7 @@ func TestSealIsBounded(t *testing.T) {
 	if len(whole.Events) != MaxEvents || whole.Dropped == 0 || len(whole.Ranks[0].Last) != maxLines {
 		t.Errorf("%d events, %d dropped, %d lines", len(whole.Events), whole.Dropped, len(whole.Ranks[0].Last))
 	}
-	sealed, err := Seal(whole)
+	sealed, err := Seal(whole, Key{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +197,7 @@ func TestSealIsBounded(t *testing.T) {
 			t.Fatalf("a line of %d bytes", len(l))
 		}
 	}
-	got, err := Unseal(strings.NewReader(strings.Join(sealed, "\n")))
+	got, _, err := Unseal(strings.NewReader(strings.Join(sealed, "\n")), nobody)
 	if err != nil || size > MaxSealed+MaxSealed/50 || len(got.LeftOut) == 0 {
 		t.Errorf("%d bytes, %v, left out: %v", size, err, got.LeftOut)
 	}
@@ -243,21 +249,174 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 }
 
+// nobody says of each line that it is no rank's.
+func nobody(string) bool { return false }
+
+// block is JSON as a sealed report, whatever it holds.
+func block(text string, k Key) []string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return parts(append(b.Bytes(), k[:]...))
+}
+
+// dear bounds what a log may cost. The dearest report of all has 256 Ki empty ranks.
+var dear = cost.Bound{Fixed: 192 << 20, PerByte: 512}
+
+// A log that was made to cost much costs no more than any, and what was promised is read behind it.
+func TestReportsAreNoBombs(t *testing.T) {
+	const head = `{"version":1,"begun":"2026-11-23T04:00:00Z","ended":"2026-11-23T04:00:00Z",`
+	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
+	var far, apart []string
+	for i := range 8000 {
+		far = append(far, fmt.Sprintf(`{"rank":1048575,"host":"%d"}`, i))
+	}
+	for range 4000 {
+		apart = append(apart, `{"ranks":"0-1048575"}`)
+	}
+	for _, tt := range []struct{ name, text, says string }{
+		{"ranks that are numbers", head + `"ranks":[` + many("0", 1<<20) + `]}`, "values"},
+		{"ranks without a word", head + `"ranks":[` + many("{}", 1<<19) + `]}`, "values"},
+		{"as many as are read", head + `"ranks":[` + many("0", 250_000) + `]}`, "no report"},
+		{"hosts", head + `"hosts":[` + many("{}", 125_000) + `]}`, ""},
+		{"texts", head + `"command":[` + many(`""`, 250_000) + `]}`, ""},
+		{"one text", head + `"job":"` + strings.Repeat("x", 3<<20) + `"}`, ""},
+		{"a text without end", head + `"job":"` + strings.Repeat("x", 64<<20) + `"}`, "too large"},
+		{"depth", head + `"x":` + strings.Repeat("[", 250_000), "no report"},
+		{"ranks out of range, each on a host of its own", head + `"ranks":[` + strings.Join(far, ",") + `]}`, "it has rank 1048575"},
+		{"events of all ranks", head + `"events":[` + strings.Join(apart, ",") + `]}`, ""},
+	} {
+		log := strings.Join(block(tt.text, Key{}), "\n") + "\n"
+		var shown int
+		read := func(log string) (err error) {
+			var r *Report
+			if r, _, err = Unseal(strings.NewReader(log), nobody); err == nil {
+				var b strings.Builder
+				err = Timeline(&b, r, View{Ranks: idset.Of(0)})
+				shown = b.Len()
+			}
+			return err
+		}
+		var err error
+		cost.AtMost(t, dear, len(log), func() { err = read(log) })
+		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, %d bytes shown", tt.name, err, shown)
+		}
+		own, _ := Seal(recorded(), Key{1})
+		behind := Promise(Key{1}) + "\n" + strings.Repeat(log, 3) + strings.Join(own, "\n")
+		cost.AtMost(t, dear, len(behind), func() { err = read(behind) })
+		if err != nil {
+			t.Errorf("%s: the run's own report behind it: %v", tt.name, err)
+		}
+	}
+}
+
+// However a rank tries, the report that the launcher promised is shown, or a doubt is said.
+func TestWhoseReport(t *testing.T) {
+	sealed := func(job string, k Key) []string {
+		lines, err := Seal(&Report{Version: Version, Job: job}, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	large := recorded()
+	for range 300 {
+		large.Events = append(large.Events, Event{Text: noise(100)})
+	}
+	cutOff, err := Seal(large, Key{4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crowd []string
+	for i := range 64 {
+		crowd = append(crowd, fmt.Sprintf("%s%08x 1/2 AAAA", word, i))
+	}
+	ours, forged := Key{1}, Key{2}
+	for _, tt := range []struct {
+		name   string
+		log    [][]string
+		job    string // "": none
+		doubts string
+	}{
+		{"as it should be", [][]string{{Promise(ours)}, sealed("own", ours)}, "own", ""},
+		{"a rank's before it", [][]string{{Promise(ours)}, sealed("forged", forged), sealed("own", ours)}, "own", "the log holds 2 reports: "},
+		{"a rank's promise and report before it", [][]string{{Promise(ours), Promise(forged)}, sealed("forged", forged), sealed("own", ours)}, "own", "the log holds 2 reports: "},
+		{"many that are not whole before it", [][]string{{Promise(ours)}, crowd, sealed("own", ours)}, "own", "cannot be read"},
+		{"a rank's, and the launcher was killed", [][]string{{Promise(ours), Promise(forged)}, sealed("forged", forged)}, "forged", "a rank may have written this report"},
+		{"a rank's, and the launcher's is cut off", [][]string{{Promise(Key{4})}, sealed("forged", forged), cutOff[:1]}, "forged", "cannot be read: the report is not whole"},
+		{"the last lines alone", [][]string{sealed("own", ours)}, "own", "nothing proves that the launcher wrote this report"},
+		{"the last lines, and a rank's before", [][]string{{Promise(forged)}, sealed("forged", forged), sealed("own", ours)}, "own", "nothing proves"},
+		{"two runs", [][]string{{Promise(ours)}, sealed("own", ours), {Promise(Key{3})}, sealed("later", Key{3})}, "later", "the log holds 2 reports: "},
+		{"behind the tag of a rank", [][]string{{Promise(ours), "[0] " + sealed("forged", forged)[0]}}, "", ""},
+		{"what is no report behind it", [][]string{{Promise(ours)}, sealed("own", ours), block("{}", forged), block("x", forged)}, "own", "cannot be read"},
+	} {
+		var lines []string
+		for _, l := range tt.log {
+			lines = append(lines, l...)
+		}
+		r, doubts, err := Unseal(strings.NewReader(strings.Join(lines, "\n")), func(l string) bool { return strings.HasPrefix(l, "[") })
+		switch said := strings.Join(doubts, "; "); {
+		case tt.job == "" && errors.Is(err, ErrNone):
+		case err != nil || tt.job == "":
+			t.Errorf("%s: %v, %v", tt.name, r, err)
+		case r.Job != tt.job || tt.doubts == "" && said != "" || !strings.Contains(said, tt.doubts):
+			t.Errorf("%s: job %s, doubts %q", tt.name, r.Job, said)
+		}
+	}
+}
+
+// Whatever others put into a report, there is room for a seal.
+func TestThereIsRoomForASeal(t *testing.T) {
+	for name, fill := range map[string]func(*Report, string){
+		"a host's node": func(r *Report, text string) { r.Hosts[0].Node = text },
+		"a host's name": func(r *Report, text string) { r.Hosts[0].Name = text },
+		"the command":   func(r *Report, text string) { r.Command = []string{text, text} },
+		"the verdict":   func(r *Report, text string) { r.Verdict.Evidence, r.Verdict.Host = []string{text}, text },
+		"the job":       func(r *Report, text string) { r.Job = text },
+		"a program":     func(r *Report, text string) { r.Programs[0].Argv = []string{text} },
+		"a restart":     func(r *Report, text string) { r.Restarts = []Restart{{Why: text, Replaced: []Replaced{{Host: text}}}} },
+		"the launcher":  func(r *Report, text string) { r.Launcher = text },
+		"very many hosts": func(r *Report, text string) {
+			r.Hosts = slices.Repeat([]Host{{Name: text[:253], Node: text[300:553]}}, 20_000)
+		},
+	} {
+		r := recorded()
+		fill(r, noise(375_000)) // 500 KB
+		before, _ := json.Marshal(r)
+		lines, err := Seal(r, Key{1})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, _, err := Unseal(strings.NewReader(strings.Join(lines, "\n")), nobody)
+		if err != nil || got.ExitCode != 1 || got.Verdict.Kind != verdict.Python || len(got.LeftOut) == 0 && name != "very many hosts" {
+			t.Errorf("%s: %v, %+v", name, err, got)
+		}
+		if after, _ := json.Marshal(r); !bytes.Equal(before, after) {
+			t.Errorf("%s: sealing changed the report", name)
+		}
+	}
+}
+
 // FuzzUnseal: no log makes it fail other than by an error, and what it finds can be shown.
 func FuzzUnseal(f *testing.F) {
-	lines, err := Seal(recorded())
+	lines, err := Seal(recorded(), Key{1})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add([]byte(strings.Join(lines, "\n")))
 	f.Add([]byte(word + "01234567 1/2 AAAA\n" + word + "01234567 2/2 AAAA"))
+	f.Add([]byte(strings.Join(block(`{"version":1,"ranks":[0,0,{}],"hosts":[{}],"events":[{"ranks":"0-9"}]}`, Key{1}), "\n")))
 	f.Fuzz(func(t *testing.T, log []byte) {
-		r, err := Unseal(strings.NewReader(string(log)))
+		defer cost.Watch(t, dear, len(log))()
+		r, _, err := Unseal(strings.NewReader(string(log)), nobody)
 		if err != nil {
 			return
 		}
 		var b strings.Builder
-		if err := Timeline(&b, r, View{}); err != nil || strings.ContainsAny(b.String(), "\x1b\r\x07") {
+		if err := Timeline(&b, r, View{}); err != nil || visible.Text(b.String()) != b.String() {
 			t.Fatalf("%v: %q", err, b.String())
 		}
 	})

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -10,9 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
-	"strings"
+	"reflect"
 
 	"github.com/mpiup/mpiup/internal/bounded"
 )
@@ -21,83 +18,157 @@ import (
 const word = "mpiup-report "
 
 const (
-	lineBytes = 4000 // of base64 in a line: runtimes cut lines at 16 KiB
-	maxParts  = MaxSealed/lineBytes + 1
-	maxJSON   = 64 << 20 // bytes of what a sealed report unpacks to
-	maxOpen   = 64       // reports that one log may hold parts of at a time
-	longest   = 1 << 20  // bytes of a log's line; a longer one is no part of a report
+	begins      = "begins "
+	lineBytes   = 4000 // of base64 in a line: runtimes cut lines at 16 KiB
+	maxParts    = MaxSealed/lineBytes + 1
+	maxUnpacked = 4 << 20 // bytes of what a sealed report unpacks to
 )
+
+// Key is random, and nobody's but the launcher's until the seal at the end of its log has it.
+type Key [16]byte
+
+// Promise is the line that a launcher writes before any rank runs. Only the report that was sealed with that key keeps it, so that ranks, whose
+// output comes between the two, can write a report but none that was promised.
+func Promise(k Key) string { return word + begins + k.digest() }
+
+func (k Key) digest() string {
+	s := sha256.Sum256(k[:])
+	return hex.EncodeToString(s[:])
+}
 
 // Seal is the report as lines for a log, without '\n'. What has no room is left out, the least telling first, and named
 // in LeftOut.
-func Seal(r *Report) ([]string, error) {
+func Seal(r *Report, k Key) ([]string, error) {
 	for _, without := range []struct {
 		what string
-		do   func(*Report)
+		do   func(*Report) error
 	}{
-		{"", func(*Report) {}},
-		{"lines of ranks that ended well", func(r *Report) {
-			eachRank(r, func(p *Rank) {
-				if p.End == "" || p.End == "exit code 0" {
-					p.Last = nil
-				}
-			})
-		}},
-		{"the middle of the events", func(r *Report) { thin(r, 400) }},
-		{"lines of ranks, but for the last three", func(r *Report) {
-			eachRank(r, func(p *Rank) { p.Last = p.Last[max(0, len(p.Last)-3):] })
-		}},
-		{"all lines of ranks", func(r *Report) { eachRank(r, func(p *Rank) { p.Last = nil }) }},
-		{"environments", func(r *Report) {
+		{"", func(*Report) error { return nil }},
+		{"lines of ranks that ended well", eachRank(func(p *Rank) {
+			if p.End == "" || p.End == "exit code 0" {
+				p.Last = nil
+			}
+		})},
+		{"the middle of the events", thin(400)},
+		{"lines of ranks, but for the last three", eachRank(func(p *Rank) { p.Last = p.Last[max(0, len(p.Last)-3):] })},
+		{"all lines of ranks", eachRank(func(p *Rank) { p.Last = nil })},
+		{"environments", func(r *Report) error {
 			r.Programs = append([]Program{}, r.Programs...)
 			for i := range r.Programs {
 				r.Programs[i].Env = nil
 			}
+			return nil
 		}},
-		{"ranks", func(r *Report) { r.Ranks = nil }},
-		{"all events but forty", func(r *Report) { thin(r, 40) }},
+		{"ranks", func(r *Report) error { r.Ranks = nil; return nil }},
+		{"all events but forty", thin(40)},
+		{"of each text all but 1024 bytes, and of each list all but 1024 items", shorten(1024)},
+		{"of each text all but 256 bytes, and of each list all but 256 items", shorten(256)},
+		{"of each text all but 64 bytes, and of each list all but 64 items", shorten(64)},
 	} {
 		if without.what != "" {
 			small := *r
 			small.LeftOut = append(append([]string{}, r.LeftOut...), without.what)
-			without.do(&small)
+			if err := without.do(&small); err != nil {
+				return nil, err
+			}
 			r = &small
 		}
-		packed, err := pack(r)
+		packed, err := pack(r, k)
+		if errors.Is(err, bounded.ErrTooLarge) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		if base64.StdEncoding.EncodedLen(len(packed)) <= MaxSealed {
-			return parts(packed), nil
-		}
+		return parts(packed), nil
 	}
-	return nil, fmt.Errorf("the report of job %s takes more than %d bytes, packed", r.Job, MaxSealed)
+	return nil, fmt.Errorf("the report of job %s takes more than %d bytes, packed", cut(r.Job, 64), MaxSealed)
 }
 
-func eachRank(r *Report, f func(*Rank)) {
-	r.Ranks = append([]Rank{}, r.Ranks...)
-	for i := range r.Ranks {
-		f(&r.Ranks[i])
+func eachRank(f func(*Rank)) func(*Report) error {
+	return func(r *Report) error {
+		r.Ranks = append([]Rank{}, r.Ranks...)
+		for i := range r.Ranks {
+			f(&r.Ranks[i])
+		}
+		return nil
 	}
 }
 
 // thin leaves the first and the last events, n together.
-func thin(r *Report, n int) {
-	if len(r.Events) > n {
-		r.Dropped += len(r.Events) - n
-		r.Events = append(append([]Event{}, r.Events[:n/2]...), r.Events[len(r.Events)-n/2:]...)
+func thin(n int) func(*Report) error {
+	return func(r *Report) error {
+		if len(r.Events) > n {
+			r.Dropped += len(r.Events) - n
+			r.Events = append(append([]Event{}, r.Events[:n/2]...), r.Events[len(r.Events)-n/2:]...)
+		}
+		return nil
 	}
 }
 
-func pack(r *Report) ([]byte, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	err := json.NewEncoder(z).Encode(r)
-	if err == nil {
-		err = z.Close()
+// shorten leaves n bytes of each text and n items of each list, wherever they stand.
+func shorten(n int) func(*Report) error {
+	return func(r *Report) error {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("packing the report: %w", err)
+		}
+		small := Report{}
+		if err := json.Unmarshal(text, &small); err != nil {
+			return fmt.Errorf("packing the report: %w", err)
+		}
+		left := small.LeftOut
+		shortened(reflect.ValueOf(&small).Elem(), n)
+		small.LeftOut = left
+		*r = small
+		return nil
 	}
+}
+
+func shortened(v reflect.Value, n int) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(cut(v.String(), n))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			shortened(v.Elem(), n)
+		}
+	case reflect.Slice:
+		if v.CanSet() && v.Len() > n {
+			v.SetLen(n)
+		}
+		for i := range v.Len() {
+			shortened(v.Index(i), n)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				shortened(v.Field(i), n)
+			}
+		}
+	}
+}
+
+// pack is what is sealed: gzip of the JSON, and the key. One that Unseal would refuse is too large.
+func pack(r *Report, k Key) ([]byte, error) {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("packing the report: %w", err)
+	}
+	if len(text) > maxUnpacked || crowded(text) != nil {
+		return nil, bounded.ErrTooLarge
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err = z.Write(text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		return nil, fmt.Errorf("packing the report: %w", err)
+	}
+	b.Write(k[:])
+	if base64.StdEncoding.EncodedLen(b.Len()) > MaxSealed {
+		return nil, bounded.ErrTooLarge
 	}
 	return b.Bytes(), nil
 }
@@ -114,144 +185,4 @@ func parts(packed []byte) (lines []string) {
 func sum(packed []byte) string {
 	s := sha256.Sum256(packed)
 	return hex.EncodeToString(s[:4])
-}
-
-// ErrNone is what Unseal returns for a log that holds no report.
-var ErrNone = errors.New("it holds no report: mpiup run --seal writes one as the last lines of the launcher's log")
-
-// Unseal finds the last whole report in a log. The log may be hostile: what it takes is bounded.
-func Unseal(log io.Reader) (*Report, error) {
-	lines := bufio.NewReaderSize(log, 64<<10)
-	open := map[string][]string{} // parts by report
-	var found *Report
-	torn := error(nil)
-	for {
-		line, err := readLine(lines)
-		if line != "" {
-			id, at, count, text, ok := part(line)
-			switch {
-			case !ok:
-			case open[id] == nil && len(open) == maxOpen, open[id] != nil && len(open[id]) != count:
-				torn = fmt.Errorf("parts of report %s do not fit together", id)
-			default:
-				if open[id] == nil {
-					open[id] = make([]string, count)
-				}
-				open[id][at-1] = text
-				if at == count {
-					r, err := join(id, open[id])
-					delete(open, id)
-					if err != nil {
-						torn = err
-						continue
-					}
-					found, torn = r, nil
-				}
-			}
-		}
-		switch {
-		case err == nil:
-		case err != io.EOF:
-			return nil, err
-		case found != nil:
-			return found, nil
-		case torn != nil:
-			return nil, torn
-		case len(open) > 0:
-			return nil, errors.New("the report is not whole: the log ends within it")
-		default:
-			return nil, ErrNone
-		}
-	}
-}
-
-// readLine is the next line; one that is too long to be a part comes as none.
-func readLine(r *bufio.Reader) (string, error) {
-	var line []byte
-	long := false
-	for {
-		piece, err := r.ReadSlice('\n')
-		if long = long || len(line)+len(piece) > longest; !long {
-			line = append(line, piece...)
-		}
-		if err == bufio.ErrBufferFull {
-			continue
-		}
-		if long {
-			line = nil
-		}
-		return strings.TrimRight(string(line), "\r\n"), err
-	}
-}
-
-// part takes a line apart: "... mpiup-report 9f3c01ab 2/5 TEXT".
-func part(line string) (id string, at, count int, text string, ok bool) {
-	i := strings.LastIndex(line, word)
-	if i < 0 {
-		return "", 0, 0, "", false
-	}
-	f := strings.Fields(line[i+len(word):])
-	if len(f) < 3 || len(f[0]) != 8 {
-		return "", 0, 0, "", false
-	}
-	first, second, _ := strings.Cut(f[1], "/")
-	at, err1 := strconv.Atoi(first)
-	count, err2 := strconv.Atoi(second)
-	end := strings.IndexFunc(f[2], func(r rune) bool { return !strings.ContainsRune(base64Runes, r) })
-	if end < 0 {
-		end = len(f[2])
-	}
-	return f[0], at, count, f[2][:end], err1 == nil && err2 == nil && at >= 1 && at <= count && count <= maxParts
-}
-
-const base64Runes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-
-func join(id string, texts []string) (*Report, error) {
-	for i, t := range texts {
-		if t == "" {
-			return nil, fmt.Errorf("report %s is not whole: its line %d of %d is missing", id, i+1, len(texts))
-		}
-	}
-	packed, err := base64.StdEncoding.DecodeString(strings.Join(texts, ""))
-	if err != nil || sum(packed) != id {
-		return nil, fmt.Errorf("report %s is damaged: its lines were cut or changed on the way", id)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("report %s: %w", id, err)
-	}
-	text, err := bounded.Read(z, maxJSON)
-	if err != nil {
-		return nil, fmt.Errorf("report %s: %w", id, err)
-	}
-	return parse(text)
-}
-
-// FileName is that of a report in its folder.
-const FileName = "report.json"
-
-// Read finds a report in a log, or reads its JSON. What it takes is bounded.
-func Read(r *bufio.Reader) (*Report, error) {
-	if first, _ := r.Peek(2 * len(jsonStart)); !strings.HasPrefix(strings.Join(strings.Fields(string(first)), ""), jsonStart) {
-		return Unseal(r)
-	}
-	text, err := bounded.Read(r, maxJSON)
-	if err != nil {
-		return nil, err
-	}
-	return parse(text)
-}
-
-// jsonStart is what a report's JSON begins with.
-const jsonStart = "{\"version\":"
-
-func parse(text []byte) (*Report, error) {
-	r := new(Report)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("it is no report: %w", err)
-	}
-	if r.Version != Version {
-		return nil, fmt.Errorf("it is a report of form %d; this mpiup reads form %d", r.Version, Version)
-	}
-	return r, nil
 }

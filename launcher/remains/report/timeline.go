@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // View is which events and last lines are wanted. What does not say what is asked for is left out, but for events, which are on no stream. The zero value wants all events, and the
@@ -31,7 +32,7 @@ func (v View) event(begun time.Time, e Event) bool {
 	if v.Ranks.Empty() {
 		return true
 	}
-	ranks, err := idset.Parse(e.Ranks)
+	ranks, err := idset.Within(e.Ranks, maxRanks)
 	return err == nil && !ranks.Intersect(v.Ranks).Empty()
 }
 
@@ -48,14 +49,14 @@ func (v View) rank(r Rank) bool {
 // Timeline writes a report for a person: how it ended, what it was, and what happened when.
 func Timeline(w io.Writer, r *Report, v View) error {
 	t := &page{w: w}
-	t.line("Job %s: %s", plain(r.Job), plain(strings.Join(r.Command, " ")))
-	t.line("%s on %s, %s, for %s, exit code %d", r.Begun.UTC().Format(time.DateTime), plain(r.Launcher), "mpiup "+plain(r.Mpiup), took(r), r.ExitCode)
+	t.line("Job %s: %s", visible.Line(r.Job), visible.Line(strings.Join(r.Command, " ")))
+	t.line("%s on %s, %s, for %s, exit code %d", r.Begun.UTC().Format(time.DateTime), visible.Line(r.Launcher), "mpiup "+visible.Line(r.Mpiup), took(r), r.ExitCode)
 	if v := r.Verdict; v != nil {
 		t.line("")
-		t.line("Verdict: %s", plain(string(v.Kind)))
+		t.line("Verdict: %s", visible.Line(string(v.Kind)))
 		for _, list := range [][]string{v.Evidence, v.Advice} {
 			for _, l := range list {
-				t.line("  %s", plain(l))
+				t.line("  %s", visible.Line(l))
 			}
 		}
 	}
@@ -67,12 +68,12 @@ func Timeline(w io.Writer, r *Report, v View) error {
 			t.line("            … %d events are left out", r.Dropped)
 		}
 		if v.event(r.Begun, e) {
-			t.line("%10.3f  %-9s %s", e.At, plain(e.Kind), e.sentence())
+			t.line("%10.3f  %-9s %s", e.At, visible.Line(e.Kind), e.sentence())
 		}
 	}
 	t.ranks(r, v)
 	for _, l := range r.LeftOut {
-		t.line("left out, since a sealed report has at most %d KiB: %s", MaxSealed>>10, plain(l))
+		t.line("left out, since a sealed report has at most %d KiB: %s", MaxSealed>>10, visible.Line(l))
 	}
 	return t.err
 }
@@ -82,17 +83,17 @@ func took(r *Report) time.Duration { return r.Ended.Sub(r.Begun).Round(time.Mill
 func (e Event) sentence() string {
 	words := []string{}
 	if e.Host != "" {
-		words = append(words, plain(e.Host))
+		words = append(words, visible.Line(e.Host))
 	}
 	if e.Ranks != "" {
 		one := "ranks "
 		if !strings.ContainsAny(e.Ranks, "-,") {
 			one = "rank "
 		}
-		words = append(words, one+plain(e.Ranks))
+		words = append(words, one+visible.Line(e.Ranks))
 	}
 	if e.Text != "" {
-		words = append(words, plain(e.Text))
+		words = append(words, visible.Line(e.Text))
 	}
 	return strings.Join(words, ": ")
 }
@@ -112,7 +113,7 @@ func (p *page) line(format string, args ...any) {
 func (p *page) hosts(r *Report) {
 	on := map[string]idset.Set{}
 	for _, rank := range r.Ranks {
-		if rank.Job == 0 && rank.Rank >= 0 && rank.Rank < 1<<20 {
+		if rank.Job == 0 { // in range, which parse sees to
 			s := on[rank.Host]
 			s.Add(rank.Rank)
 			on[rank.Host] = s
@@ -127,9 +128,9 @@ func (p *page) hosts(r *Report) {
 			words = append(words, "ranks "+s.String())
 		}
 		if h.Node != "" {
-			words = append(words, "node "+plain(h.Node))
+			words = append(words, "node "+visible.Line(h.Node))
 		}
-		p.line("Host %s: %s", plain(h.Name), strings.Join(words, ", "))
+		p.line("Host %s: %s", visible.Line(h.Name), strings.Join(words, ", "))
 	}
 }
 
@@ -144,19 +145,9 @@ func (p *page) ranks(r *Report, v View) {
 			continue
 		}
 		p.line("")
-		p.line("Last lines of rank %d on %s (%s):", rank.Rank, plain(rank.Host), plain(rank.End))
+		p.line("Last lines of rank %d on %s (%s):", rank.Rank, visible.Line(rank.Host), visible.Line(rank.End))
 		for _, l := range lines {
-			p.line("  %s", plain(l))
+			p.line("  %s", visible.Line(l))
 		}
 	}
-}
-
-// plain is text without what would move a terminal's cursor.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
 }

@@ -1,8 +1,8 @@
 package logs
 
 import (
-	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,11 +16,15 @@ type fact struct {
 	re    *regexp.Regexp
 	first bool // the launcher names the first one that failed
 	waits bool // it is one that others wait for
+	own   bool // mpiup says it, and no rank
 }
 
 func says(has, text string) fact   { return fact{has: has, re: regexp.MustCompile(text)} }
 func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompile(text), first: true} }
 func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
+func ours(has, text string) fact {
+	return fact{has: has, re: regexp.MustCompile(text), first: true, own: true}
+}
 
 var facts = sync.OnceValue(func() []fact {
 	return []fact{
@@ -70,7 +74,7 @@ var facts = sync.OnceValue(func() []fact {
 		says(`: Terminated`, `^srun: error: (?P<host>\S+): tasks [\d,-]+: Terminated`), // with the step, when another one failed
 		says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
 		// mpiup.
-		first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
+		ours(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
 	}
 })
 
@@ -124,6 +128,8 @@ func (r *Reader) learn(l line) {
 	if strings.Contains(l.text, "last enqueued") {
 		r.enq = note(r.enq, enqueued, l)
 	}
+	r.horovod(l)
+	r.elastic(l.text)
 	if strings.Contains(l.text, "WorkNCCL(") {
 		r.seq = note(r.seq, timedOut, l)
 	}
@@ -141,26 +147,33 @@ func (r *Reader) learn(l line) {
 	}
 	switch {
 	case strings.HasPrefix(l.text, "Root Cause (first observed failure)"):
-		r.block = block{root: true, who: ending{rank: -1}}
+		r.torch = block{root: true, who: ending{rank: -1}}
 		return
 	case strings.HasPrefix(l.text, "======"):
-		r.block.root = false
+		r.torch.root = false
 	}
 	for _, f := range facts() {
 		who, ok := f.names(l.text)
-		if !ok {
+		if !ok || f.own && l.ofRank() {
 			continue
 		}
 		r.know(process{who.host, who.pid}, who.rank)
-		if f.waits && who.rank >= 0 && len(r.waits) < maxFound {
-			r.waits = append(r.waits, who.rank)
+		if f.waits {
+			r.wait(who.rank)
+			for _, m := range others().FindAllStringSubmatch(l.text, maxFound) {
+				for n := range strings.FieldsFuncSeq(m[1], func(c rune) bool { return c < '0' || c > '9' }) {
+					r.wait(number(n))
+				}
+			}
 		}
-		if r.block.root {
-			r.block.who = r.block.who.or(who)
-			who = r.block.who
+		if r.torch.root {
+			r.torch.who = r.torch.who.or(who)
+			who = r.torch.who
 			r.named = &who
 		} else if f.first && r.named == nil {
 			r.named = &who
+		} else if f.first && !f.own && r.named != nil && who.rank >= 0 && r.named.rank >= 0 && who.rank != r.named.rank {
+			r.firsts = true
 		}
 		if !f.waits {
 			r.near = 0
@@ -173,6 +186,56 @@ func (r *Reader) learn(l line) {
 			}
 		}
 		return
+	}
+}
+
+var (
+	others      = pattern.Of(`(?:Ranks |missing ranks?: ?\[?)(\d+(?:, ?\d+)*)`) // "Ranks 4, 5, 6 failed to pass"
+	stalledRank = pattern.Of(`^(\d{1,6}): \[`)
+	elasticRank = pattern.Of(`"global_rank": (\d+)`)
+	sized       = []string{"nranks", "world_size", "world size", "num_processes"}
+	jobSize     = pattern.Of(`(?:\bnranks |world[_ ]size[=: ]+|\bnum_processes[=: ]+|"role_world_size\\*": \[)(\d{1,6})\b`)
+)
+
+// horovod takes the lists of ranks that Horovod waits for: "Stalled ranks:", "Missing ranks:", and below a line for each.
+func (r *Reader) horovod(l line) {
+	if strings.HasSuffix(l.text, "Stalled ranks:") || strings.HasSuffix(l.text, "Missing ranks:") {
+		r.stalls = true
+		return
+	}
+	if !r.stalls {
+		return
+	}
+	rank := l.label - 1
+	if m := stalledRank().FindStringSubmatch(l.text); m != nil {
+		rank = number(m[1])
+	}
+	if rank < 0 || !strings.Contains(l.text, "[") {
+		r.stalls = false
+		return
+	}
+	r.wait(rank)
+}
+
+// wait notes a rank that others wait for.
+func (r *Reader) wait(rank int) {
+	if rank >= 0 && len(r.waits) < maxFound && !slices.Contains(r.waits, rank) {
+		r.waits = append(r.waits, rank)
+	}
+}
+
+// elastic takes what torch's launcher writes of a worker's end as a record, and the number of ranks of the job wherever a line has it.
+func (r *Reader) elastic(text string) {
+	if !slices.ContainsFunc(sized, func(s string) bool { return strings.Contains(text, s) }) {
+		return
+	}
+	if m := jobSize().FindStringSubmatch(text); m != nil {
+		r.size = max(r.size, number(m[1]))
+	}
+	if strings.Contains(text, "torchelastic.worker.status.FAILED") {
+		if m := elasticRank().FindStringSubmatch(text); m != nil && len(r.failed) < maxFound {
+			r.failed = append(r.failed, number(m[1]))
+		}
 	}
 }
 
@@ -201,7 +264,7 @@ func note(list []operation, re func() *regexp.Regexp, l line) []operation {
 // tell completes findings that came just before.
 func (r *Reader) tell(who ending) {
 	for _, f := range r.open {
-		if r.number-f.number <= after && f.lane.file == r.file && f.who.rank < 0 && f.near == 0 {
+		if r.number-f.number <= after && f.lane.file == r.file && f.who.rank < 0 && f.near == 0 && f.who.fits(who) {
 			f.who = f.who.or(who)
 		}
 	}
@@ -246,35 +309,4 @@ func starts(k verdict.Kind) bool {
 		return true
 	}
 	return false
-}
-
-// ownRecord reads the verdict of a run of mpiup, as --output json has it.
-func ownRecord(text string) (*verdict.Verdict, bool) {
-	if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"event":"verdict"`) {
-		return nil, false
-	}
-	var v verdict.Verdict
-	if json.Unmarshal([]byte(text), &v) != nil || verdict.Of(v.Kind).Title == "" {
-		return nil, false
-	}
-	return &v, true
-}
-
-var ownKind = pattern.Of(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)$`)
-
-// ownLine takes the last line of a failed run of mpiup.
-func (r *Reader) ownLine(l line) bool {
-	m := ownKind().FindStringSubmatch(l.text)
-	if m == nil || m[2] != m[3] || verdict.Of(verdict.Kind(m[2])).Title == "" {
-		return false
-	}
-	v := verdict.Verdict{Kind: verdict.Kind(m[2]), Likely: m[1] != ""}
-	if r.named != nil {
-		v.Host = r.named.host
-		if rank := r.named.rank; rank >= 0 {
-			v.Rank = &rank
-		}
-	}
-	r.own = &v
-	return true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // line is one with what its tags say.
@@ -18,6 +19,7 @@ type line struct {
 	stream   string // "stdout", "stderr"; "": not named
 	indented bool
 	bracket  int // a number in brackets plus 1, which may be a rank; 0: none
+	label    int // a number and a colon plus 1, whoever's the line is; 0: none
 }
 
 // ending is a process as a line names it.
@@ -26,6 +28,12 @@ type ending struct {
 	local int // the rank on its host plus 1; 0: not named
 	host  string
 	pid   int
+}
+
+// fits says that nothing which both name differs: they may be one process.
+func (e ending) fits(o ending) bool {
+	return (e.rank < 0 || o.rank < 0 || e.rank == o.rank) && (e.pid == 0 || o.pid == 0 || e.pid == o.pid) &&
+		(e.host == "" || o.host == "" || hosts.FirstLabel(e.host) == hosts.FirstLabel(o.host))
 }
 
 // or is what is named, by the first else by the second.
@@ -44,6 +52,9 @@ func (e ending) or(o ending) ending {
 	}
 	return e
 }
+
+// hostName is a host's name: it has a letter somewhere.
+const hostName = `[\w.-]*[A-Za-z][\w.-]*`
 
 // tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
 var tags = []func() *regexp.Regexp{
@@ -72,12 +83,12 @@ var tags = []func() *regexp.Regexp{
 	// srun --label, mpiup --output tag, mpiexec -l; ctest, whose number is no rank's.
 	pattern.Of(`^(?P<label>\d{1,6}): `),
 	// mpiup --tag-with.
-	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.-]+) )?(?P<stream>std(?:err|out))\] `),
-	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>[A-Za-z][\w.-]*)\] `),
-	// NCCL: host:pid:thread [GPU].
-	pattern.Of(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
+	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.:-]+) )?(?P<stream>std(?:err|out))\](?: |$)`),
+	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>` + hostName + `|\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*::[0-9a-fA-F:.]*)\](?: |$)`),
+	// NCCL: host:pid:thread [GPU], which is no rank.
+	pattern.Of(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] `),
 	// UCX and Open MPI.
-	pattern.Of(`^\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)(?: ?:\d+)*\] `),
+	pattern.Of(`^\[(?P<host>` + hostName + `):(?P<pid>\d+)(?: ?:\d+)*\] `),
 	pattern.Of(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
 	// Hydra.
 	pattern.Of(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
@@ -167,6 +178,9 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 		if n := group("rank"); n != "" {
 			named.rank = number(n)
 		}
+		if n := group("label"); n != "" {
+			l.label = number(n) + 1
+		}
 		if n := group("label"); n != "" && !rankInside().MatchString(text[m[1]:]) {
 			named.rank = number(n)
 		}
@@ -237,4 +251,13 @@ func number(text string) int {
 		return -1
 	}
 	return int(n)
+}
+
+// inRecord is a rank's number in JSON, whatever JSON that stands in.
+var inRecord = pattern.Of(`"rank\\*" ?: ?\d`)
+
+// OfRank says of a line of any log that it is a rank's, or may be by what stands before it.
+func OfRank(text string) bool {
+	l := new(scanner).parse(text)
+	return l.ofRank() || inRecord().MatchString(text)
 }

@@ -27,6 +27,7 @@ const (
 	maxText  = 300 // bytes of a line that are kept
 	maxFound = 64  // of a weight; the first ones
 	maxPIDs  = 4096
+	maxOpen  = 16
 	after    = 8 // lines in which a launcher says whose the failure was, after it was told of
 	before   = 3 // and before
 )
@@ -42,12 +43,19 @@ type Reader struct {
 	seq    []operation     // and those that they waited in
 	waits  []int           // ranks that others wait for
 	named  *ending         // the process that a launcher names as the first that failed
-	own    *verdict.Verdict
+	firsts bool            // launchers name several as the first
+	own    own
+	block  ownBlock
+	hang   *verdict.Verdict // by mpiup's own notice that a run hangs
+	site   site
 	open   []*finding // the latest, which may yet learn their rank or host
 	recent ending     // what a summary has named lately
 	at     int        // and on which line
 	near   int        // 1 + the rank that the line before that one named
-	block  block
+	torch  block
+	stalls bool            // Horovod lists ranks that it waits for
+	size   int             // of the job, as a line says it; 0: none does
+	failed []int           // ranks that torch's launcher reports as failed
 	hosts  map[string]bool // at most two, which is several
 }
 
@@ -61,10 +69,16 @@ type process struct {
 
 // heard is what a lane has said.
 type heard struct {
-	first []string
-	trace trace
-	quiet int // lines since the last exception
-	last  *finding
+	first   []string
+	recent  []string // the latest, which may be the program's own reason
+	trace   trace
+	ignored bool // the traceback is of an exception that Python ignores
+	quiet   int  // lines since the last exception
+	last    *finding
+	before  string     // the text of the line before, which may go on
+	open    []*finding // what the program has not outlived yet
+	steps   int        // lines that tell of progress since the last of them
+	step    string     // the last one
 }
 
 // trace is where in a Python traceback a lane is.
@@ -77,24 +91,29 @@ const (
 
 // finding is one line that tells of a failure.
 type finding struct {
-	kind   verdict.Kind
-	weight verdict.Weight
-	likely bool
-	weak   bool // a warning, or of a start that may have been tried again
-	line   string
-	who    ending
-	near   int // 1 + the rank of the line before, which counts where nothing else names one
-	lane   lane
-	file   int
-	number int
-	order  int
-	time   time.Time
+	kind      verdict.Kind
+	weight    verdict.Weight
+	likely    bool
+	weak      bool     // a warning, or of a start that may have been tried again
+	over      bool     // the program went on after it, or a later line takes it back
+	restarted bool     // its launcher started the ranks again after it
+	why       []string // the program's own words before it
+	line      string
+	who       ending
+	near      int // 1 + the rank of the line before, which counts where nothing else names one
+	lane      lane
+	file      int
+	number    int
+	order     int
+	time      time.Time
 }
 
 // File begins another log.
 func (r *Reader) File() {
 	r.file++
-	r.number, r.open, r.recent, r.at, r.near, r.block, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
+	r.own.file()
+	r.number, r.open, r.recent, r.at, r.near, r.torch, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
+	r.block, r.stalls = ownBlock{}, false
 }
 
 // Line takes a line, without its end.
@@ -107,12 +126,10 @@ func (r *Reader) Line(text string) {
 	if len(text) > MaxLine {
 		text = text[:MaxLine]
 	}
-	l := r.parse(strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	r.own.outer(text)
+	l := r.parse(text)
 	if l.text == "" {
-		return
-	}
-	if v, ok := ownRecord(l.text); ok {
-		r.own = v
 		return
 	}
 	if l.who.host != "" && len(r.hosts) < 2 {
@@ -124,13 +141,17 @@ func (r *Reader) Line(text string) {
 			h.first = append(h.first, s)
 		}
 	}
+	r.site.see(l.text)
 	r.learn(l)
 	if r.ownLine(l) {
 		return
 	}
-	if f := r.look(l, h); f != nil {
+	f := r.look(l, h)
+	if f != nil {
 		r.add(f, l, key)
 	}
+	r.settle(l, h, f)
+	h.remember(l.text)
 }
 
 // lane is what a rank has said; where there are too many it is everybody's.
@@ -151,9 +172,14 @@ func (r *Reader) lane(rank int) (*heard, lane) {
 func (r *Reader) add(f *finding, l line, key lane) {
 	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
 	f.who = f.who.or(l.who)
-	if r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0 {
+	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
 		f.near = r.near
+	}
+	if f.weight == verdict.Ending {
+		if f.why = r.lanes[lane{r.file, f.who.rank}].reason(); f.why == nil {
+			f.why = r.lanes[key].reason()
+		}
 	}
 	list := &r.found[f.weight]
 	if len(*list) >= maxFound {
@@ -163,10 +189,63 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.order += len(g)
 	}
 	*list = append(*list, f)
+	if h := r.lanes[key]; h != nil && len(h.open) < maxOpen {
+		h.open = append(h.open, f)
+		h.steps = 0
+	}
 	if len(r.open) == 4 {
 		r.open = r.open[1:]
 	}
 	r.open = append(r.open, f)
+}
+
+// settle takes back what a line shows to be over. f is what the line itself says of a failure, if anything.
+func (r *Reader) settle(l line, h *heard, f *finding) {
+	lower := strings.ToLower(l.text)
+	if slices.ContainsFunc(caught, func(c string) bool { return strings.Contains(lower, c) }) {
+		for _, g := range h.open {
+			if r.number-g.number <= handles && g.weight != verdict.Ending {
+				g.over = true
+			}
+		}
+	}
+	if slices.ContainsFunc(came, func(c string) bool { return strings.Contains(l.text, c) }) {
+		r.takeBack(func(g *finding) bool { return g.kind == verdict.HostsMissing })
+	}
+	if slices.ContainsFunc(restarts, func(c string) bool { return strings.Contains(l.text, c) }) {
+		for _, list := range r.found {
+			for _, g := range list {
+				if len(h.open) < maxOpen && !slices.Contains(h.open, g) {
+					h.open = append(h.open, g)
+				}
+				g.restarted = true
+			}
+		}
+		h.steps = 0
+	}
+	if f != nil || h.trace == frames || l.text == h.step || !progress().MatchString(l.text) {
+		return
+	}
+	h.step = cut(l.text)
+	if h.steps++; h.steps != outlives {
+		return
+	}
+	for _, g := range h.open {
+		g.over = g.over || g.weight != verdict.Ending || g.restarted
+	}
+	h.open = nil
+	r.takeBack(func(g *finding) bool { return starts(g.kind) && g.file == r.file })
+}
+
+// takeBack says of findings that they are over.
+func (r *Reader) takeBack(fits func(*finding) bool) {
+	for _, list := range r.found {
+		for _, g := range list {
+			if fits(g) {
+				g.over = true
+			}
+		}
+	}
 }
 
 // look is what a line says of a failure; nil: nothing.
@@ -174,13 +253,22 @@ func (r *Reader) look(l line, h *heard) *finding {
 	text := l.text
 	h.quiet++
 	switch {
+	case strings.HasPrefix(text, "Exception ignored in"):
+		h.ignored = true
+		return nil
 	case strings.HasSuffix(text, "Traceback (most recent call last):"):
 		h.trace = frames
 		return nil
 	case h.trace == frames && (l.indented || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
 		return nil
+	case h.trace == frames && between(text):
+		return nil
 	case h.trace == frames:
 		h.trace = outside
+		if h.ignored {
+			h.ignored = false
+			return nil
+		}
 		return r.exception(text, h)
 	case looksRaised(text):
 		return r.exception(text, h)
@@ -189,10 +277,35 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return &finding{kind: verdict.OutOfMemory, weight: verdict.Cause, likely: true, who: ending{rank: -1}}
 	}
 	s, ok := verdict.Recognise(text)
+	if !ok && s == nil {
+		s, ok = wrapped(h.before, text)
+	}
 	if !ok {
 		return nil
 	}
 	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, weak: warns(text) || starts(s.Kind), who: ending{rank: -1}}
+}
+
+// between says that a line in a traceback is another thread's or process's: a logger wrote it.
+func between(text string) bool {
+	level, ok := stated(text)
+	return ok && level <= Warn && !looksRaised(text)
+}
+
+// wrapped is the sign that knows a line together with the one before it, where that one may go on: help texts have fixed widths, and so have
+// terminals, which break words.
+func wrapped(before, text string) (*verdict.Sign, bool) {
+	const narrow, terminal = 40, 79
+	if len(before) < narrow || strings.ContainsAny(before[len(before)-1:], ".:;!?-=*") || text == "" || strings.HasPrefix(text, "[") {
+		return nil, false
+	}
+	if s, ok := verdict.Recognise(before + " " + text); ok {
+		return s, true
+	}
+	if len(before) >= terminal {
+		return verdict.Recognise(before + text)
+	}
+	return nil, false
 }
 
 // exception is the end of a traceback.

@@ -3,7 +3,6 @@ package leftover
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 )
@@ -24,7 +23,13 @@ type Registry struct {
 	bases []string
 
 	mu    sync.Mutex
-	paths map[string]registered // guarded by mu
+	paths map[named]registered // guarded by mu
+}
+
+// named is a path that a process of a user's has named.
+type named struct {
+	path  string
+	owner int
 }
 
 type registered struct {
@@ -34,18 +39,18 @@ type registered struct {
 
 // NewRegistry removes below bases only, none of which is "".
 func NewRegistry(bases ...string) *Registry {
-	return &Registry{bases: bases, paths: map[string]registered{}}
+	return &Registry{bases: bases, paths: map[named]registered{}}
 }
 
-// Add notes a path for a job: ErrElsewhere, ErrFull.
-func (r *Registry) Add(job int, path string, what Extent) error {
+// Add notes a path for a job, of a process of the user owner: ErrElsewhere, ErrFull.
+func (r *Registry) Add(job, owner int, path string, what Extent) error {
 	if base, _ := r.below(path); base == "" || len(path) > maxPath {
 		return ErrElsewhere
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	path = filepath.Clean(path)
-	old, known := r.paths[path]
+	at := named{filepath.Clean(path), owner}
+	old, known := r.paths[at]
 	if !known {
 		if len(r.paths) >= maxPaths {
 			return ErrFull
@@ -53,7 +58,7 @@ func (r *Registry) Add(job int, path string, what Extent) error {
 		old.jobs = map[int]bool{}
 	}
 	old.jobs[job] = true
-	r.paths[path] = registered{what, old.jobs}
+	r.paths[at] = registered{what, old.jobs}
 	return nil
 }
 
@@ -71,12 +76,12 @@ func (r *Registry) below(path string) (base, rest string) {
 	return "", ""
 }
 
-// RemoveAll removes what was registered, as far as it belongs to the caller's user. It is for after the last process
+// RemoveAll removes what was registered, as far as it belongs to the user whose process named it. It is for after the last process
 // has ended.
 func (r *Registry) RemoveAll() error {
 	r.mu.Lock()
 	paths := r.paths
-	r.paths = map[string]registered{}
+	r.paths = map[named]registered{}
 	r.mu.Unlock()
 	return r.remove(paths)
 }
@@ -84,22 +89,22 @@ func (r *Registry) RemoveAll() error {
 // RemoveOf is RemoveAll of what only jobs that are over have registered, of which this is the last.
 func (r *Registry) RemoveOf(job int) error {
 	r.mu.Lock()
-	paths := map[string]registered{}
-	for path, l := range r.paths {
+	paths := map[named]registered{}
+	for at, l := range r.paths {
 		if delete(l.jobs, job); len(l.jobs) == 0 {
-			paths[path] = l
-			delete(r.paths, path)
+			paths[at] = l
+			delete(r.paths, at)
 		}
 	}
 	r.mu.Unlock()
 	return r.remove(paths)
 }
 
-func (r *Registry) remove(paths map[string]registered) error {
+func (r *Registry) remove(paths map[named]registered) error {
 	var errs []error
-	for path, l := range paths {
-		base, rest := r.below(path)
-		err := Remove(base, rest, l.Extent, os.Geteuid()) // ranks run as the agent does
+	for at, l := range paths {
+		base, rest := r.below(at.path)
+		err := Remove(base, rest, l.Extent, at.owner)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -45,7 +45,7 @@ func TestRegistry(t *testing.T) {
 		"tree":                           {Dir: true},
 		"":                               {Dir: true},
 	} {
-		if err := r.Add(0, path, l); err != nil && err != ErrElsewhere {
+		if err := r.Add(0, os.Geteuid(), path, l); err != nil && err != ErrElsewhere {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRegistryOfAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, j := range jobs {
-			if err := r.Add(j, path, Extent{}); err != nil {
+			if err := r.Add(j, os.Geteuid(), path, Extent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestRegistryOfAnotherUsersFiles(t *testing.T) {
 	}
 	r := NewRegistry(Shm)
 	for name, what := range map[string]Extent{"victim": {}, "link": {}, "mine": {}, "theirs": {Dir: true, Recurse: true}, "": {Dir: true, Recurse: true}} {
-		if err := r.Add(0, filepath.Join(shm, name), what); err != nil {
+		if err := r.Add(0, os.Geteuid(), filepath.Join(shm, name), what); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,6 +132,50 @@ func TestRegistryOfAnotherUsersFiles(t *testing.T) {
 		t.Errorf("what stays is not told: %v", err)
 	}
 	for name, want := range map[string]bool{"victim": true, "theirs/x": true, "theirs/deep/mine": true, "mine": false, "link": false} {
+		if _, err := os.Lstat(in(name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A rank of another user than the agent, which is root, names what is its own, what is root's, and a tree of its own in which there is both.
+func TestRegistryForAnotherUser(t *testing.T) {
+	need.Root(t)
+	const rank = 65533
+	shm, err := os.MkdirTemp(Shm, "mpiup-test-*")
+	need.Done(t, "shm", err, "mount a tmpfs at "+Shm)
+	defer os.RemoveAll(shm)
+	in := func(name string) string { return filepath.Join(shm, name) }
+	for _, dir := range []string{"theirs/deep", "ours/deep"} {
+		if err := os.MkdirAll(in(dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"victim", "segment", "ours/x", "ours/deep/x", "ours/segment", "theirs/x", "theirs/victim", "theirs/deep/x"} {
+		if err := os.WriteFile(in(file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(in("ours"), in("theirs/link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"segment", "ours/segment", "theirs", "theirs/x", "theirs/link", "theirs/deep", "theirs/deep/x"} {
+		if err := os.Lchown(in(name), rank, rank); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := NewRegistry(Shm)
+	all := Extent{Dir: true, Recurse: true}
+	for name, what := range map[string]Extent{"victim": {}, "segment": {}, "ours": all, "ours/segment": {}, "ours/deep/x": {}, "theirs": all, "theirs/link/x": {}, "": all} {
+		if err := r.Add(0, rank, filepath.Join(shm, name), what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.RemoveAll(); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("what stays is not told: %v", err)
+	}
+	for name, want := range map[string]bool{"victim": true, "segment": false, "ours/x": true, "ours/deep/x": true, "ours/segment": false,
+		"theirs/x": false, "theirs/link": false, "theirs/deep": false, "theirs/victim": true} {
 		if _, err := os.Lstat(in(name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}

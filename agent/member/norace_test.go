@@ -1,5 +1,0 @@
-//go:build !race
-
-package member
-
-const raceDetector = false

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/docs"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/kubectl"
+)
+
+// Every command that help, README and docs write is one that mpiup reads: its flags are there and take such values,
+// and it has as many arguments as it wants. What stands behind a program's name is the program's.
+func TestCommandsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	read := 0
+	check := func(where, command string) {
+		read++
+		if err := readsCommand(command); err != nil {
+			t.Errorf("%s: %s\n\t%v", where, command, err)
+		}
+	}
+	for _, c := range rootCommand(&process{}).Commands() {
+		for line := range strings.Lines(c.Example) {
+			if command, ok := written(line); ok {
+				check("help of "+c.Name(), command)
+			}
+		}
+	}
+	for line := range strings.Lines(kubectlHelp) {
+		if command, ok := written(line); ok && strings.HasPrefix(line, "  ") && !strings.Contains(command, "[") {
+			check("help of kubectl mpiup", command)
+		}
+	}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, fenced := 0, false
+		for line := range strings.Lines(string(text)) {
+			n++
+			where := fmt.Sprintf("%s:%d", strings.TrimPrefix(page, "../../"), n)
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+				continue
+			}
+			if command, ok := written(line); ok && (fenced || strings.HasPrefix(line, "    ")) {
+				check(where, command)
+				continue
+			}
+			for _, m := range code.FindAllStringSubmatch(line, -1) {
+				if command, ok := written(m[1]); ok && !strings.Contains(command, "[") && !mentions(command) {
+					check(where, command)
+				}
+			}
+		}
+	}
+	if read < 150 {
+		t.Errorf("only %d commands were found", read)
+	}
+}
+
+// What is no command must be seen, or the test above tests nothing.
+func TestCommandsAreRead(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		command string
+		fails   bool
+	}{
+		{"mpiup ps --host w0,w1 --watch", false},
+		{"mpiup ps --watch 2", true},
+		{"mpiup run -n N ./a.out --any", false},
+		{"mpiup run --hots w0 ./a.out", true},
+		{"mpiup run -n many ./a.out", true},
+		{"mpiup runs ./a.out", true},
+		{"mpiup version now", true},
+		{"mpiup run", true},
+		{"kubectl mpiup ps mpijob/pi -n team --watch 2", true},
+		{"kubectl mpiup ps mpijob/pi -n team --watch", false},
+		{"kubectl mpiup top pi", true},
+	} {
+		if err := readsCommand(tt.command); (err != nil) != tt.fails {
+			t.Errorf("%s: %v", tt.command, err)
+		}
+	}
+}
+
+// pages are the Markdown files of users.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found := []string{"../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md"}
+	for _, root := range []string{"../../docs", "../../examples"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".md") {
+				found = append(found, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// What mpiup says names commands, too: in each text of the product "mpiup COMMAND --flag" has that flag, and
+// "mpiup help TOPIC" that topic.
+func TestCommandsInTexts(t *testing.T) {
+	t.Parallel()
+	root, read := rootCommand(&process{}), 0
+	for _, file := range sources(t) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			for _, m := range advised.FindAllStringSubmatch(lit.Value, -1) {
+				c, _, err := root.Find(m[1:2])
+				switch {
+				case m[1] == "help" && m[3] != "":
+					read++
+					if err := readsTopic(m[3:4]); err != nil {
+						t.Errorf("%s: %s: %v", file, m[0], err)
+					}
+				case err == nil && c != root && m[2] != "":
+					read++
+					for name := range strings.FieldsSeq(m[2]) {
+						if name != "--help" && !c.DisableFlagParsing && c.Flags().Lookup(strings.TrimPrefix(name, "--")) == nil {
+							t.Errorf("%s: %s has no %s", file, m[0], name)
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	if read < 40 {
+		t.Errorf("only %d were found", read)
+	}
+}
+
+var advised = regexp.MustCompile(`\bmpiup ([a-z][a-z-]*)((?: --[a-z][a-z-]*)*)(?: ([a-z][a-z-]*[a-z]))?`)
+
+// sources are the product's Go files.
+func sources(t *testing.T) (files []string) {
+	t.Helper()
+	for _, root := range []string{"cmd", "launcher", "agent", "pmi", "topology", "gpu", "rdma", "internal"} {
+		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".pb.go") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+var (
+	prompt = regexp.MustCompile(`^(?:[$#] |sudo |[A-Z][A-Z0-9_]*=\S* )*(?:\S*/)?`)
+	behind = regexp.MustCompile(` {2,}\S.*$| #.*$| [<>|&;].*$|(?: \\)?$`) // a remark, a redirection, another command
+	phrase = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+)
+
+// written is the command of mpiup in a line, without what stands around it. A name in prose alone is none.
+func written(line string) (string, bool) {
+	line = strings.TrimSpace(line)
+	for _, before := range []string{" -- ", "&& ", "| "} { // kubectl exec POD -- mpiup ps
+		if _, inner, ok := strings.Cut(line, before+"mpiup "); ok {
+			line = "mpiup " + inner
+		}
+	}
+	line = line[len(prompt.FindString(line)):]
+	if !strings.HasPrefix(line, "mpiup ") && !strings.HasPrefix(line, "kubectl mpiup ") {
+		return "", false
+	}
+	// What is quoted is one word, whatever stands in it.
+	line = phrase.ReplaceAllString(line, "quoted")
+	line = strings.TrimSpace(behind.ReplaceAllString(line, ""))
+	return line, len(strings.Fields(strings.TrimPrefix(line, "kubectl "))) > 1
+}
+
+// readsCommand parses a command and runs nothing.
+func readsCommand(command string) error {
+	words := strings.Fields(command)
+	if words[0] == "kubectl" {
+		l, err := kubectl.Parse(words[2:])
+		if err != nil {
+			return err
+		}
+		words = append([]string{"mpiup", l.Command}, l.Words...)
+	}
+	root := rootCommand(&process{})
+	c, _, err := root.Find(words[1:2])
+	switch {
+	case words[1] == "help":
+		return readsTopic(words[2:])
+	case err != nil:
+		return err
+	case c == root && strings.HasPrefix(words[1], "-"):
+		return root.ParseFlags(words[1:])
+	case c == root:
+		return fmt.Errorf("no command %s", words[1])
+	case c.DisableFlagParsing:
+		return nil // other programs' names have tables, and tests of those
+	}
+	args := oneDash(root, words[1:])[1:]
+	stand(c.Flags(), args)
+	if c.Name() == "run" {
+		return readsRun(args)
+	}
+	if err := c.ParseFlags(args); err != nil {
+		return err
+	}
+	return c.ValidateArgs(c.Flags().Args())
+}
+
+// readsTopic finds what mpiup help is asked for: a command, a page, or a kind of failure.
+func readsTopic(words []string) error {
+	if len(words) == 0 || placeholder.MatchString(words[0]) {
+		return nil
+	}
+	_, _, err := rootCommand(&process{}).Find(words)
+	for _, page := range docs.Pages() {
+		_, kind := page.Section(words[0])
+		if err == nil || page.Name == words[0] || kind && page.Name == "troubleshooting" {
+			return nil
+		}
+	}
+	return fmt.Errorf("no topic %s", words[0])
+}
+
+func readsRun(args []string) error {
+	f, set := &cli.RunFlags{}, pflag.NewFlagSet("run", pflag.ContinueOnError)
+	set.Usage = func() {}
+	f.Register(set)
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if err := f.Check(); err != nil {
+		return err
+	}
+	if set.NArg() == 0 {
+		return errors.New("no program")
+	}
+	return nil
+}
+
+// mentions says that a sentence speaks of a command by its name, or of flags of it ("`mpiup agent --grace`"), and gives no arguments.
+func mentions(command string) bool {
+	words := strings.Fields(command)
+	c, _, err := rootCommand(&process{}).Find(words[1:2])
+	if err != nil || words[0] == "kubectl" || !c.HasFlags() {
+		return false
+	}
+	args := oneDash(c.Root(), words[1:])[1:]
+	known := func(word string) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		return strings.HasPrefix(word, "--") && (name == "help" || c.Flags().Lookup(name) != nil)
+	}
+	if !slices.ContainsFunc(args, func(word string) bool { return !known(word) }) {
+		return true
+	}
+	stand(c.Flags(), args)
+	return c.ParseFlags(args) == nil && c.Flags().NArg() == 0
+}
+
+var placeholder = regexp.MustCompile(`^[A-Z]+(?:\*[A-Z]+)*$`)
+
+// stand puts a value where a flag that takes a number or a time has a name for it ("-n N").
+func stand(set *pflag.FlagSet, args []string) {
+	for i := range args {
+		name, value, joined := strings.Cut(args[i], "=")
+		if !joined && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if !strings.HasPrefix(name, "-") || !placeholder.MatchString(value) {
+			continue
+		}
+		name = strings.TrimLeft(name, "-")
+		f := set.Lookup(name)
+		if f == nil && len(name) == 1 {
+			f = set.ShorthandLookup(name)
+		}
+		if f == nil || f.Value.Set(value) == nil {
+			continue
+		}
+		for _, v := range []string{"4", "30s"} {
+			switch {
+			case f.Value.Set(v) != nil:
+			case joined:
+				args[i] = "--" + f.Name + "=" + v
+			default:
+				args[i+1] = v
+			}
+		}
+	}
+}

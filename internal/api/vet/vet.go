@@ -1,0 +1,83 @@
+// Package vet makes what an agent sends safe to keep and to show, in one place, as it comes in: an agent may be hostile, and what it
+// says ends in messages, tables, JSON, reports and files of the launcher's.
+//
+//	message ──each field, by the table──▶ text: cut at its bound, and visible as package visible has it, on one line
+//	                                      data: as it is; whoever takes it apart bounds it
+//	                                      list: no longer than the protocol says
+//
+// TestEachFieldHasARule holds the table against the protocol: a field of text, bytes or a list that an agent can send has a rule, or the
+// test fails.
+//
+// The functions change the message and share nothing. The package does not judge: names are checked where they are taken (launcher/link).
+package vet
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/visible"
+)
+
+// Frame vets what an agent sends in a session.
+func Frame(f *apiv1.Frame) {
+	switch f.GetBody().(type) {
+	case *apiv1.Frame_Output, *apiv1.Frame_Credit, *apiv1.Frame_Heartbeat, *apiv1.Frame_Started, *apiv1.Frame_FenceEnter, *apiv1.Frame_CopyCredit,
+		*apiv1.Frame_FetchRequest, *apiv1.Frame_FetchResult, *apiv1.Frame_NameRequest, *apiv1.Frame_Event, *apiv1.Frame_Rendezvous:
+		return // nothing but numbers and data, and many of them: TestFramesOfDataHaveNoText
+	}
+	Message(f)
+}
+
+// Message vets what an agent answers.
+func Message(m protoreflect.ProtoMessage) { message(m.ProtoReflect()) }
+
+func message(m protoreflect.Message) {
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		is := rules[name(field)]
+		switch {
+		case field.IsList():
+			list(m, field, v.List(), is)
+		case field.Message() != nil:
+			message(v.Message())
+		case field.Kind() == protoreflect.StringKind && is.text > 0:
+			if s := v.String(); Text(s, is.text) != s {
+				m.Set(field, protoreflect.ValueOfString(Text(s, is.text)))
+			}
+		}
+		return true
+	})
+}
+
+func list(m protoreflect.Message, field protoreflect.FieldDescriptor, l protoreflect.List, is rule) {
+	if is.most > 0 && l.Len() > is.most {
+		l = m.Mutable(field).List()
+		l.Truncate(is.most)
+	}
+	for i := range l.Len() {
+		switch {
+		case field.Message() != nil:
+			message(l.Get(i).Message())
+		case field.Kind() == protoreflect.StringKind && is.text > 0:
+			if s := l.Get(i).String(); Text(s, is.text) != s {
+				l.Set(i, protoreflect.ValueOfString(Text(s, is.text)))
+			}
+		}
+	}
+}
+
+// Text is s on one line and visible, in at most so many bytes, which are more than three. What was cut ends with "…".
+func Text(s string, most int) string {
+	shown := visible.Line(s[:min(len(s), most)])
+	if len(s) <= most && len(shown) <= most {
+		return shown
+	}
+	const end = "…"
+	return strings.ToValidUTF8(shown[:min(len(shown), most-len(end))], "") + end
+}
+
+// name is that of a field in the table.
+func name(field protoreflect.FieldDescriptor) string {
+	return string(field.Parent().Name()) + "." + string(field.Name())
+}

@@ -1,0 +1,173 @@
+package hang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Words are how a run calls its ranks.
+type Words struct {
+	Running idset.Set                  // ids of the processes that run and may speak to mpiup
+	Name    func(id int) string        // "rank 2 (w1, pid 4711)"
+	Names   func(ids idset.Set) string // "ranks 0-1,3"
+}
+
+// Barriers is what one host tells of those that ranks enter through mpiup: of MPI_Init and MPI_Finalize, and of PMIx. How MPI calls wait for
+// each other is between the ranks, and not to be seen.
+//
+//	host w0   0-1 entered "0-3"            ┐
+//	host w1   3 entered "0-3", 2 did not,  ├─▶ rank 2 (w1, pid 4711) has not called MPI_Init;
+//	          2 is silent                  ┘   ranks 0-1,3 have waited for it for 60s
+type Barriers struct {
+	Silent idset.Set // processes that run and have not called MPI_Init
+	Open   []Barrier // with processes of the host in them
+}
+
+// Barrier is one that is open.
+type Barrier struct {
+	Name        string // tells it from others of the same processes
+	Of, Entered idset.Set
+	Age         time.Duration
+}
+
+// Picture is what the hosts have told so far. The zero value is empty.
+type Picture struct {
+	silent idset.Set
+	open   []Barrier
+}
+
+const (
+	maxBarriers = 64 // taken from all hosts together
+	maxLines    = 3
+	maxSubject  = 4 // ranks by name in one line
+)
+
+// Add takes what one host tells; own are the ids of its processes.
+func (p *Picture) Add(h Barriers, own idset.Set) {
+	p.silent = p.silent.Union(h.Silent.Intersect(own))
+	for _, m := range h.Open {
+		i := slices.IndexFunc(p.open, func(b Barrier) bool { return b.Name == m.Name })
+		if i < 0 {
+			if i = len(p.open); i == maxBarriers {
+				return
+			}
+			p.open = append(p.open, Barrier{Name: m.Name, Of: m.Of})
+		}
+		b := &p.open[i]
+		b.Entered = b.Entered.Union(m.Entered.Intersect(own).Intersect(b.Of))
+		b.Age = max(b.Age, m.Age)
+	}
+}
+
+// Waiting is a line for each barrier that has been open for at least age and in which one is missing.
+func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
+	more := 0
+	for _, b := range p.open {
+		missing := b.missing(r.Running, age)
+		if missing.Empty() {
+			continue
+		}
+		what, who := "entered the barrier", missing.Sub(p.silent)
+		if mute := missing.Intersect(p.silent); !mute.Empty() {
+			what, who = "called MPI_Init", mute
+		}
+		if len(lines) == maxLines {
+			more++
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s not %s; %s for %s%s", r.subject(who), what, wait(b.Entered, r), object(who), since(b.Age)))
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more barriers are open", more))
+	}
+	return lines
+}
+
+// missing are those that run and that others have waited for in a barrier, for an age.
+func (b Barrier) missing(running idset.Set, age time.Duration) idset.Set {
+	if b.Age < age || b.Entered.Empty() {
+		return idset.Set{}
+	}
+	return b.Of.Intersect(running).Sub(b.Entered)
+}
+
+// missing are the ranks that run and that others have waited for, for an age: those that have not called MPI_Init, and those that have.
+func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late idset.Set) {
+	for _, b := range p.open {
+		missing := b.missing(running, age)
+		silent, late = silent.Union(missing.Intersect(p.silent)), late.Union(missing.Sub(p.silent))
+	}
+	return silent, late
+}
+
+// Silent are those that run and have not called MPI_Init.
+func (p *Picture) Silent(running idset.Set) idset.Set { return p.silent.Intersect(running) }
+
+// All is Waiting of every barrier, and where nobody waits in one, whether MPI_Init was called: that blames nobody. mpi says that the
+// programs are MPI's, as far as it is known.
+func (p *Picture) All(r Words, mpi bool) (lines []string) {
+	lines = p.Waiting(r, 0)
+	silent := p.Silent(r.Running)
+	switch {
+	case len(lines) > 0 || r.Running.Empty():
+		return lines
+	case silent.Equal(r.Running) && mpi:
+		return []string{"no rank has called MPI_Init: all are in the program's own code"}
+	case silent.Equal(r.Running):
+		return nil
+	case !silent.Empty():
+		return []string{r.subject(silent) + " not called MPI_Init; all others have"}
+	}
+	return []string{"all ranks have called MPI_Init and none waits in its barrier or MPI_Finalize's: they are in the program's own code or in MPI calls"}
+}
+
+// Absent is a line for ranks that others wait for at a place.
+func (r Words) Absent(missing, there idset.Set, place string, age time.Duration) string {
+	return fmt.Sprintf("%s not come to %s; %s for %s%s", r.subject(missing), place, wait(there, r), object(missing), since(age))
+}
+
+// subject is ranks by name, or where that is not bearable as a set, with "has" or "have".
+func (r Words) subject(ids idset.Set) string {
+	if ids.Len() > maxSubject {
+		return r.Names(ids) + " have"
+	}
+	var names []string
+	for id := range ids.All() {
+		names = append(names, r.Name(id))
+	}
+	if len(names) == 1 {
+		return names[0] + " has"
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " have"
+}
+
+func wait(ids idset.Set, r Words) string {
+	name := r.Names(ids)
+	const most = 60
+	if len(name) > most {
+		name = fmt.Sprintf("%d ranks", ids.Len())
+	}
+	if ids.Len() == 1 {
+		return name + " has waited"
+	}
+	return name + " have waited"
+}
+
+func object(ids idset.Set) string {
+	if ids.Len() == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// since is how long; barriers are looked at now and then, so little says nothing.
+func since(age time.Duration) string {
+	if age < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(" for %v", age)
+}

@@ -1,0 +1,117 @@
+package hang
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+func set(t *testing.T, text string) idset.Set {
+	t.Helper()
+	s, err := idset.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// told is "own ids | silent | set entered seconds, ..." of each host.
+func told(t *testing.T, hosts ...string) *Picture {
+	t.Helper()
+	p := &Picture{}
+	for _, h := range hosts {
+		part := strings.Split(h, "|")
+		r := Barriers{}
+		if silent := strings.TrimSpace(part[1]); silent != "" {
+			r.Silent = set(t, silent)
+		}
+		for _, text := range strings.Split(part[2], ";") {
+			if f := strings.Fields(text); len(f) == 3 {
+				var seconds time.Duration
+				fmt.Sscan(f[2], (*int64)(&seconds))
+				of, _, _ := strings.Cut(f[0], "#")
+				r.Open = append(r.Open, Barrier{Name: f[0], Of: set(t, of), Entered: set(t, f[1]), Age: seconds * time.Second})
+			}
+		}
+		p.Add(r, set(t, part[0]))
+	}
+	return p
+}
+
+func TestBarriers(t *testing.T) {
+	many := make([]string, 0, 8)
+	for i := range 6 {
+		many = append(many, fmt.Sprintf("0,%d 0 70", i+1))
+	}
+	for _, tt := range []struct {
+		name    string
+		hosts   []string
+		running string
+		waiting string // for a minute
+		all     string
+		culprit int
+	}{
+		{name: "one never calls MPI_Init", hosts: []string{"0-1||0-3 0-1 64", "2-3|2|0-3 3 61"}, running: "0-3", culprit: 2,
+			waiting: "rank 2 (h, pid 102) has not called MPI_Init; ranks 0-1,3 have waited for it for 1m4s"},
+		{name: "not for long", hosts: []string{"0-1||0-3 0-1 59", "2-3|2|0-3 3 51"}, running: "0-3", culprit: 2,
+			all: "rank 2 (h, pid 102) has not called MPI_Init; ranks 0-1,3 have waited for it for 59s"},
+		{name: "two of them, and one that is late but has called it", hosts: []string{"0-4|1,3|0-4 0,4 60"}, running: "0-4", culprit: 1,
+			waiting: "rank 1 (h, pid 101) and rank 3 (h, pid 103) have not called MPI_Init; ranks 0,4 have waited for them for 1m0s"},
+		{name: "a later barrier", hosts: []string{"0-1||0-1 1 300"}, running: "0-1", culprit: 0,
+			waiting: "rank 0 (h, pid 100) has not entered the barrier; ranks 1 has waited for it for 5m0s"},
+		{name: "very many", hosts: []string{"0-999|1-999|0-999 0 60"}, running: "0-999", culprit: 1,
+			waiting: "ranks 1-999 have not called MPI_Init; ranks 0 has waited for them for 1m0s"},
+		{name: "a group with a tag", hosts: []string{"0-3||2-3#7 3 90"}, running: "0-3", culprit: 2,
+			waiting: "rank 2 (h, pid 102) has not entered the barrier; ranks 3 has waited for it for 1m30s"},
+		{name: "whoever is over is waited for by nobody", hosts: []string{"0-1||0-1 1 90"}, running: "1", culprit: -1,
+			all: "all ranks have called MPI_Init and none waits in its barrier or MPI_Finalize's: they are in the program's own code or in MPI calls"},
+		{name: "all are in, and the answer is on its way", hosts: []string{"0-1||0-1 0-1 90"}, running: "0-1", culprit: -1,
+			all: "all ranks have called MPI_Init and none waits in its barrier or MPI_Finalize's: they are in the program's own code or in MPI calls"},
+		{name: "no MPI program", hosts: []string{"0-1|0-1|"}, running: "0-1", culprit: -1,
+			all: "no rank has called MPI_Init: all are in the program's own code"},
+		{name: "some have not, and nobody waits", hosts: []string{"0-1|1|"}, running: "0-1", culprit: -1,
+			all: "rank 1 (h, pid 101) has not called MPI_Init; all others have"},
+		{name: "a host speaks for its own ranks only", hosts: []string{"0|0-1|0-1 0-1 90", "1||"}, running: "0-1", culprit: 1,
+			waiting: "rank 1 (h, pid 101) has not entered the barrier; ranks 0 has waited for it for 1m30s"},
+		{name: "many barriers", hosts: []string{"0-9||" + strings.Join(many, ";")}, running: "0-9", culprit: 1,
+			waiting: "rank 1 (h, pid 101) has not entered the barrier; ranks 0 has waited for it for 1m10s\n" +
+				"rank 2 (h, pid 102) has not entered the barrier; ranks 0 has waited for it for 1m10s\n" +
+				"rank 3 (h, pid 103) has not entered the barrier; ranks 0 has waited for it for 1m10s\n" +
+				"and 3 more barriers are open"},
+		{name: "nothing runs", hosts: []string{"0-1||"}, running: "", culprit: -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.all == "" {
+				tt.all = tt.waiting
+			}
+			p := told(t, tt.hosts...)
+			run := Words{Running: set(t, tt.running), Name: func(id int) string { return fmt.Sprintf("rank %d (h, pid %d)", id, 100+id) },
+				Names: func(ids idset.Set) string { return "ranks " + ids.String() }}
+			waiting := p.Waiting(run, time.Minute)
+			all, culprit := p.All(run, true), -1
+			if odd := (Facts{Running: run.Running, Barriers: p}).Blame().IDs(); !odd.Empty() {
+				culprit = odd.First()
+			}
+			if got := strings.Join(waiting, "\n"); got != tt.waiting {
+				t.Errorf("waiting:\n%s\nwant\n%s", got, tt.waiting)
+			}
+			if got := strings.Join(all, "\n"); got != tt.all || culprit != tt.culprit {
+				t.Errorf("all, with culprit %d:\n%s\nwant %d\n%s", culprit, got, tt.culprit, tt.all)
+			}
+		})
+	}
+}
+
+// What an agent makes up costs no more than a bound.
+func TestManyBarriers(t *testing.T) {
+	p := &Picture{}
+	for i := range 1000 {
+		p.Add(Barriers{Open: []Barrier{{Name: fmt.Sprintf("0-1#%d", i), Of: set(t, "0-1")}}}, idset.Of(0))
+	}
+	if len(p.open) != maxBarriers {
+		t.Errorf("%d barriers are kept", len(p.open))
+	}
+}

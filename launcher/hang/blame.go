@@ -1,0 +1,117 @@
+package hang
+
+import (
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Facts are what hosts have told of a run that does not go on. A stall, --init-timeout, --timeout and Ctrl-C ask them the same question.
+type Facts struct {
+	Running  idset.Set
+	Barriers *Picture  // what hosts have answered; nil: nobody was asked
+	Mute     bool      // ranks are offered neither PMI nor PMIx: barriers are nobody's
+	Away     []Away    // by flight recorders
+	Unmet    idset.Set // who has not come to where a framework's other ranks are
+	Watch    *Watch    // nil: what ranks do does not count
+	Now      time.Duration
+	Quiet    time.Duration // what ranks do counts once none has worked for so long
+}
+
+// Brief is how long no rank may have worked, at --timeout and on Ctrl-C, for what each does to tell who is waited for.
+const Brief = 10 * time.Second
+
+// Blame is who others wait for, as far as it is known. The zero value names nobody.
+type Blame struct {
+	Odd  []Odd
+	Sure bool // ranks wait for them in an exchange, or a collective; else it follows from what they do
+}
+
+// Odd are ranks that do, or have not done, something else than the others.
+type Odd struct {
+	IDs  idset.Set // of the run; empty: ranks that torch alone counts
+	Who  string    // "torch's rank 2 on w1", where IDs are empty
+	Why  string    // of one: "it waits in futex while others use CPU"
+	Many string    // of several: "they wait in futex while others use CPU"
+}
+
+// Blame is the first that the facts tell: who is absent from a collective by the ranks' own records, who has not come to where others
+// wait in MPI_Init or another exchange, who does something else than the others.
+func (f Facts) Blame() Blame {
+	if len(f.Away) > 0 {
+		b := Blame{Sure: true}
+		for _, a := range f.Away {
+			o := Odd{Who: a.Name(), Why: a.Why}
+			if a.Own {
+				o.IDs = idset.Of(a.Rank)
+			}
+			b.Odd = append(b.Odd, o)
+		}
+		return b
+	}
+	if f.Barriers != nil && !f.Mute {
+		if odd := f.Barriers.odd(f.Running, 0); len(odd) > 0 {
+			return Blame{Odd: odd, Sure: true}
+		}
+	}
+	if !f.Unmet.Empty() {
+		return Blame{Odd: []Odd{{IDs: f.Unmet, Why: "it has not come to where others wait for it", Many: "they have not come to where others wait for them"}}, Sure: true}
+	}
+	if f.Watch == nil || f.Quiet == 0 {
+		return Blame{}
+	}
+	if s, quiet := f.Watch.Look(f.Now, f.Quiet, f.Running); quiet {
+		return Blame{Odd: f.Watch.odd(s)}
+	}
+	return Blame{}
+}
+
+// InInit is who has not called MPI_Init, where others have waited for that for an age.
+func (f Facts) InInit(age time.Duration) Blame {
+	odd := f.Barriers.odd(f.Running, age)
+	if f.Mute || len(odd) == 0 || odd[0].Many != silentMany {
+		return Blame{}
+	}
+	return Blame{Odd: odd[:1], Sure: true}
+}
+
+const silentMany = "they have not called MPI_Init, and others wait for them there"
+
+// odd are ranks that others have waited for, for an age: those that have not called MPI_Init, then those that have.
+func (p *Picture) odd(running idset.Set, age time.Duration) (list []Odd) {
+	silent, late := p.missing(running, age)
+	if !silent.Empty() {
+		list = append(list, Odd{IDs: silent, Why: "it has not called MPI_Init, and others wait for it there", Many: silentMany})
+	}
+	if !late.Empty() {
+		const where = " in a fence (MPI_Init, MPI_Finalize or another exchange)"
+		list = append(list, Odd{IDs: late, Why: "others wait for it" + where, Many: "others wait for them" + where})
+	}
+	return list
+}
+
+// IDs are all that are named, of the run.
+func (b Blame) IDs() (ids idset.Set) {
+	for _, o := range b.Odd {
+		ids = ids.Union(o.IDs)
+	}
+	return ids
+}
+
+// Lines name all of them, or say that nobody can be named.
+func (b Blame) Lines(n Names) (lines []string) {
+	for _, o := range b.Odd {
+		switch o.IDs.Len() {
+		case 0:
+			lines = append(lines, o.Who+" is the odd one out: "+o.Why)
+		case 1:
+			lines = append(lines, n.Rank(o.IDs.First())+" is the odd one out: "+o.Why)
+		default:
+			lines = append(lines, n.Ranks(o.IDs)+" are the odd ones out: "+o.Many)
+		}
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "no rank is the odd one out by what it does")
+	}
+	return lines
+}

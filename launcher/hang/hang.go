@@ -1,0 +1,195 @@
+// Package hang answers one question of a run: why does it not go on, and who is waited for? A stall, the time limits, Ctrl-C and a
+// rank's end ask it of the same facts, which agents tell. PURE: what was told and times in, names and sentences out.
+//
+//	Activity   what each rank has done, since when ──Watch────▶ whether the run has stalled, and who does something else (hang.go)
+//	Barriers   of MPI_Init and its like ────────────Picture──▶ who has not come, and who waits there (barrier.go)
+//	Record     of each process's collectives ───────Records──▶ who is absent from one in which others wait (collective.go, records.go)
+//	Facts      all of these ───────────────────────Blame────▶ who is waited for, as far as they tell (blame.go)
+//	Meeting    where frameworks' ranks meet ────────Roll─────▶ who has not come there, and who never met (roll.go)
+//
+// A run hangs when for the whole time After no rank has worked (output, I/O, a GPU, a word to PMI) AND at least one has
+// been idle. Ranks that only use CPU may compute or wait actively: Open MPI and MPICH do so in a barrier, and nothing
+// outside of a process tells the two apart. But a rank whose library waits actively is never idle in MPI. So one that is
+// idle for so long waits for something else. Those that use CPU wait for it, or have not needed it for all that time.
+// Where every rank uses CPU the package says nothing: they may compute.
+//
+// Who is the odd one out: ranks that others wait for in a fence; else the fewer of those that idle and those that use CPU;
+// else, where all idle, those that wait elsewhere than most.
+//
+// Times are handed in and are of one clock. What a host tells is taken only of its own ranks. No value here is safe for concurrent use.
+package hang
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Activity is what one host tells of what its ranks have done, by id.
+type Activity struct {
+	Works, Busy, Idle idset.Set
+	Places            []Place
+}
+
+// Place is where some of the idle ones wait.
+type Place struct {
+	Where string
+	IDs   idset.Set
+}
+
+type class uint8
+
+const (
+	idle class = iota
+	busy
+	works
+)
+
+// rank is what is known of one.
+type rank struct {
+	class class
+	quiet time.Duration // since when it has not worked
+	since time.Duration // since when it has its class
+	where string
+}
+
+// Watch is what hosts have told. Times are of one clock. The zero value has heard nothing.
+type Watch struct {
+	ranks map[int]rank
+}
+
+// Hear takes a host's report, which is about its own ranks alone and is true until the next.
+func (w *Watch) Hear(now time.Duration, own idset.Set, r Activity) {
+	if w.ranks == nil {
+		w.ranks = map[int]rank{}
+	}
+	for _, c := range []struct {
+		ids   idset.Set
+		class class
+	}{{r.Works, works}, {r.Busy, busy}, {r.Idle, idle}} {
+		for id := range c.ids.Intersect(own).All() {
+			old, known := w.ranks[id]
+			next := rank{class: c.class, quiet: old.quiet, since: old.since}
+			if !known || old.class != c.class {
+				next.since = now
+			}
+			if !known || old.class == works {
+				next.quiet = now
+			}
+			w.ranks[id] = next
+		}
+	}
+	for _, p := range r.Places {
+		for id := range p.IDs.Intersect(own).All() {
+			if k, known := w.ranks[id]; known && k.class == idle {
+				k.where = p.Where
+				w.ranks[id] = k
+			}
+		}
+	}
+}
+
+// Stall is a run that hangs.
+type Stall struct {
+	For        time.Duration
+	Idle, Busy idset.Set
+}
+
+// Look says whether the ranks that run have hung for a time at now.
+func (w *Watch) Look(now, after time.Duration, running idset.Set) (s Stall, stalled bool) {
+	long := false
+	s.For = now
+	for id := range running.All() {
+		r, known := w.ranks[id]
+		if !known || r.class == works || now-r.quiet < after {
+			return Stall{}, false
+		}
+		s.For = min(s.For, now-r.quiet)
+		if r.class == idle {
+			s.Idle.Add(id)
+			long = long || now-r.since >= after
+		} else {
+			s.Busy.Add(id)
+		}
+	}
+	if !long {
+		return Stall{}, false
+	}
+	return s, true
+}
+
+// odd are the fewer of those that idle and those that use CPU; where all idle, those that wait elsewhere than most.
+func (w *Watch) odd(s Stall) (list []Odd) {
+	switch {
+	case !s.Busy.Empty() && s.Idle.Len() <= s.Busy.Len():
+		return w.waiting(s.Idle, " while others use CPU")
+	case !s.Busy.Empty():
+		return []Odd{{IDs: s.Busy, Why: "it uses CPU while others idle", Many: "they use CPU while others idle"}}
+	}
+	return w.waiting(w.elsewhere(s.Idle), " and the others elsewhere")
+}
+
+// waiting are idle ranks by where they wait.
+func (w *Watch) waiting(ids idset.Set, whereas string) (list []Odd) {
+	for id := range ids.All() {
+		one, many := "it idles", "they idle"
+		if where := w.ranks[id].where; where != "" {
+			one, many = "it waits in "+where, "they wait in "+where
+		}
+		i := slices.IndexFunc(list, func(o Odd) bool { return o.Why == one+whereas })
+		if i < 0 {
+			i = len(list)
+			list = append(list, Odd{Why: one + whereas, Many: many + whereas})
+		}
+		list[i].IDs.Add(id)
+	}
+	return list
+}
+
+// elsewhere are ranks that wait where fewer than half of all do; none where there is no such majority.
+func (w *Watch) elsewhere(ids idset.Set) (odd idset.Set) {
+	count := map[string]int{}
+	for id := range ids.All() {
+		count[w.ranks[id].where]++
+	}
+	places := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(-cmp.Compare(count[a], count[b]), cmp.Compare(a, b)) })
+	if len(places) < 2 || 2*count[places[0]] <= ids.Len() || places[0] == "" {
+		return odd
+	}
+	for id := range ids.All() {
+		if where := w.ranks[id].where; where != places[0] && where != "" {
+			odd.Add(id)
+		}
+	}
+	return odd
+}
+
+// Interval is how often agents look, for stalls of a time: often enough to tell of one soon after, and seldom enough to cost nothing.
+func Interval(after time.Duration) time.Duration {
+	return min(max(after/6, time.Second), 10*time.Second)
+}
+
+// Names is how a run calls its ranks.
+type Names struct {
+	Rank  func(id int) string        // "rank 2 on w1 (pid 4711)"
+	Ranks func(ids idset.Set) string // "ranks 0-1,3"
+}
+
+// Sentence is the stall in a line.
+func (s Stall) Sentence(n Names) string {
+	did := fmt.Sprintf("%d of them idle", s.Idle.Len())
+	switch {
+	case s.Busy.Empty() && s.Idle.Len() == 1:
+		did = "it idles"
+	case s.Busy.Empty():
+		did = "all idle"
+	case s.Idle.Len() == 1:
+		did = "one of them idles"
+	}
+	all := s.Idle.Union(s.Busy)
+	return fmt.Sprintf("no rank has worked for %v: no output, I/O, GPU or PMI of %s, and %s", s.For.Round(time.Second), n.Ranks(all), did)
+}

@@ -1,0 +1,136 @@
+package hang
+
+import (
+	"fmt"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Rank is a process of a run.
+type Rank struct {
+	ID     int // in the run
+	Rank   uint32
+	Number uint32 // of its job
+	Host   string
+	PID    int32
+}
+
+func (r Rank) String() string { return fmt.Sprintf("%s (%s, pid %d)", r.name(), r.Host, r.PID) }
+
+func (r Rank) name() string {
+	if r.Number != 0 {
+		return fmt.Sprintf("rank %d of spawned job %d", r.Rank, r.Number)
+	}
+	return fmt.Sprintf("rank %d", r.Rank)
+}
+
+// Run is what hosts tell of one to who is not its launcher: mpiup ps and mpiup stacks. Ranks that are on no host which answered are
+// named first. What hosts tell is of one moment each, so that a barrier counts only where its host has seen it open twice. The zero value
+// has no ranks.
+type Run struct {
+	ranks   map[int]Rank
+	picture Picture
+	running idset.Set
+	untold  bool      // a host has not told which of its ranks there are
+	size    int       // ranks of the first job; 0: no host has told
+	placed  idset.Set // those of hosts that answered
+	records Records
+}
+
+// Add takes a rank that runs.
+func (r *Run) Add(k Rank) {
+	if r.ranks == nil {
+		r.ranks = map[int]Rank{}
+	}
+	r.ranks[k.ID] = k
+	r.running.Add(k.ID)
+}
+
+// Place takes how many ranks the first job has, and which of them are on a host, whether they still run. Size 0 is a host that does not
+// tell: then nobody knows which ranks no host has.
+func (r *Run) Place(size int, here idset.Set) {
+	r.size, r.placed, r.untold = max(r.size, size), r.placed.Union(here), r.untold || size == 0
+}
+
+// unseen is a line about ranks that no host has; "": each has one, or it is not known.
+func (r *Run) unseen() string {
+	if r.untold || r.size == 0 {
+		return ""
+	}
+	ids := idset.Range(0, r.size-1).Sub(r.placed)
+	if ids.Empty() {
+		return ""
+	}
+	which := ids.Named("rank")
+	if len(which) > 80 {
+		which = fmt.Sprintf("%d of %d ranks", ids.Len(), r.size)
+	}
+	return which + ": on no host that was found and answered; look again in half a minute, or name all hosts by --host (ranks in the launcher's own process cannot be asked)"
+}
+
+// Hear takes a host's barriers, when all its ranks have been added.
+func (r *Run) Hear(host string, report Barriers) {
+	var own idset.Set
+	for id, k := range r.ranks {
+		if k.Host == host {
+			own.Add(id)
+		}
+	}
+	r.picture.Add(report, own)
+}
+
+// Record takes what a process of a host has called, when all ranks have been added.
+func (r *Run) Record(host string, rec Record) error {
+	k, _ := r.first(rec.Rank)
+	return r.records.Add(host, k.Host, rec)
+}
+
+// most are ranks in a collective's line.
+const most = 4
+
+// Lines says who is waited for; nil: nobody, as far as it is known.
+func (r *Run) Lines() (lines []string) {
+	if unseen := r.unseen(); unseen != "" {
+		lines = append(lines, unseen)
+	}
+	waiting := r.picture.Waiting(Words{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
+	lines = append(lines, waiting...)
+	away := r.records.Away(func(rank int) string {
+		k, _ := r.first(rank)
+		return k.Host
+	})
+	for n, a := range away {
+		if n == most {
+			lines = append(lines, fmt.Sprintf("and %d more ranks are absent from it", len(away)-most))
+			break
+		}
+		name := a.Name()
+		if k, _ := r.first(a.Rank); a.Own {
+			name = k.String()
+		}
+		lines = append(lines, name+": "+a.Why)
+	}
+	return lines
+}
+
+// first is a rank of the run's first job.
+func (r *Run) first(rank int) (Rank, bool) {
+	k, runs := r.ranks[rank] // whose ids begin with 0
+	if !runs || k.Number != 0 {
+		return Rank{}, false
+	}
+	return k, true
+}
+
+// names are processes by their ranks, where they are of the first job; else how many there are.
+func (r *Run) names(ids idset.Set) string {
+	if ids.Len() == 1 {
+		return r.ranks[ids.First()].name()
+	}
+	for id := range ids.All() {
+		if _, first := r.first(id); !first {
+			return fmt.Sprintf("%d ranks", ids.Len())
+		}
+	}
+	return ids.Named("rank")
+}

@@ -1,0 +1,156 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// What mpiup run says of each event is read back as it was said: kind, rank, host, what happened, what to do.
+func TestOwnVerdictsAreReadBack(t *testing.T) {
+	rank := func(f verdict.Fault) verdict.Fault {
+		f.Host, f.ID, f.Process = "w1", 3, job.Process{Rank: 3}
+		return f
+	}
+	host := func(f verdict.Fault) verdict.Fault { f.Host, f.ID = "w1", -1; return f }
+	for name, f := range map[string]verdict.Fault{
+		"code":      rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Code: 3}}),
+		"127":       rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Code: 127}}),
+		"signal":    rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Signal: job.SIGSEGV, Core: true}, Piped: true}),
+		"killed":    rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Signal: job.SIGKILL}}),
+		"memory":    rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Signal: job.SIGKILL}, OOM: true}),
+		"unknown":   rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Signal: job.SIGUSR1}}),
+		"finalize":  rank(verdict.Fault{Event: verdict.Ended, Unfinalized: true}),
+		"abort":     rank(verdict.Fault{Event: verdict.Aborted, Code: 7, Text: "cannot open input.dat"}),
+		"start":     rank(verdict.Fault{Event: verdict.NotStarted, Text: "./train: no such file or directory", Errno: "ENOENT"}),
+		"wired":     rank(verdict.Fault{Event: verdict.NotWired, Text: "rank 2 never came"}),
+		"lost":      host(verdict.Fault{Event: verdict.HostLost, Ranks: "ranks 2-3", Text: "nothing was heard from it for 30s"}),
+		"taken":     host(verdict.Fault{Event: verdict.HostTaken, Ranks: "ranks 2-3"}),
+		"fenced":    host(verdict.Fault{Event: verdict.HostTaken, Ranks: "ranks 2-3", Fenced: true}),
+		"launcher":  host(verdict.Fault{Event: verdict.LauncherTaken}),
+		"time":      {Event: verdict.TimedOut, ID: -1, Text: "1h"},
+		"interrupt": {Event: verdict.Signalled, ID: -1, Code: 2},
+		"internal":  {Event: verdict.Internal, ID: -1, Text: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c verdict.Case
+			c.Stopped = true
+			c.Add(f)
+			wrote, ok := c.Verdict(verdict.Circumstances{PID: 4711})
+			if !ok {
+				t.Fatal("no verdict")
+			}
+			r := &Reader{}
+			r.Line("[3 w1] bye")
+			r.Line("mpiup: what happened when: mpiup report /tmp/x.json")
+			for _, l := range wrote.Lines(true) {
+				r.Line("mpiup: " + l)
+			}
+			read, ok := r.Verdict()
+			if wrote.Kind == verdict.Usage { // says no kind
+				return
+			}
+			if !ok || read.Kind != wrote.Kind || read.Likely != wrote.Likely || fmt.Sprint(rankOf(read)) != fmt.Sprint(rankOf(wrote)) || read.Confidence == "" {
+				t.Errorf("wrote %+v, read %+v", wrote, read)
+			}
+			if wrote.Rank != nil && (read.Host != wrote.Host || read.PID != wrote.PID) {
+				t.Errorf("%s, pid %d are read as %s, %d", wrote.Host, wrote.PID, read.Host, read.PID)
+			}
+			if !slices.Equal(read.Evidence, wrote.Evidence) {
+				t.Errorf("evidence %q is read as %q", wrote.Evidence, read.Evidence)
+			}
+			for _, l := range read.Advice {
+				if !slices.Contains(wrote.Advice, l) {
+					t.Errorf("%q is no advice of %q", l, wrote.Advice)
+				}
+			}
+		})
+	}
+}
+
+func rankOf(v verdict.Verdict) int {
+	if v.Rank == nil {
+		return -1
+	}
+	return *v.Rank
+}
+
+// Every kind is read back from the line that ends a run's verdict, with the sentence above it.
+func TestEveryKindIsReadBack(t *testing.T) {
+	for _, a := range verdict.Kinds {
+		for _, likely := range []string{"", "probably "} {
+			r := &Reader{}
+			r.Line("[2 w0] step 1")
+			r.Line("mpiup: rank 2 on w0 exited with code 1: its own words")
+			for _, do := range a.Do {
+				r.Line("mpiup: " + do)
+			}
+			r.Line(fmt.Sprintf("mpiup: %s%s; more: mpiup help %s", likely, a.Kind, a.Kind))
+			v, ok := r.Verdict()
+			if !ok || v.Kind != a.Kind || v.Likely != (likely != "") || rankOf(v) != 2 || v.Host != "w0" || len(v.Evidence) == 0 ||
+				v.Evidence[0] != "rank 2 on w0 exited with code 1: its own words" {
+				t.Errorf("%s%s: %+v", likely, a.Kind, v)
+			}
+		}
+	}
+}
+
+// A notice that no rank works stands at the end of a log, and is over when a rank speaks again.
+func TestNoticeOfAStall(t *testing.T) {
+	notice := []string{
+		"mpiup: no rank has worked for 18s: no output, I/O, GPU or PMI of ranks 0-3, and 3 of them idle",
+		"mpiup: rank 1 on 127.0.0.21 (pid 19196) is the odd one out: it uses CPU while others idle",
+		"mpiup: see where each rank is: mpiup stacks; --on-stall abort ends such a run; more: mpiup help hangs",
+	}
+	r := &Reader{}
+	for _, l := range append([]string{"[0 w0] step 1"}, notice...) {
+		r.Line(l)
+	}
+	v, ok := r.Verdict()
+	if !ok || v.Kind != verdict.TimeOut || !v.Likely || rankOf(v) != 1 || v.Host != "127.0.0.21" || v.PID != 19196 || v.Confidence != verdict.Probable || v.Advice[0] != StillRuns {
+		t.Errorf("%v %+v", ok, v)
+	}
+	r.Line("[1 w0] step 2")
+	if v, ok := r.Verdict(); ok {
+		t.Errorf("it goes on, and is %+v", v)
+	}
+}
+
+// Each tag that mpiup run writes names its rank, and its host and stream where it has them.
+func TestOwnTags(t *testing.T) {
+	for _, host := range []string{"", "w0", "10.0.0.1", "3d-train-0", "w-0.job.ns.svc", "fd00::12"} {
+		for _, stream := range []string{"", "stdout", "stderr"} {
+			for _, rank := range []string{"7", "2.7"} { // of a spawned job
+				tag := strings.Join(slices.DeleteFunc([]string{rank, host, stream}, func(s string) bool { return s == "" }), " ")
+				for _, text := range []string{"ValueError: x", ""} {
+					var s scanner
+					l := s.parse("[" + tag + "] " + text)
+					if l.text == "" && l.bracket == 8 {
+						l.who.rank = 7
+					}
+					if l.who.rank != 7 || l.who.host != host || l.stream != stream || l.text != text {
+						t.Errorf("[%s] %q is %+v", tag, text, l)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What the program itself said before it ended the job is quoted, of the rank that did, with a tag or without.
+func TestTheProgramsOwnReasonIsQuoted(t *testing.T) {
+	for _, tag := range []string{"", "[0] "} {
+		r := &Reader{}
+		for _, l := range []string{tag + "nwchem: failed to open the input file", "--------", "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD", "with errorcode -1."} {
+			r.Line(l)
+		}
+		v, _ := r.Verdict()
+		if v.Kind != verdict.Abort || rankOf(v) != 0 || len(v.Evidence) != 2 || v.Evidence[1] != "nwchem: failed to open the input file" {
+			t.Errorf("%q: %+v", tag, v)
+		}
+	}
+}

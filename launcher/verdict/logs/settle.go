@@ -1,0 +1,54 @@
+package logs
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
+)
+
+// What takes a finding back: the program caught it, what was awaited came, or the job went on.
+var (
+	caught = []string{"skipping batch", "retrying batch", "retrying with", "trying again", "resuming normal operation", "reducing batch size", "batch size was reduced",
+		"will be retried", "falling back to", "continuing anyway", "continue training", "ignoring this", "recovered from"}
+	came     = []string{"Successfully assigned", "Started container", "Successfully pulled image", "already present on machine"}
+	restarts = []string{"will restart worker group", "Restarting worker group", "Restarting job", "starting the ranks again"}
+	progress = pattern.Of(`(?i)\b(?:epochs?|steps?|iterations?|iters?|global_step|loss|num_updates|samples/sec|tokens/s)\b[^a-z]{0,12}\d|\d+/\d+ \[\d+:\d\d`)
+)
+
+const (
+	outlives = 3 // lines of progress after which a program has outlived what it wrote
+	handles  = 3 // lines in which it says that it handled something
+)
+
+const maxRecent = 12
+
+// remember keeps a line as one of the latest.
+func (h *heard) remember(text string) {
+	h.before = text
+	if len(h.recent) == maxRecent {
+		h.recent = append(h.recent[:0], h.recent[1:]...)
+	}
+	h.recent = append(h.recent, cut(text))
+}
+
+var (
+	// The launchers' own words, and what MPI libraries say around an abort.
+	boiler = []string{"-----", "=====", "MPI_ABORT was invoked", "MPI_Abort", "with errorcode", "NOTE: invoking", "You may or may not see", "exactly when", "Primary job", "a non-zero exit code",
+		"mpirun", "mpiexec", "srun:", "slurmstepd", "prterun", "Process name:", "Exit code:", "aborting job", "BAD TERMINATION", "EXIT CODE", "CLEANING UP", "YOU CAN IGNORE", "Abort(", "In: PMI_Abort",
+		"user-direction", "mpiup: ", "NCCL INFO", "Warning:", "WARNING", "help message", "Proc: [", "Errorcode:", "root cause", "local_rank", "torch.distributed.elastic"}
+	reasons = pattern.Of(`(?i)\b(?:error|fatal|fail(?:ed|ure)?|cannot|can't|could not|couldn't|unable|invalid|exception|not found|no such|missing|illegal|out of|must|stop(?:ped|ping)?|abort(?:ed|ing)?|unknown|exceed(?:s|ed)?)\b`)
+)
+
+// reason is what the program itself said before it ended: its last line that sounds like one.
+func (h *heard) reason() []string {
+	if h == nil {
+		return nil
+	}
+	for _, text := range slices.Backward(h.recent) {
+		if len(text) > 3 && reasons().MatchString(text) && !slices.ContainsFunc(boiler, func(b string) bool { return strings.Contains(text, b) }) {
+			return []string{text}
+		}
+	}
+	return nil
+}

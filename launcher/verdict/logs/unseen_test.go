@@ -1,0 +1,120 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// score is what became of the logs of the second half.
+type score struct {
+	failures, kinds, ranks  int // right
+	accused                 int // a rank was named that is not the one, or where none is known
+	certain, certainWrong   int // verdicts that name a rank and are certain
+	probable, probableWrong int // and those that are probable
+	healthy, calledFailed   int
+	wrong                   []string
+}
+
+// judge compares a verdict with what was written down of a log before it was read.
+func (s *score) judge(name, want, got string) {
+	if want == "none" {
+		s.healthy++
+		if got != "none" {
+			s.calledFailed++
+			s.wrong = append(s.wrong, fmt.Sprintf("%s: is %q, and went well", name, got))
+		}
+		return
+	}
+	s.failures++
+	wk, wr := kindAndRank(want)
+	gk, gr := kindAndRank(got)
+	if wk == gk {
+		s.kinds++
+	}
+	if wr == gr {
+		s.ranks++
+	}
+	named := got != "none" && gr != "unknown" && !strings.HasPrefix(gr, "one of")
+	falsely := named && wr != gr
+	if falsely {
+		s.accused++
+	}
+	switch wrong := falsely || wk != gk; {
+	case strings.Contains(got, "certain") && named:
+		s.certain++
+		if wrong {
+			s.certainWrong++
+		}
+	case strings.Contains(got, "probably"):
+		s.probable++
+		if wrong {
+			s.probableWrong++
+		}
+	}
+	if wk != gk || wr != gr {
+		s.wrong = append(s.wrong, fmt.Sprintf("%s: is %q, want %q", name, got, want))
+	}
+}
+
+func kindAndRank(text string) (kind, rank string) {
+	text = strings.TrimPrefix(strings.Replace(text, "kind probably ", "kind ", 1), "kind ")
+	text, _, _ = strings.Cut(text, ", reported by")
+	kind, rank, _ = strings.Cut(text, " rank ")
+	rank = strings.TrimSuffix(strings.TrimSuffix(rank, " certain"), " probably")
+	if rank == "none" {
+		rank = "unknown"
+	}
+	return kind, rank
+}
+
+// The logs of testdata/unseen were collected when the rules were done, and what they tell was written down before they were read: each has it in
+// its second line, as those of testdata/corpus. They are no examples to write rules from: docs/tested.md has how they are used.
+func TestUnseen(t *testing.T) {
+	files, err := filepath.Glob("testdata/unseen/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s score
+	for _, file := range files {
+		_, want, r := judged(t, file)
+		s.judge(strings.TrimSuffix(filepath.Base(file), ".txt"), want, said(r))
+	}
+	for _, w := range s.wrong {
+		t.Log(w)
+	}
+	s.wrong = nil
+	t.Logf("%+v", s)
+	// What the table in docs/tested.md has, less the logs that were mended: it may get better, and not worse.
+	if s.kinds*100 < s.failures*90 || s.accused > 2 || s.calledFailed > 2 {
+		t.Errorf("the second half got worse: %+v", s)
+	}
+}
+
+// shownSigns is how many signs a line of a real log in testdata shows: more may be, and fewer not.
+const shownSigns = 300
+
+// A sign that no line of a real log shows is a guess: their number does not grow in silence.
+func TestSignsThatRealLogsShow(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*/*.txt")
+	shown := map[string]bool{}
+	for _, file := range append(files, "../testdata/lines/real.tsv") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if s, _ := verdict.Recognise(line); s != nil {
+				shown[s.Text] = true
+			}
+		}
+	}
+	t.Logf("%d of %d signs are shown", len(shown), len(verdict.Signs()))
+	if len(shown) < shownSigns {
+		t.Errorf("%d signs are shown by real logs, there were %d", len(shown), shownSigns)
+	}
+}

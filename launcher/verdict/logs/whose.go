@@ -1,0 +1,266 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// named is whose a failure is, and how sure that is.
+type named struct {
+	who   ending
+	sure  verdict.Confidence
+	among idset.Set // OneOfSeveral
+	why   string    // where the finding's own line does not say so
+}
+
+// whose is the process that a finding is about.
+func (r *Reader) whose(f *finding) named {
+	n := r.accused(f)
+	switch {
+	case n.sure == verdict.OneOfSeveral:
+		n.who = ending{rank: -1}
+	case n.who.rank < 0 && ofTheJob(f.kind):
+		n.sure = verdict.Certain
+		if f.likely || f.weak {
+			n.sure = verdict.Probable
+		}
+	case n.who.rank < 0:
+		n.sure = verdict.Unknown
+	case f.likely || f.weak:
+		n.sure = verdict.Probable
+	}
+	return n
+}
+
+// ofTheJob says that a kind of failure is no rank's: whoever is named nearby was only ended with it.
+func ofTheJob(k verdict.Kind) bool {
+	switch k {
+	case verdict.Interrupted, verdict.TimeOut, verdict.Usage, verdict.Slots, verdict.HostsMissing, verdict.OtherVersion, verdict.DNS, verdict.Identity, verdict.OutputLost:
+		return true
+	}
+	return false
+}
+
+func (r *Reader) accused(f *finding) named {
+	switch {
+	case ofTheJob(f.kind):
+		rank := f.lane.rank
+		if f.kind == verdict.Interrupted || f.kind == verdict.TimeOut || f.kind == verdict.HostsMissing {
+			rank = -1
+		}
+		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
+	case f.kind == verdict.CollectiveMismatch:
+		return r.differ(f)
+	case f.weight <= verdict.Wait, verdict.Of(f.kind).Weight <= verdict.Wait:
+		return r.awaited(f)
+	case f.weight == verdict.Ending && f.kind == verdict.ExitCode && len(r.failed) > 1 && r.named == nil:
+		return several(r.failed)
+	case f.weight == verdict.Ending && r.named != nil && r.named.rank >= 0:
+		n := named{who: *r.named, sure: verdict.Certain}
+		if len(r.equals(f)) > 0 {
+			n.sure, n.why = verdict.Probable, fmt.Sprintf("the launcher names rank %d as the first of those that ended alike", n.who.rank)
+		}
+		return n
+	}
+	n := r.itself(f)
+	if n.who.rank < 0 {
+		return n
+	}
+	alike := r.equals(f)
+	if len(alike) == 0 {
+		return n
+	}
+	if r.named != nil && r.named.rank >= 0 && !r.firsts && (r.named.rank == n.who.rank || slices.Contains(alike, r.named.rank)) {
+		return named{who: n.who.matching(*r.named), sure: verdict.Probable, why: fmt.Sprintf("the launcher names rank %d as the first that failed", r.named.rank)}
+	}
+	return several(append(alike, n.who.rank))
+}
+
+// matching is another process where that is not this one.
+func (e ending) matching(o ending) ending {
+	if e.fits(o) {
+		return e.or(o)
+	}
+	return o
+}
+
+func several(ranks []int) named {
+	set := idset.Of(ranks...)
+	if set.Len() == 1 {
+		return named{who: ending{rank: set.First()}, sure: verdict.Probable}
+	}
+	return named{who: ending{rank: -1}, sure: verdict.OneOfSeveral, among: set}
+}
+
+// itself is the process of which a finding's own line, its tag or its neighbours speak.
+func (r *Reader) itself(f *finding) named {
+	n := named{who: f.who, sure: verdict.Certain}
+	if n.who.rank >= 0 {
+		return n
+	}
+	if n.who.pid > 0 {
+		for _, p := range []process{{n.who.host, n.who.pid}, {"", n.who.pid}} {
+			if rank, ok := r.pids[p]; ok {
+				n.who.rank = rank
+				return n
+			}
+		}
+	}
+	if n.who.rank = f.spoken(); n.who.rank >= 0 {
+		return n
+	}
+	n.sure = verdict.Probable
+	if r.named != nil && r.named.rank >= 0 && n.who.fits(*r.named) {
+		n.who, n.why = n.who.or(*r.named), fmt.Sprintf("the launcher names rank %d as the one that failed", r.named.rank)
+		return n
+	}
+	if n.who.rank = f.near - 1; n.who.rank >= 0 {
+		n.why = fmt.Sprintf("the lines around it are of rank %d", n.who.rank)
+		return n
+	}
+	if len(r.waits) == 1 {
+		n.who.rank = r.waits[0]
+		n.why = fmt.Sprintf("others say that they lost rank %d", n.who.rank)
+		return n
+	}
+	if n.who.rank = r.victim(f); n.who.rank >= 0 {
+		n.why = fmt.Sprintf("rank %d is the first that failed", n.who.rank)
+		return n
+	}
+	if n.who.local > 0 && len(r.hosts) < 2 {
+		n.who.rank = n.who.local - 1
+		n.why = "by its rank on its host, where the log has one host"
+	}
+	return n
+}
+
+// spoken is the rank of which a finding's own line speaks; -1: of none, or of several.
+func (f *finding) spoken() int {
+	if list := f.speaks(); len(list) == 1 {
+		return list[0]
+	}
+	return -1
+}
+
+// speaks is the ranks that a finding's own line names.
+func (f *finding) speaks() (list []int) {
+	for _, m := range loose().FindAllStringSubmatch(f.line, 8) {
+		if rank := number(m[1] + m[2]); rank >= 0 && !slices.Contains(list, rank) {
+			list = append(list, rank)
+		}
+	}
+	return list
+}
+
+// differ is the ranks that did not do the same.
+func (r *Reader) differ(f *finding) named {
+	list := f.speaks()
+	if len(list) > 1 {
+		return several(list)
+	}
+	if len(list) == 0 || f.lane.rank == list[0] {
+		return named{who: ending{rank: -1, host: f.who.host}}
+	}
+	return named{who: ending{rank: list[0]}, sure: verdict.Probable}
+}
+
+// awaited is the rank that others wait for or have lost, where a line names it or their operations show it. Who says that it waits or that it
+// lost another one is not to blame.
+func (r *Reader) awaited(f *finding) named {
+	if len(r.waits) > 0 {
+		n := several(r.waits)
+		if n.sure == verdict.Probable {
+			n.why = fmt.Sprintf("others say that they wait for rank %d, or lost it", n.who.rank)
+		}
+		return n
+	}
+	if f.kind == verdict.Collective || f.kind == verdict.Rendezvous || f.kind == verdict.StuckInit {
+		rank, why, _ := r.absent()
+		return named{who: ending{rank: rank}, sure: verdict.Probable, why: why}
+	}
+	return named{who: ending{rank: -1}}
+}
+
+// tellers is the ranks that say that they lost or waited for another one.
+func (r *Reader) tellers() (list []int) {
+	for _, w := range []verdict.Weight{verdict.Echo, verdict.Wait, verdict.Program} {
+		for _, f := range r.found[w] {
+			if f.over || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
+				continue
+			}
+			rank := f.who.rank
+			if rank < 0 && f.who.pid > 0 {
+				if known, ok := r.pids[process{f.who.host, f.who.pid}]; ok {
+					rank = known
+				}
+			}
+			if rank < 0 && !strings.Contains(f.line, "failed to pass") {
+				rank = f.spoken()
+			}
+			if rank >= 0 && !slices.Contains(list, rank) && !slices.Contains(r.waits, rank) {
+				list = append(list, rank)
+			}
+		}
+	}
+	return list
+}
+
+// reporters is the ranks that only report, without those that are named; "": none.
+func (r *Reader) reporters(n named) string {
+	list := slices.DeleteFunc(r.tellers(), func(t int) bool { return t == n.who.rank || n.among.Contains(t) })
+	if len(list) == 0 {
+		return ""
+	}
+	return idset.Of(list...).String()
+}
+
+// equals is the other ranks that failed alike, of which nothing tells the first.
+func (r *Reader) equals(f *finding) (list []int) {
+	own := f.who.rank
+	if own < 0 {
+		own = f.spoken()
+	}
+	for _, g := range r.found[f.weight] {
+		rank := g.who.rank
+		if rank < 0 {
+			rank = g.spoken()
+		}
+		if g.over || g.weak && !f.weak || g.kind != f.kind || rank < 0 || rank == own || slices.Contains(list, rank) || f.kind != verdict.Abort && alike(g.line) != alike(f.line) {
+			continue
+		}
+		const apart = 2e9 // ns by which clocks and buffers do not differ
+		if !f.time.IsZero() && !g.time.IsZero() && g.time.Sub(f.time) > apart {
+			continue
+		}
+		list = append(list, rank)
+	}
+	return list
+}
+
+// alike is a line without what differs from rank to rank: its numbers.
+func alike(text string) string {
+	const most = 60
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
+		}
+		return c
+	}, text[:min(len(text), most)])
+}
+
+// victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
+func (r *Reader) victim(f *finding) int {
+	rank, order := -1, 0
+	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
+		for _, g := range r.found[w] {
+			if g.who.rank >= 0 && !g.weak && !g.over && f.who.fits(ending{rank: -1, host: g.who.host}) && (rank < 0 || g.order < order) {
+				rank, order = g.who.rank, g.order
+			}
+		}
+	}
+	return rank
+}

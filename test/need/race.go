@@ -1,0 +1,5 @@
+//go:build race
+
+package need
+
+const raced = true
