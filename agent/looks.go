@@ -151,6 +151,17 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 	return reply, nil
 }
 
+// stacksFor says where processes are, for a launcher that is about to end their run. It waits for no other look beyond ctx.
+func (a *Agent) stacksFor(ctx context.Context, targets []stacks.Target) ([]stacks.Stack, []string) {
+	select {
+	case a.traces <- struct{}{}:
+		defer func() { <-a.traces }()
+	case <-ctx.Done():
+		return nil, []string{"another mpiup stacks was looking at the ranks"}
+	}
+	return stacks.Take(ctx, stacks.Config{Run: a.runTool}, targets)
+}
+
 // runTool runs a program of the container's PATH, as one of this agent's processes.
 func (a *Agent) runTool(ctx context.Context, argv []string, limit int) (string, error) {
 	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit)

@@ -29,9 +29,12 @@ func (x *Exchange) Deliver(f *apiv1.Frame) error {
 	case *apiv1.Frame_AbortNoted:
 		x.star.answer(abortID(b.AbortNoted.Id), b.AbortNoted)
 	case *apiv1.Frame_AskWaits:
-		if b.AskWaits.Flight {
+		switch {
+		case b.AskWaits.Stacks != "":
+			return x.askStacks(b.AskWaits)
+		case b.AskWaits.Flight:
 			x.askDumps(b.AskWaits.Id)
-		} else {
+		default:
 			x.answerWaits(b.AskWaits.Id)
 		}
 	case *apiv1.Frame_FetchRequest:
@@ -112,6 +115,23 @@ func (x *Exchange) askDumps(id uint64) {
 		all.Wait()
 		x.answerWaits(id)
 	})
+}
+
+// askStacks looks where processes here are, and then answers. An error is a question that no launcher asks.
+func (x *Exchange) askStacks(q *apiv1.AskWaits) error {
+	wanted, err := idset.Within(q.Stacks, maxIDs)
+	if err != nil {
+		return fmt.Errorf("stacks of %.80q: %w", q.Stacks, err)
+	}
+	x.cfg.Go(func() {
+		ctx, cancel := context.WithTimeout(x.cfg.Serving, StackTime)
+		defer cancel()
+		told, notes := stacksOf(ctx, x, wanted)
+		w, _ := x.waits(x.cfg.Clock.Now())
+		w.Id, w.Stacks, w.Notes = q.Id, told, notes
+		x.Send(w.Frame())
+	})
+	return nil
 }
 
 // askRAS asks NCCL's own service, where a job's programs have one, and shows what it says: never more than that.

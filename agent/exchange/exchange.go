@@ -35,6 +35,7 @@ type Config struct {
 	Serving context.Context // ends when the session's processes have ended
 	Go      func(func())    // runs what the session waits for; at its very end, nothing
 	End     func(why string)
+	MayLook func() error // says why the launcher may not see what ranks do
 }
 
 // Link is the way to the launcher: a wire.Link, or what notes what goes over it (agent/handover).

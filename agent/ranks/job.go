@@ -33,6 +33,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/stacks"
 	"github.com/mpiup/mpiup/agent/stdio"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -67,6 +68,9 @@ type Config struct {
 	Libs    *mpilib.Memory
 	Metrics *metrics.Metrics
 	Watch   *gpuwatch.Watch // nil: nobody can tell how busy GPUs are
+
+	// Stacks says where processes are, of each, and what would tell more; it ends with ctx. nil: nobody does.
+	Stacks func(ctx context.Context, targets []stacks.Target) ([]stacks.Stack, []string)
 }
 
 // Shared is what the jobs of a session share.

@@ -114,6 +114,15 @@ func (t *trail) forbids(rules *policy.Policy, l *apiv1.Launch) *policy.Refusal {
 	return no
 }
 
+// mayLook says why the session's launcher may not see what ranks do, nil if it may.
+func (t *trail) mayLook(rules *policy.Policy) error {
+	who, caller := t.whose()
+	if caller == nil {
+		return nil
+	}
+	return rules.Check(policy.Look, who)
+}
+
 // begins writes a Launch of which something begins, as which user: its files, or its processes.
 func (t *trail) begins(l *apiv1.Launch, files bool) {
 	what := kindOf(l)

@@ -34,6 +34,7 @@ func FuzzFrames(f *testing.F) {
 		{Seq: 13, Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte{0, 0, 0, 1}}}},
 		{Seq: 14, Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 3, Mute: true}}},
 		{Seq: 15, Body: &apiv1.Frame_Rendezvous{Rendezvous: &apiv1.Rendezvous{Scope: "global", Key: "0", Value: []byte("x")}}},
+		{Seq: 16, Body: &apiv1.Frame_AskWaits{AskWaits: &apiv1.AskWaits{Id: 1, Stacks: "0-1048575"}}},
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Launcher: strings.Repeat("x", 300)}}},
 	} {
 		b, err := proto.Marshal(m)

@@ -93,7 +93,8 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 	s.serving, s.unserve = context.WithCancel(context.Background())
 	s.life, s.finish = context.WithCancel(context.Background())
 	s.exchange = exchange.New(exchange.Config{Link: way, Clock: t.cfg.Clock, Serving: s.serving, Go: s.while, End: s.end,
-		Shared: &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
+		MayLook: func() error { return s.trail.mayLook(t.cfg.Policy) },
+		Shared:  &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
 	return s
 }
 

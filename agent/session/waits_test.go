@@ -1,9 +1,17 @@
 package session
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/agent/stacks"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // A host answers who of its ranks has not spoken; one whose library gets nothing from mpiup may well never.
@@ -33,5 +41,65 @@ func TestAskedWhoWaits(t *testing.T) {
 				t.Errorf("answered %v, want the silent %q", w, tt.want)
 			}
 		})
+	}
+}
+
+// A host answers where those of its ranks are that are asked for and run, a bounded number of them, to a launcher that may look.
+func TestAskedWhereRanksAre(t *testing.T) {
+	for _, tt := range []struct{ name, rules, wanted, told, note string }{
+		{"some, and such as are not here", "", "1-2,7,4000", "1-2,7", ""},
+		{"all of many", "", "0-1048575", "0-15", ""},
+		{"who may not look", "allow run launcher", "1", "", `the agent's policy refuses look to launchers (no line of /etc/mpiup/policy allows it)`},
+		{"who may", "allow run,look launcher", "1", "1", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table, _ := tableOf(t, func(c *Config) {
+				if tt.rules != "" {
+					c.Policy = rules(t, tt.rules)
+				}
+				c.Stacks = func(_ context.Context, targets []stacks.Target) (found []stacks.Stack, notes []string) {
+					for _, t := range targets {
+						found = append(found, stacks.Stack{Means: "gdb", Frames: []string{fmt.Sprint(t.PID)}})
+					}
+					return found, nil
+				}
+			})
+			c := newClient(t, table, '1', "life-1")
+			c.peer, c.name = callerAs("l", identity.RoleLauncher), "l"
+			c.dial(false)
+			c.start(jobLaunch(0, 0, 20, "exec sleep 1000"))
+			pids := map[uint32]string{}
+			for _, f := range c.times(20, started) {
+				if s := f.GetStarted(); s != nil {
+					pids[s.Rank] = fmt.Sprint(s.Pid)
+				}
+			}
+			c.send((&apiv1.AskWaits{Id: 5, Stacks: tt.wanted}).Frame())
+			all := c.until(func(f *apiv1.Frame) bool { return f.GetWaits() != nil })
+			w := all[len(all)-1].GetWaits()
+			var told []string
+			for _, s := range w.Stacks {
+				if told = append(told, fmt.Sprint(s.Id)); s.Means != "gdb" || !slices.Equal(s.Frames, []string{pids[s.Id]}) || fmt.Sprint(s.Pid) != pids[s.Id] {
+					t.Errorf("%v, and it is process %s", s, pids[s.Id])
+				}
+			}
+			set, _ := idset.Parse(strings.Join(told, ","))
+			if notes := strings.Join(w.Notes, ", "); w.Id != 5 || set.String() != tt.told || len(told) != set.Len() || !strings.HasPrefix(notes, tt.note) || (notes == "") != (tt.note == "") {
+				t.Errorf("answered %v", w)
+			}
+		})
+	}
+}
+
+// A question for what no process can be is no launcher's.
+func TestAskedWhereNobodyIs(t *testing.T) {
+	for _, wanted := range []string{"x", "-1", "1048576", "0-99999999999999999999"} {
+		c := newClient(t, newTable(t), '1', "life-1")
+		c.dial(false)
+		c.launch(1, 1, "sleep 1000")
+		c.times(1, started)
+		if err := c.session().deliver((&apiv1.AskWaits{Id: 5, Stacks: wanted}).Frame()); err == nil {
+			t.Errorf("%s was taken", wanted)
+		}
 	}
 }

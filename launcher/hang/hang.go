@@ -5,6 +5,7 @@
 //	Barriers   of MPI_Init and its like ────────────Picture──▶ who has not come, and who waits there (barrier.go)
 //	Record     of each process's collectives ───────Records──▶ who is absent from one in which others wait (collective.go, records.go)
 //	Facts      all of these ───────────────────────Blame────▶ who is waited for, as far as they tell (blame.go)
+//	Stack      of ranks, before the run is ended ───ByStacks─▶ who computes while all others wait in one call of MPI (stacks.go)
 //	Meeting    where frameworks' ranks meet ────────Roll─────▶ who has not come there, and who never met (roll.go)
 //
 // A run hangs when for the whole time After no rank has worked (output, I/O, a GPU, a word to PMI) AND at least one has

@@ -56,6 +56,13 @@ var lies = []func(s *session) framed{
 		return &apiv1.Waits{Id: s.number(), Silent: s.set(), Waits: []*apiv1.Wait{{Set: s.set(), Entered: s.set(), Absent: s.set(), Seconds: uint32(s.number())}, {}}}
 	},
 	func(s *session) framed { return &apiv1.Waits{} },
+	func(s *session) framed { // of its answer to the question that is open
+		w := &apiv1.Waits{Id: s.inquiry.id, Notes: []string{s.text(), s.text()}}
+		for range 1 + s.byte()&7 {
+			w.Stacks = append(w.Stacks, &apiv1.ProcStack{Id: s.rank(), Pid: int32(s.number()), Means: s.text(), Frames: []string{s.text(), s.text(), "MPI_Barrier", "main"}})
+		}
+		return w
+	},
 	func(s *session) framed {
 		return &apiv1.Activity{Job: uint32(s.number()), Works: s.set(), Busy: s.set(), Idle: s.set(), Places: []*apiv1.Place{{Ids: s.set(), Where: s.text()}}}
 	},

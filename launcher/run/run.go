@@ -158,6 +158,7 @@ const maxFault = 8 << 10
 
 // fail notes a fault.
 func (r *Run) fail(f verdict.Fault) {
+	r.cutLook()
 	if !r.verdict.Any() {
 		r.phase = r.job.String()
 	}

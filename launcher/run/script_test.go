@@ -20,11 +20,12 @@ import (
 // Each file of testdata holds runs: commands stand at the beginning of a line, the orders that follow are indented.
 // go test -update writes the orders anew. Frames' texts stand last, and may have blanks.
 //
-//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort input=IDS hold adopted]   a new run, of two slots a host
+//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
 //	abort ID CODE | cull ID TARGETS | unwired ID TEXT | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
+//	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
 //	activity HOST WORKS BUSY IDLE                                                      what its ranks do; -: none
 //	lost HOST TEXT | gone HOST                                                         the end of its connection
 //	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
@@ -48,10 +49,12 @@ type script struct {
 	now  Now
 	full string // why there is no place for the output of the next job
 	asks uint64
+	tell bool // the script has what hosts say of stacks
 }
 
 func (s *script) begin(args []string) {
 	cfg := Config{Wishes: Wishes{PMI: job.PMI1, Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[1])}}, Policy: placement.Policy{MapBy: placement.ByNode}}}
+	s.tell = false
 	for _, a := range args[2:] {
 		name, value, _ := strings.Cut(a, "=")
 		switch name {
@@ -77,6 +80,8 @@ func (s *script) begin(args []string) {
 			cfg.Stall.Init, _ = time.ParseDuration(value)
 		case "abort":
 			cfg.Stall.Abort = true
+		case "stacks":
+			s.tell = true
 		case "hold":
 			cfg.Hold = journal
 		case "adopted":
@@ -166,6 +171,18 @@ func (s *script) do(command string, args []string) {
 			w.Silent = strings.Trim(args[1], "-")
 		}
 		from(w)
+	case "stacks":
+		w := &apiv1.Waits{Id: s.run.inquiry.id}
+		for i, a := range args[1:] {
+			id, frames, ok := strings.Cut(a, "=")
+			if !ok {
+				w.Notes = []string{rest(1 + i)}
+				break
+			}
+			n := s.number(id)
+			w.Stacks = append(w.Stacks, &apiv1.ProcStack{Id: uint32(n), Pid: int32(10 + n), Means: "eu-stack", Frames: strings.Split(frames, ",")})
+		}
+		from(w)
 	case "activity":
 		ids := func(n int) string {
 			if args[n] == "-" {
@@ -239,6 +256,11 @@ func (s *script) do(command string, args []string) {
 			}
 			fmt.Fprintf(s.out, "  %s: %s\n", v.Confidence, who)
 		}
+		if v, _ := s.run.Verdict().Verdict(verdict.Circumstances{}); len(v.Stacks) > 0 {
+			for _, k := range v.Stacks {
+				fmt.Fprintf(s.out, "  %s\n", k.Sentence())
+			}
+		}
 	default:
 		s.t.Fatalf("%s is no command", command)
 	}
@@ -256,6 +278,9 @@ func (s *script) take(orders []Order) {
 		switch o := o.(type) {
 		case Send:
 			line = fmt.Sprintf("w%d %s", o.Host, shown(o.Frame))
+			if q := o.Frame.GetAskWaits(); q.GetStacks() != "" && !s.tell {
+				answers = append(answers, Frame{Host: o.Host, Frame: (&apiv1.Waits{Id: q.Id}).Frame(), At: s.now.Clock})
+			}
 		case Say:
 			line = "say " + o.Line
 		case Set:
@@ -313,6 +338,10 @@ func shown(f *apiv1.Frame) string {
 			text += fmt.Sprintf(", preempted by signal %d", n)
 		}
 		return text
+	case *apiv1.Frame_AskWaits:
+		if b.AskWaits.Stacks != "" {
+			return "askstacks of " + b.AskWaits.Stacks
+		}
 	case *apiv1.Frame_Stop:
 		if b.Stop.Now {
 			return "stop at once: " + b.Stop.Why

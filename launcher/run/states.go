@@ -1,5 +1,12 @@
 package run
 
+import (
+	"fmt"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
 // rankState is where a rank is in its life.
 type rankState uint8
 
@@ -94,4 +101,85 @@ func (s jobState) next(e jobEvent) (jobState, bool) { return move(jobTable, s, e
 
 func (s jobState) String() string {
 	return [...]string{"launching", "wiring", "running", "stopping", "done"}[s]
+}
+
+// signalState turns signals that the launcher gets into what is done to the ranks.
+//
+//	INT, TERM        first: forwarded, TERM as Config.Preempt says, and the grace runs; second of either: killed,
+//	                 but not within a moment: timeout(1), shells and mpiup launcher send one to us and to our group
+//	HUP USR1 USR2 WINCH CONT   forwarded
+//	TSTP             ranks get STOP; a second one lets them go on
+//
+// The launcher itself never stops on TSTP: its lease on the hosts would run out.
+type signalState struct {
+	first   int           // INT or TERM that came first; 0: none
+	firstAt time.Duration // when
+	stopped bool          // ranks got STOP
+	pid     int           // ours, for the sentence that says how to go on
+	told    int           // what ranks get for TERM
+}
+
+// signalAction is what one signal leads to.
+type signalAction struct {
+	forward []int  // to every rank, in this order
+	grace   bool   // start the grace, after which the ranks are stopped
+	kill    bool   // stop them without grace
+	say     string // to the user; "" is nothing
+}
+
+// How long after the first INT or TERM the same one is taken for its double. Nobody types TERM twice.
+const (
+	echo     = 150 * time.Millisecond
+	echoTerm = 2 * time.Second
+)
+
+// on is what to do about a signal that came at now, by any clock.
+func (s *signalState) on(sig int, now time.Duration) signalAction {
+	switch sig {
+	case job.SIGINT, job.SIGTERM:
+		return s.end(sig, now)
+	case job.SIGTSTP:
+		return s.toggle()
+	case job.SIGCONT:
+		s.stopped = false
+		return signalAction{forward: []int{sig}}
+	case job.SIGHUP, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
+		return signalAction{forward: []int{sig}}
+	}
+	return signalAction{}
+}
+
+func (s *signalState) end(sig int, now time.Duration) signalAction {
+	if since := now - s.firstAt; sig == s.first && (since < echo || sig == job.SIGTERM && since < echoTerm) {
+		return signalAction{}
+	}
+	if s.first != 0 {
+		return signalAction{kill: true, say: "killing the ranks"}
+	}
+	s.first, s.firstAt = sig, now
+	a := signalAction{forward: []int{sig}, grace: true}
+	if sig == job.SIGTERM {
+		a.forward[0] = s.told
+	}
+	if s.stopped { // a stopped process acts on the signal only when it goes on
+		a.forward = append(a.forward, job.SIGCONT)
+		s.stopped = false
+	}
+	if sig == job.SIGINT {
+		a.say = "interrupting the ranks; a second Ctrl-C kills them"
+	}
+	return a
+}
+
+func (s *signalState) toggle() signalAction {
+	if s.stopped {
+		s.stopped = false
+		return signalAction{forward: []int{job.SIGCONT}, say: "the ranks go on"}
+	}
+	s.stopped = true
+	return signalAction{
+		forward: []int{job.SIGSTOP},
+		say: fmt.Sprintf("the ranks are stopped; mpiup keeps their hosts. Go on with Ctrl-Z again or: kill -CONT %d",
+			s.pid),
+	}
 }

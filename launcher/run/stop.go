@@ -34,6 +34,7 @@ const stopBound = 15 * time.Second
 // stop ends all ranks: TERM, the grace, CONT and KILL; with now at once. The second call
 // matters only with now.
 func (r *Run) stop(why string, now bool) {
+	r.cutLook()
 	if r.job == jobStopping && !now {
 		return
 	}
@@ -186,14 +187,15 @@ func (r *Run) timeUp() {
 // inquired: the hosts have answered who waits for whom, or their time is up.
 func (r *Run) inquired() {
 	switch {
+	case r.inquiry.looks():
+		r.looked()
 	case r.inquiry.forHang():
+		silent := r.inquiry.open
 		if f, blame := r.stalls.conclude(r.now.Clock); f != nil {
-			r.fail(*f)
-			r.verdict.Holdup = blame.Lines(r.names())
-			r.accuse(blame)
-			r.judge()
+			r.lookBefore(f, blame.Lines(r.names()), nil, blame, silent)
 		}
 	case r.inquiry.last && r.inquiry.open != nil:
+		silent := r.inquiry.open
 		all := r.inquiry.close()
 		lines, unmet := r.meet.missing(r.now.Wall)
 		facts := r.stalls.facts(r.now.Clock, hang.Brief)
@@ -208,12 +210,97 @@ func (r *Run) inquired() {
 			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
 		}
-		r.verdict.Holdup = append(lines, "give it more time (--timeout), or look where its ranks are while they run: mpiup stacks")
-		r.accuse(blame)
-		r.judge()
+		r.lookBefore(nil, lines, []string{"give it more time (--timeout), or look where its ranks are while they run: mpiup stacks"}, blame, silent)
 	case r.inquiry.open != nil:
 		r.inquiry.close()
 		r.inquiry.tell()
+	}
+}
+
+// lookBefore looks where ranks are before the run is ended: by a fault, or since its time is up. Hosts that have just not answered are not asked.
+func (r *Run) lookBefore(hung *verdict.Fault, lines, then []string, blame hang.Blame, silent map[int]bool) {
+	q := &r.inquiry
+	q.look = look{hung: hung, lines: lines, then: then, blame: blame, begun: r.now.Clock}
+	running := r.running()
+	for h := range silent {
+		running = running.Sub(r.own(h))
+	}
+	ids, all := hang.LookAt(blame.IDs(), running, r.hostOf)
+	q.look.all = all && len(silent) == 0
+	if r.cfg.Exec != nil || r.cfg.Linger || q.askStacks(ids, lookBound) {
+		r.looked()
+	}
+}
+
+// looked: the hosts have said where ranks are, or their time is up.
+func (r *Run) looked() {
+	q := &r.inquiry
+	l := &q.look
+	answered := len(q.open) == 0
+	switch {
+	case l.seen != nil && l.asked.Empty(): // the pause is over
+		if q.askStacks(l.outside.Again(idsOf(l.seen)), l.left(r.now.Clock)) {
+			r.looked()
+		}
+		return
+	case l.seen != nil:
+		l.blame = l.outside.Blame(hang.ByStacks(l.found))
+	case answered && l.all && len(l.blame.Odd) == 0 && len(l.found) == l.asked.Len():
+		if l.outside = hang.ByStacks(l.found); !l.outside.IDs.Empty() && l.left(r.now.Clock) > 2*lookPause {
+			l.seen, l.asked = l.found, idset.Set{}
+			q.open = map[int]bool{}
+			q.set(Answers, lookPause)
+			return
+		}
+	case !answered:
+		l.notes = append(l.notes, fmt.Sprintf("%s did not say within %v where ranks are", q.unanswered(), lookBound))
+	}
+	r.endHung()
+}
+
+// endHung ends the run after the look, unless it goes on.
+func (r *Run) endHung() {
+	q := &r.inquiry
+	q.close()
+	l := q.look
+	q.look = look{}
+	if l.hung != nil {
+		if !r.stalls.still(r.now.Clock, l.hung, l.blame) {
+			return
+		}
+		r.fail(*l.hung)
+	}
+	lines := l.lines
+	if found := l.blame.Lines(r.names()); l.seen != nil && len(l.blame.Odd) > 0 {
+		lines = found
+	}
+	if l.seen == nil {
+		l.seen = l.found
+	}
+	groups, more := hang.Grouped(l.seen)
+	for _, g := range groups {
+		r.verdict.Stacks = append(r.verdict.Stacks, stackOf(g))
+	}
+	if more > 0 {
+		l.notes = append(l.notes, fmt.Sprintf("and ranks are at %d more places", more))
+	}
+	r.verdict.Holdup = slices.Concat(lines, l.notes, l.then)
+	r.accuse(l.blame)
+	r.judge()
+}
+
+// cutLook ends the look, since something else ends the run, which does not wait for it.
+func (r *Run) cutLook() {
+	q := &r.inquiry
+	if !q.looks() {
+		return
+	}
+	q.close()
+	l := q.look
+	q.look = look{}
+	if l.hung == nil {
+		r.verdict.Holdup = slices.Concat(l.lines, l.then)
+		r.accuse(l.blame)
 	}
 }
 
@@ -310,86 +397,5 @@ func (r *Run) signalTo(ids idset.Set, signal int) {
 	}
 	for h, ranks := range to {
 		r.send(h, (&apiv1.Signal{Number: int32(signal), Ranks: ranks}).Frame())
-	}
-}
-
-// signalState turns signals that the launcher gets into what is done to the ranks.
-//
-//	INT, TERM        first: forwarded, TERM as Config.Preempt says, and the grace runs; second of either: killed,
-//	                 but not within a moment: timeout(1), shells and mpiup launcher send one to us and to our group
-//	HUP USR1 USR2 WINCH CONT   forwarded
-//	TSTP             ranks get STOP; a second one lets them go on
-//
-// The launcher itself never stops on TSTP: its lease on the hosts would run out.
-type signalState struct {
-	first   int           // INT or TERM that came first; 0: none
-	firstAt time.Duration // when
-	stopped bool          // ranks got STOP
-	pid     int           // ours, for the sentence that says how to go on
-	told    int           // what ranks get for TERM
-}
-
-// signalAction is what one signal leads to.
-type signalAction struct {
-	forward []int  // to every rank, in this order
-	grace   bool   // start the grace, after which the ranks are stopped
-	kill    bool   // stop them without grace
-	say     string // to the user; "" is nothing
-}
-
-// How long after the first INT or TERM the same one is taken for its double. Nobody types TERM twice.
-const (
-	echo     = 150 * time.Millisecond
-	echoTerm = 2 * time.Second
-)
-
-// on is what to do about a signal that came at now, by any clock.
-func (s *signalState) on(sig int, now time.Duration) signalAction {
-	switch sig {
-	case job.SIGINT, job.SIGTERM:
-		return s.end(sig, now)
-	case job.SIGTSTP:
-		return s.toggle()
-	case job.SIGCONT:
-		s.stopped = false
-		return signalAction{forward: []int{sig}}
-	case job.SIGHUP, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
-		return signalAction{forward: []int{sig}}
-	}
-	return signalAction{}
-}
-
-func (s *signalState) end(sig int, now time.Duration) signalAction {
-	if since := now - s.firstAt; sig == s.first && (since < echo || sig == job.SIGTERM && since < echoTerm) {
-		return signalAction{}
-	}
-	if s.first != 0 {
-		return signalAction{kill: true, say: "killing the ranks"}
-	}
-	s.first, s.firstAt = sig, now
-	a := signalAction{forward: []int{sig}, grace: true}
-	if sig == job.SIGTERM {
-		a.forward[0] = s.told
-	}
-	if s.stopped { // a stopped process acts on the signal only when it goes on
-		a.forward = append(a.forward, job.SIGCONT)
-		s.stopped = false
-	}
-	if sig == job.SIGINT {
-		a.say = "interrupting the ranks; a second Ctrl-C kills them"
-	}
-	return a
-}
-
-func (s *signalState) toggle() signalAction {
-	if s.stopped {
-		s.stopped = false
-		return signalAction{forward: []int{job.SIGCONT}, say: "the ranks go on"}
-	}
-	s.stopped = true
-	return signalAction{
-		forward: []int{job.SIGSTOP},
-		say: fmt.Sprintf("the ranks are stopped; mpiup keeps their hosts. Go on with Ctrl-Z again or: kill -CONT %d",
-			s.pid),
 	}
 }

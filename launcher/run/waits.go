@@ -2,12 +2,16 @@ package run
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/stacks"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -23,6 +27,7 @@ type inquiry struct {
 	picture hang.Picture
 	said    int // notices so far
 	what    question
+	look    look
 }
 
 // question is what an inquiry is for.
@@ -32,11 +37,14 @@ const (
 	whoWaits question = iota
 	whetherStalled
 	whetherInInit
+	whereTheyAre
 )
 
 const (
 	answerBound = 2 * time.Second // for all hosts together
 	dumpBound   = 5 * time.Second // likewise, where agents ask for dumps of flight recorders first
+	lookBound   = 5 * time.Second // likewise, for stacks
+	lookPause   = time.Second     // between two looks
 	longWait    = 60 * time.Second
 	maxHoldups  = 8 // notices of one run
 )
@@ -62,7 +70,12 @@ func (q *inquiry) ask(what question) (done bool) {
 }
 
 // forHang says that an inquiry is under way because the run seems to hang.
-func (q *inquiry) forHang() bool { return q.open != nil && q.what != whoWaits }
+func (q *inquiry) forHang() bool {
+	return q.open != nil && (q.what == whetherStalled || q.what == whetherInInit)
+}
+
+// looks says that hosts are asked where ranks are, before the run is ended.
+func (q *inquiry) looks() bool { return q.open != nil && q.what == whereTheyAre }
 
 // asking says that the run waits for answers at the end of its time.
 func (q *inquiry) asking() bool { return q.last && q.open != nil }
@@ -74,6 +87,8 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 		return q.open == nil && q.said < maxHoldups && q.job != jobStopping && q.ask(whoWaits), nil
 	case m.Id != q.id || !q.open[h]:
 		return false, nil // too late
+	case q.what == whereTheyAre:
+		q.look.hear(q.shared, h, m)
 	}
 	report, err := HoldupOf(m, len(q.ranks))
 	q.picture.Add(report, q.own(h))
@@ -130,6 +145,115 @@ func (q *inquiry) tell() {
 		q.say("%s", l)
 	}
 	q.said += min(len(lines), 1)
+}
+
+// look is at where ranks are, before a run is ended that hangs or whose time is up. A second one bears out what the first tells of who is
+// waited for.
+//
+//	who waits ──▶ stacks of the odd ones and of others ──▶ all wait for some in one call of MPI? a second later: still? ──▶ the run ends
+type look struct {
+	hung  *verdict.Fault // the run ends by it, unless it goes on meanwhile; nil: its time is up
+	lines []string       // of the verdict
+	then  []string       // its last lines
+	blame hang.Blame
+
+	begun   time.Duration // Clock time
+	asked   idset.Set
+	all     bool // asked are all that run
+	found   []hang.Stack
+	notes   []string
+	seen    []hang.Stack // at the first look
+	outside hang.Outside // by the first look
+}
+
+// Bounds of what hosts tell of stacks.
+const (
+	maxStacks = 16 // of one host
+	maxFrames = 64
+	maxNotes  = 3
+	maxNote   = 400 // bytes
+)
+
+// hear takes what a host tells of those that it was asked for.
+func (l *look) hear(s shared, h int, m *apiv1.Waits) {
+	for _, p := range m.GetStacks()[:min(len(m.GetStacks()), maxStacks)] {
+		id := int(p.GetId())
+		if !l.asked.Contains(id) || s.hostOf(id) != h || slices.ContainsFunc(l.found, func(k hang.Stack) bool { return k.ID == id }) {
+			continue
+		}
+		at := s.process(id)
+		k := hang.Stack{ID: id, Rank: stacks.Rank{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: word(p.GetMeans())}}
+		for _, f := range p.GetFrames()[:min(len(p.GetFrames()), maxFrames)] {
+			k.Frames = append(k.Frames, word(f))
+		}
+		l.found = append(l.found, k)
+	}
+	for _, n := range m.GetNotes()[:min(len(m.GetNotes()), maxNotes)] {
+		n = ": " + visible.Line(n[:min(len(n), maxNote)])
+		if len(l.notes) < maxNotes && !slices.ContainsFunc(l.notes, func(l string) bool { return strings.HasSuffix(l, n) }) {
+			l.notes = append(l.notes, "where ranks of "+s.hosts[h].Name+" are"+n)
+		}
+	}
+}
+
+// askStacks asks the hosts of processes where these are. done: there is none to be waited for.
+func (q *inquiry) askStacks(ids idset.Set, bound time.Duration) (done bool) {
+	q.id++
+	q.what, q.open = whereTheyAre, map[int]bool{}
+	q.look.asked, q.look.found = ids, nil
+	own := map[int]idset.Set{}
+	for id := range ids.All() {
+		s := own[q.hostOf(id)]
+		s.Add(id)
+		own[q.hostOf(id)] = s
+	}
+	for _, h := range q.live() {
+		if ids := own[h]; !ids.Empty() {
+			q.open[h] = true
+			q.send(h, (&apiv1.AskWaits{Id: q.id, Stacks: ids.String()}).Frame())
+		}
+	}
+	q.set(Answers, bound)
+	return len(q.open) == 0
+}
+
+// unanswered are the hosts that have not answered.
+func (q *inquiry) unanswered() string {
+	const most = 4
+	var names []string
+	for _, h := range slices.Sorted(maps.Keys(q.open)) {
+		names = append(names, q.hosts[h].Name)
+	}
+	if len(names) > most {
+		names = append(names[:most], "others")
+	}
+	return strings.Join(names, ", ")
+}
+
+// left is how much of the time for looks there is.
+func (l *look) left(now time.Duration) time.Duration { return l.begun + lookBound - now }
+
+// ids are those of stacks.
+func idsOf(list []hang.Stack) (ids idset.Set) {
+	for _, s := range list {
+		ids.Add(s.ID)
+	}
+	return ids
+}
+
+// stackOf is a group as a verdict has it.
+func stackOf(g stacks.Group) verdict.Stack {
+	const mostHosts = 4
+	s := verdict.Stack{Ranks: g.Ranks, Job: int(g.Number), Count: len(g.Members), Of: g.Of, Means: g.Means, Frames: hang.Telling(g.Frames)}
+	for _, m := range g.Members {
+		if !slices.Contains(s.Hosts, m.Host) && len(s.Hosts) < mostHosts {
+			s.Hosts = append(s.Hosts, m.Host)
+		}
+	}
+	if len(g.Members) == 1 {
+		s.PID = int(g.Members[0].PID)
+	}
+	return s
 }
 
 // activityEvery is how often agents look whether ranks work; 0: they do not. Commands, and ranks that are no job, do not
@@ -220,6 +344,16 @@ func (r *roster) names() hang.Names {
 	return hang.Names{Ranks: r.named, Rank: func(id int) string {
 		return fmt.Sprintf("%s on %s (pid %d)", r.rankName(id), r.hosts[r.of[id]].Name, r.ranks[id].pid)
 	}}
+}
+
+// still says that the run hangs as it did before it was looked at, and those who are waited for run.
+func (g *stalls) still(now time.Duration, f *verdict.Fault, b hang.Blame) bool {
+	running := g.running()
+	if ids := b.IDs(); f.Limit == verdict.InitLimit {
+		return ids.Overlaps(running)
+	}
+	_, stalled := g.watch.Look(now, g.cfg.Stall.After, running)
+	return stalled
 }
 
 // conclude says that the run hangs, or returns the fault that ends it and who is waited for, where every host has borne that out. A host

@@ -43,13 +43,35 @@ var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "nccl", "PMIx_"}
 
 // call is a stack from the outermost call of such a function outwards; all of it where there is none.
 func call(frames []string) []string {
-	for i, f := range slices.Backward(frames) {
-		if slices.ContainsFunc(waits, func(p string) bool { return strings.HasPrefix(f, p) }) {
-			return frames[i:]
-		}
+	if i := waitsAt(frames); i >= 0 {
+		return frames[i:]
 	}
 	return frames
 }
+
+// waitsAt is the index of that call; -1: there is none.
+func waitsAt(frames []string) int {
+	for i, f := range slices.Backward(frames) {
+		if slices.ContainsFunc(waits, func(p string) bool { return strings.HasPrefix(f, p) }) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Wait is the call of MPI or NCCL in which a rank waits; "": in none. whole says that the stack is one of the program's functions, down to main.
+func (r *Rank) Wait() (call string, whole bool) {
+	if n := len(r.Frames); n == 0 || n >= maxFrames || r.Means != "eu-stack" && r.Means != "gdb" || r.Frames[n-1] != "main" {
+		return "", false
+	}
+	if i := waitsAt(r.Frames); i >= 0 {
+		return r.Frames[i], true
+	}
+	return "", !slices.Contains(r.Frames[1:], "??") // which may be such a call; the innermost is mostly a stub of the linker's
+}
+
+// maxFrames are of a stack that may go on.
+const maxFrames = 64
 
 // GroupRanks puts ranks together that are at one place.
 func GroupRanks(list []Rank) (groups []Group) {

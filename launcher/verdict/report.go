@@ -36,6 +36,7 @@ type Verdict struct {
 	Stderr   []string   `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
 	Frames   []string   `json:"frames,omitempty"`    // of a crash, the innermost first, by the rank's own handler or its core file
 	Absent   []Absentee `json:"absent,omitempty"`    // from a collective in which others waited
+	Stacks   []Stack    `json:"stacks,omitempty"`    // of a run that hung, when it was ended: the fewest first
 
 	// What a log tells (launcher/verdict/logs); of a run's time limit the first two:
 	Confidence Confidence `json:"confidence,omitempty"`
@@ -82,7 +83,7 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 		v.Rank, v.Job, v.PID, v.Stderr = &rank, f.Process.Job, where.PID, where.Stderr
 	}
 	if f.Event == TimedOut {
-		v.Ranks, v.Confidence, v.Stderr = c.waited, c.sure, nil
+		v.Ranks, v.Confidence, v.Stderr, v.Stacks = c.waited, c.sure, nil, c.Stacks
 	}
 	switch {
 	case f.Event == Ended && f.Exit.Signal != 0:
@@ -176,6 +177,9 @@ func (v Verdict) Lines(seen bool) []string {
 	}
 	if len(v.Frames) > 0 {
 		lines = append(lines, "it crashed in "+strings.Join(v.Frames, ", called by "))
+	}
+	for _, s := range v.Stacks {
+		lines = append(lines, s.Sentence())
 	}
 	if where := v.where(); where != "" {
 		lines = append(lines, where)

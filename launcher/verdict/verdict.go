@@ -29,6 +29,7 @@ type Case struct {
 	Passed  int               // the signal by which ranks were told that their hosts are taken away; 0: they were not
 	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
 	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do
+	Stacks  []Stack           // where ranks were when a time limit struck
 
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none

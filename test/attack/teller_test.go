@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -23,6 +24,8 @@ type teller struct {
 	apiv1.UnimplementedAgentServer
 	host    *apiv1.HelloReply
 	tells   []*apiv1.Frame // after the Launch
+	waits   *apiv1.Waits   // to each question who waits
+	stopped []*apiv1.Frame // after the Stop
 	stacks  *apiv1.StacksReply
 	ranks   *apiv1.RanksReply
 	peers   *apiv1.PeersReply
@@ -86,6 +89,15 @@ func (a *teller) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) er
 		switch f.Body.(type) {
 		case *apiv1.Frame_Launch:
 			for _, told := range a.tells {
+				_ = link.Send(told)
+			}
+		case *apiv1.Frame_AskWaits:
+			if w := proto.CloneOf(a.waits); w != nil {
+				w.Id = f.GetAskWaits().Id
+				_ = link.Send(w.Frame())
+			}
+		case *apiv1.Frame_Stop:
+			for _, told := range a.stopped {
 				_ = link.Send(told)
 			}
 		case *apiv1.Frame_Bye:

@@ -1,12 +1,17 @@
 package integration
 
 import (
+	"encoding/json"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/deadmount"
+	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -73,5 +78,57 @@ func TestStallOnADeadMount(t *testing.T) {
 	r.Fails(t, 110, "mpiup: rank 2 on w1 (pid ", ") is the odd one out: it waits in ", " on "+mount+" while others use CPU\n", "stuck-io; more: mpiup help stuck-io\n")
 	if v := verdictOf(t, r); v.Kind != verdict.StuckIO || !strings.Contains(strings.Join(v.Evidence, "\n"), " on "+mount) {
 		t.Errorf("%+v", v)
+	}
+}
+
+// Before a run that hangs is ended it is looked where its ranks are. By that, at the time limit, the one that computes while all others
+// wait in one call of MPI is named; nobody is where all sleep.
+func TestStacksBeforeAHangIsEnded(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1", "w2"}})
+	need.Program(t, "eu-stack", "elfutils")
+	for host, flags := range map[string][]string{"w0": nil, "w1": nil, "w2": {"--deny", "look"}} {
+		l.agent(t, host, container{flags: flags})
+	}
+	at := func(s verdict.Stack, ranks, frame string) bool {
+		return s.Ranks == ranks && len(s.Frames) <= 3 && slices.ContainsFunc(s.Frames, func(f string) bool { return strings.TrimPrefix(f, "P") == frame })
+	}
+	for _, tt := range []struct {
+		name, how, flags, other string
+		sure                    verdict.Confidence
+	}{
+		{"the time limit", "spin", "--timeout 8", "MPI_Barrier", verdict.Probable},
+		{"--init-timeout", "init", "--init-timeout 2s --on-stall abort", "MPI_Init", verdict.Certain},
+		{"a stall", "sleep", "--stall-timeout 3s --on-stall abort", "MPI_Barrier", verdict.Probable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := l.folder(t)
+			r := l.stuck(t, "MPICH", tt.how, append(strings.Fields(tt.flags), "--output", "json", "--report", dir)...).Wait(t)
+			r.Fails(t, 110, "mpiup: rank 2 on w1 (pid ", "mpiup: stack of rank 2 (w1, pid ", ", called by main\n")
+			v := verdictOf(t, r)
+			if v.Rank == nil || *v.Rank != 2 || v.Host != "w1" || v.PID == 0 || v.Confidence != tt.sure {
+				t.Errorf("%+v", v)
+			}
+			if len(v.Stacks) != 2 || !at(v.Stacks[0], "2", "odd_one_out") || !at(v.Stacks[1], "0-1,3", tt.other) || v.Stacks[1].Of != 4 || v.Stacks[0].PID != v.PID {
+				t.Errorf("%+v", v.Stacks)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+			var is report.Report
+			if err != nil || json.Unmarshal(text, &is) != nil || is.Verdict == nil || len(is.Verdict.Stacks) != len(v.Stacks) {
+				t.Errorf("the report: %v\n%s", err, text)
+			}
+		})
+	}
+	run := func(hosts, how string) result {
+		return l.run(t, job{hosts: hosts, args: []string{"-n", "4", "--timeout", "5", "--output", "json", l.program(t, "stuck"), "2", how}}).Fails(t, 110, "--timeout 5s")
+	}
+	r := run("w0:2,w1:2", "rest")
+	if v := verdictOf(t, r); v.Rank != nil || v.Ranks != "" || v.Confidence != "" || len(v.Stacks) != 1 || !at(v.Stacks[0], "0-3", "odd_one_out") || strings.Contains(r.Stderr, "odd one out") {
+		t.Errorf("all sleep: %+v\n%s", v, r.Stderr)
+	}
+	r = run("w0:2,w2:2", "spin")
+	const no = "where ranks of w2 are: the agent's policy refuses look to launchers (--deny look)"
+	if v := verdictOf(t, r); v.Rank != nil || len(v.Stacks) != 1 || !at(v.Stacks[0], "0-1", "MPI_Barrier") || !strings.Contains(r.Stderr, no) {
+		t.Errorf("nobody may look: %+v\n%s", v, r.Stderr)
 	}
 }

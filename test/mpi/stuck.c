@@ -1,6 +1,6 @@
 /* stuck ODD HOW: rank ODD never comes to where the others wait for it. HOW is "init" (it sleeps before MPI_Init), "sleep"
    (after it, in a system call), "spin" (in a loop) or the path of a file that it opens and reads. The others say "rank R waits" and wait in MPI_Barrier. With "busy" no
-   rank is stuck: all compute without a word, until they are ended. */
+   rank is stuck: all compute without a word, until they are ended; with "rest" all sleep. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     if (strcmp(how, "init") == 0 && mine && atoi(mine) == odd) odd_one_out(how);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == odd || strcmp(how, "busy") == 0) {
+    if (rank == odd || strcmp(how, "busy") == 0 || strcmp(how, "rest") == 0) {
         printf("rank %d is stuck\n", rank);
         fflush(stdout);
         odd_one_out(how);

@@ -5020,6 +5020,7 @@ type AskWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"` // before the answer, processes are asked for dumps of their flight recorders (Flight)
+	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`  // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5068,12 +5069,21 @@ func (x *AskWaits) GetFlight() bool {
 	return false
 }
 
+func (x *AskWaits) GetStacks() string {
+	if x != nil {
+		return x.Stacks
+	}
+	return ""
+}
+
 // Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
 type Waits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"` // ids of processes here that run, may speak PMI or PMIx, and never have
 	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`   // barriers with ranks of this host in them, the oldest first, at most 16
+	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"` // where wanted, at most 16
+	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`   // why there are none, or what would tell more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5129,6 +5139,89 @@ func (x *Waits) GetWaits() []*Wait {
 	return nil
 }
 
+func (x *Waits) GetStacks() []*ProcStack {
+	if x != nil {
+		return x.Stacks
+	}
+	return nil
+}
+
+func (x *Waits) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// ProcStack is where one process is, as RankStack has it.
+type ProcStack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"` // of the process that was looked at
+	Means         string                 `protobuf:"bytes,3,opt,name=means,proto3" json:"means,omitempty"`
+	Frames        []string               `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"` // the innermost first, at most 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcStack) Reset() {
+	*x = ProcStack{}
+	mi := &file_mpiup_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcStack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcStack) ProtoMessage() {}
+
+func (x *ProcStack) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
+func (*ProcStack) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ProcStack) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ProcStack) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *ProcStack) GetMeans() string {
+	if x != nil {
+		return x.Means
+	}
+	return ""
+}
+
+func (x *ProcStack) GetFrames() []string {
+	if x != nil {
+		return x.Frames
+	}
+	return nil
+}
+
 // Wait is one host's part of a barrier that is open.
 type Wait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5142,7 +5235,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5154,7 +5247,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5167,7 +5260,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Wait) GetSet() string {
@@ -5214,7 +5307,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5319,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5332,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -5299,7 +5392,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5311,7 +5404,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5324,7 +5417,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -5372,7 +5465,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5384,7 +5477,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5397,7 +5490,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Place) GetIds() string {
@@ -5428,7 +5521,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5440,7 +5533,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5453,7 +5546,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -5497,7 +5590,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5509,7 +5602,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5522,7 +5615,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -5573,7 +5666,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5585,7 +5678,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5598,7 +5691,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -5649,7 +5742,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5661,7 +5754,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5674,7 +5767,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -5716,7 +5809,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5728,7 +5821,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5741,7 +5834,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Notice) GetText() string {
@@ -5768,7 +5861,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5780,7 +5873,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5793,7 +5886,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Ending) GetWhy() string {
@@ -5811,7 +5904,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5823,7 +5916,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5836,7 +5929,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -5850,7 +5943,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5862,7 +5955,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5875,7 +5968,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Closed) GetText() string {
@@ -5900,7 +5993,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5912,7 +6005,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5925,7 +6018,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -5941,7 +6034,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5953,7 +6046,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5966,7 +6059,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -6010,7 +6103,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6022,7 +6115,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6035,7 +6128,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -6090,7 +6183,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6102,7 +6195,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6115,7 +6208,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -6179,7 +6272,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6191,7 +6284,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6204,7 +6297,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -6245,7 +6338,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6257,7 +6350,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6270,7 +6363,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Event) GetData() []byte {
@@ -6297,7 +6390,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6309,7 +6402,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6322,7 +6415,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -6389,7 +6482,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6401,7 +6494,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6414,7 +6507,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Gone) GetIds() string {
@@ -6473,7 +6566,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6485,7 +6578,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6498,7 +6591,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -6556,7 +6649,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6568,7 +6661,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6581,7 +6674,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -6627,7 +6720,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6639,7 +6732,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6652,7 +6745,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 type Peer struct {
@@ -6672,7 +6765,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6684,7 +6777,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6697,7 +6790,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Peer) GetName() string {
@@ -6773,7 +6866,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6785,7 +6878,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6798,7 +6891,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -6826,7 +6919,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6838,7 +6931,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6851,7 +6944,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -6883,7 +6976,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6895,7 +6988,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6908,7 +7001,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 type CheckupRequest struct {
@@ -6926,7 +7019,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6938,7 +7031,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6951,7 +7044,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -7017,7 +7110,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7029,7 +7122,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7042,7 +7135,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -7100,7 +7193,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7112,7 +7205,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7125,7 +7218,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -7168,7 +7261,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7180,7 +7273,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7193,7 +7286,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Finding) GetName() string {
@@ -7234,7 +7327,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7246,7 +7339,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7259,7 +7352,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Fact) GetName() string {
@@ -7288,7 +7381,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7300,7 +7393,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7313,7 +7406,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -7346,7 +7439,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7358,7 +7451,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7371,7 +7464,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -7392,7 +7485,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7404,7 +7497,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7417,7 +7510,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -7451,7 +7544,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7463,7 +7556,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7476,7 +7569,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Target) GetHost() string {
@@ -7502,7 +7595,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7514,7 +7607,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7527,7 +7620,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -7551,7 +7644,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7563,7 +7656,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7576,7 +7669,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Way) GetHost() string {
@@ -7629,7 +7722,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7641,7 +7734,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7654,7 +7747,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 type RanksReply struct {
@@ -7668,7 +7761,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7680,7 +7773,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7693,7 +7786,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -7731,7 +7824,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7743,7 +7836,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7756,7 +7849,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -7823,7 +7916,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7835,7 +7928,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7848,7 +7941,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -8001,7 +8094,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8013,7 +8106,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8026,7 +8119,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -8054,7 +8147,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8066,7 +8159,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8079,7 +8172,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -8115,7 +8208,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8127,7 +8220,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8140,7 +8233,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -8181,7 +8274,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8193,7 +8286,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8206,7 +8299,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -8639,14 +8732,22 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"2\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"J\n" +
 	"\bAskWaits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
-	"\x06flight\x18\x02 \x01(\bR\x06flight\"U\n" +
+	"\x06flight\x18\x02 \x01(\bR\x06flight\x12\x16\n" +
+	"\x06stacks\x18\x03 \x01(\tR\x06stacks\"\x98\x01\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
-	"\x05waits\x18\x03 \x03(\v2\x0e.mpiup.v1.WaitR\x05waits\"d\n" +
+	"\x05waits\x18\x03 \x03(\v2\x0e.mpiup.v1.WaitR\x05waits\x12+\n" +
+	"\x06stacks\x18\x04 \x03(\v2\x13.mpiup.v1.ProcStackR\x06stacks\x12\x14\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\"[\n" +
+	"\tProcStack\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
+	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x14\n" +
+	"\x05means\x18\x03 \x01(\tR\x05means\x12\x16\n" +
+	"\x06frames\x18\x04 \x03(\tR\x06frames\"d\n" +
 	"\x04Wait\x12\x10\n" +
 	"\x03set\x18\x01 \x01(\tR\x03set\x12\x18\n" +
 	"\aentered\x18\x02 \x01(\tR\aentered\x12\x16\n" +
@@ -8977,7 +9078,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -9036,52 +9137,53 @@ var file_mpiup_proto_goTypes = []any{
 	(*AbortNoted)(nil),      // 54: mpiup.v1.AbortNoted
 	(*AskWaits)(nil),        // 55: mpiup.v1.AskWaits
 	(*Waits)(nil),           // 56: mpiup.v1.Waits
-	(*Wait)(nil),            // 57: mpiup.v1.Wait
-	(*Met)(nil),             // 58: mpiup.v1.Met
-	(*Activity)(nil),        // 59: mpiup.v1.Activity
-	(*Place)(nil),           // 60: mpiup.v1.Place
-	(*Flight)(nil),          // 61: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 62: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 63: mpiup.v1.FlightOp
-	(*Control)(nil),         // 64: mpiup.v1.Control
-	(*Notice)(nil),          // 65: mpiup.v1.Notice
-	(*Ending)(nil),          // 66: mpiup.v1.Ending
-	(*Bye)(nil),             // 67: mpiup.v1.Bye
-	(*Closed)(nil),          // 68: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 69: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 70: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 71: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 72: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 73: mpiup.v1.FetchResult
-	(*Event)(nil),           // 74: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 75: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 76: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 77: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 78: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 79: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 80: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 81: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 82: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 83: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 84: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 85: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 86: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 87: mpiup.v1.Finding
-	(*Fact)(nil),            // 88: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 89: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 90: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 91: mpiup.v1.AskRequest
-	(*Target)(nil),          // 92: mpiup.v1.Target
-	(*AskReply)(nil),        // 93: mpiup.v1.AskReply
-	(*Way)(nil),             // 94: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 95: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 96: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 97: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 98: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 99: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 100: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 101: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 102: mpiup.v1.RankStack
+	(*ProcStack)(nil),       // 57: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 58: mpiup.v1.Wait
+	(*Met)(nil),             // 59: mpiup.v1.Met
+	(*Activity)(nil),        // 60: mpiup.v1.Activity
+	(*Place)(nil),           // 61: mpiup.v1.Place
+	(*Flight)(nil),          // 62: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 63: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 64: mpiup.v1.FlightOp
+	(*Control)(nil),         // 65: mpiup.v1.Control
+	(*Notice)(nil),          // 66: mpiup.v1.Notice
+	(*Ending)(nil),          // 67: mpiup.v1.Ending
+	(*Bye)(nil),             // 68: mpiup.v1.Bye
+	(*Closed)(nil),          // 69: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 70: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 71: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 72: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 73: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 74: mpiup.v1.FetchResult
+	(*Event)(nil),           // 75: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 76: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 77: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 78: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 79: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 80: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 81: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 82: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 83: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 84: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 85: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 86: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 87: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 88: mpiup.v1.Finding
+	(*Fact)(nil),            // 89: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 90: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 91: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 92: mpiup.v1.AskRequest
+	(*Target)(nil),          // 93: mpiup.v1.Target
+	(*AskReply)(nil),        // 94: mpiup.v1.AskReply
+	(*Way)(nil),             // 95: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 96: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 97: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 98: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 99: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 100: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 101: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 102: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 103: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	12,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -9090,11 +9192,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	49,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	50,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	48,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	71,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	78,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	67,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	72,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	79,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	68,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	38,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	76,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	77,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	23,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	39,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
 	54,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
@@ -9107,28 +9209,28 @@ var file_mpiup_proto_depIdxs = []int32{
 	44,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	45,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	51,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	70,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	77,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	71,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	78,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	53,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	65,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	66,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	68,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	66,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	67,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	69,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
 	52,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	36,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	40,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	24,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	64,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	65,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
 	56,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	58,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	59,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	61,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	59,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	60,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	62,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
 	31,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
 	47,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	69,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	72,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	73,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	74,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	75,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	70,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	73,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	74,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	75,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	76,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
 	2,   // 47: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
@@ -9158,52 +9260,53 @@ var file_mpiup_proto_depIdxs = []int32{
 	4,   // 71: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 72: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
 	6,   // 73: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	57,  // 74: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	60,  // 75: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	62,  // 76: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	63,  // 77: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 78: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	8,   // 79: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	80,  // 80: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	17,  // 81: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	17,  // 82: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	87,  // 83: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	88,  // 84: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	88,  // 85: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	86,  // 86: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	9,   // 87: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	92,  // 88: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	94,  // 89: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	98,  // 90: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	97,  // 91: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	56,  // 92: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	10,  // 93: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	102, // 94: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	101, // 95: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	61,  // 96: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	11,  // 97: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	16,  // 98: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	79,  // 99: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	82,  // 100: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	84,  // 101: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	89,  // 102: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	91,  // 103: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	95,  // 104: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	99,  // 105: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	11,  // 106: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	17,  // 107: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	81,  // 108: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	83,  // 109: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	85,  // 110: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	90,  // 111: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	93,  // 112: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	96,  // 113: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	100, // 114: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	106, // [106:115] is the sub-list for method output_type
-	97,  // [97:106] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	58,  // 74: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	57,  // 75: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	61,  // 76: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	63,  // 77: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	64,  // 78: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 79: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	8,   // 80: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	81,  // 81: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	17,  // 82: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	17,  // 83: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	88,  // 84: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	89,  // 85: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	89,  // 86: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	87,  // 87: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	9,   // 88: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	93,  // 89: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	95,  // 90: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	99,  // 91: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	98,  // 92: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	56,  // 93: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	10,  // 94: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	103, // 95: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	102, // 96: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	62,  // 97: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	11,  // 98: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	16,  // 99: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	80,  // 100: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	83,  // 101: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	85,  // 102: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	90,  // 103: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	92,  // 104: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	96,  // 105: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	100, // 106: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	11,  // 107: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	17,  // 108: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	82,  // 109: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	84,  // 110: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	86,  // 111: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	91,  // 112: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	94,  // 113: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	97,  // 114: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	101, // 115: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	107, // [107:116] is the sub-list for method output_type
+	98,  // [98:107] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -9264,7 +9367,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   92,
+			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

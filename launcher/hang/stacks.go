@@ -1,0 +1,120 @@
+package hang
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/stacks"
+)
+
+// Bounds of a look at where processes are, before a run is ended.
+const (
+	MaxLook     = 256 // processes of all hosts
+	maxLookHost = 16  // of one, which looks at four at a time and tells of no more
+	maxBeside   = 8   // of one, where the odd ones out are known
+	again       = 8   // of those that nobody is waited for by, at the second look
+)
+
+// LookAt are the processes whose stacks are asked for: the odd ones first, and of the others as many as time allows, evenly. all: that is
+// each of those that run.
+func LookAt(odd, running idset.Set, hostOf func(id int) int) (ids idset.Set, all bool) {
+	asked := map[int]int{} // of each host
+	take := func(from idset.Set, step, most int) {
+		n := 0
+		for id := range from.All() {
+			if n++; (n-1)%step == 0 && ids.Len() < MaxLook && asked[hostOf(id)] < most {
+				asked[hostOf(id)]++
+				ids.Add(id)
+			}
+		}
+	}
+	most := maxLookHost
+	if take(odd.Intersect(running), 1, most); !ids.Empty() {
+		most = maxBeside
+	}
+	others := running.Sub(odd)
+	take(others, 1+others.Len()/MaxLook, most)
+	return ids, ids.Len() == running.Len()
+}
+
+// Stack is where one process is.
+type Stack struct {
+	ID int // in the run
+	stacks.Rank
+}
+
+// Outside are processes that compute while all others wait.
+type Outside struct {
+	IDs  idset.Set
+	Call string // in which the others wait
+}
+
+// ByStacks finds those that are outside of MPI while all others wait in one call of it. They are half of all at most, and each stack is
+// whole: one that a tool has read in part says nothing.
+func ByStacks(list []Stack) (o Outside) {
+	for _, s := range list {
+		call, whole := s.Wait()
+		switch {
+		case !whole:
+			return Outside{}
+		case call == "":
+			o.IDs.Add(s.ID)
+		case o.Call != "" && o.Call != call:
+			return Outside{}
+		default:
+			o.Call = call
+		}
+	}
+	if o.Call == "" || polls(o.Call) || 2*o.IDs.Len() > len(list) {
+		return Outside{}
+	}
+	return o
+}
+
+// polls says that a call of MPI returns at once: a program that makes it again and again may do something else between.
+func polls(call string) bool {
+	_, name, _ := strings.Cut(strings.ToLower(call), "mpi_")
+	return strings.HasPrefix(name, "test") || strings.HasPrefix(name, "i") && name != "init" && name != "init_thread"
+}
+
+// Again are those whom a second look is to bear out: a moment may tell of a rank that is late, and no more.
+func (o Outside) Again(seen idset.Set) (ids idset.Set) {
+	ids = o.IDs.Clone()
+	n := 0
+	for id := range seen.Sub(o.IDs).All() {
+		if n++; n <= again {
+			ids.Add(id)
+		}
+	}
+	return ids
+}
+
+// Blame is who is named where two looks agree.
+func (o Outside) Blame(then Outside) Blame {
+	if o.IDs.Empty() || o.Call != then.Call || !o.IDs.Equal(then.IDs) {
+		return Blame{}
+	}
+	while := ", and the others wait in " + o.Call
+	return Blame{Odd: []Odd{{IDs: o.IDs, Why: "it is in the program's own code" + while, Many: "they are in the program's own code" + while}}}
+}
+
+// Grouped are ranks by where they are, the fewest first; more is how many groups there are besides.
+func Grouped(list []Stack) (groups []stacks.Group, more int) {
+	const most = 8
+	ranks := make([]stacks.Rank, len(list))
+	for i, s := range list {
+		ranks[i] = s.Rank
+	}
+	groups = stacks.GroupRanks(ranks)
+	return groups[:min(len(groups), most)], max(len(groups)-most, 0)
+}
+
+// Telling are the frames of a place that tell most: what a program called, without the steps by which the C library waits.
+func Telling(frames []string) []string {
+	const most = 3
+	for len(frames) > most && slices.ContainsFunc([]string{"__", "clock_nanosleep", "nanosleep", "syscall"}, func(p string) bool { return strings.HasPrefix(frames[0], p) }) {
+		frames = frames[1:]
+	}
+	return frames[:min(len(frames), most)]
+}

@@ -1,0 +1,109 @@
+package hang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/stacks"
+)
+
+// placed is one stack a word, of processes 0, 1, ...: "means:frame,frame".
+func placed(words string) (list []Stack) {
+	for id, w := range strings.Fields(words) {
+		means, frames, ok := strings.Cut(w, ":")
+		if !ok {
+			means, frames = "eu-stack", w
+		}
+		list = append(list, Stack{ID: id, Rank: stacks.Rank{Rank: uint32(id), Host: "w0", Means: means, Frames: strings.Split(frames, ",")}})
+	}
+	return list
+}
+
+// Who computes while all others wait in one call of MPI is found, and nobody where it is not as plain as that.
+func TestByStacks(t *testing.T) {
+	const barrier, spin = "poll,PMPI_Barrier,main ", "spin,main "
+	for _, tt := range []struct{ name, stacks, ids, call string }{
+		{"nobody looked", "", "", ""},
+		{"one computes", barrier + spin + barrier, "1", "PMPI_Barrier"},
+		{"two of four do", spin + barrier + spin + barrier, "0,2", "PMPI_Barrier"},
+		{"more than half do", spin + barrier + spin, "", ""},
+		{"all wait", barrier + barrier, "", "PMPI_Barrier"},
+		{"all compute", spin + spin, "", ""},
+		{"the others wait in two calls", barrier + "MPI_Recv,main " + spin + barrier, "", ""},
+		{"the other one polls", "MPI_Iprobe,main " + spin, "", ""},
+		{"likewise", "PMPI_Testall,main " + spin, "", ""},
+		{"in Fortran", "pmpi_barrier_,MAIN__,main " + spin, "1", "pmpi_barrier_"},
+		{"it waits in MPI_Init", "PMPI_Init,main " + spin, "1", "PMPI_Init"},
+		{"by gdb", "gdb:MPI_Barrier,main " + spin, "1", "MPI_Barrier"},
+		{"by the kernel", barrier + "kernel:futex,main " + barrier, "", ""},
+		{"of Python", barrier + "py-spy:step,main " + barrier, "", ""},
+		{"one function has no name: it may be of MPI", barrier + "poll,??,main " + barrier, "", ""},
+		{"the innermost alone has none: a stub", barrier + "??,spin,main " + barrier, "1", "PMPI_Barrier"},
+		{"one below MPI's has none", "??,PMPI_Barrier,main " + spin, "1", "PMPI_Barrier"},
+		{"one is cut", barrier + "spin " + barrier, "", ""},
+		{"one is too long", barrier + strings.Repeat("f,", 63) + "main " + barrier, "", ""},
+	} {
+		if o := ByStacks(placed(tt.stacks)); o.IDs.String() != tt.ids || o.Call != tt.call && tt.ids != "" {
+			t.Errorf("%s: %s, and others in %q", tt.name, o.IDs, o.Call)
+		}
+	}
+}
+
+// The second look has to say the same of the same ones.
+func TestTwoLooksAgree(t *testing.T) {
+	first := Outside{IDs: idset.Of(1), Call: "MPI_Barrier"}
+	for _, tt := range []struct {
+		then Outside
+		want string
+	}{{first, "1"}, {Outside{}, ""}, {Outside{IDs: idset.Of(2), Call: "MPI_Barrier"}, ""}, {Outside{IDs: idset.Of(1), Call: "MPI_Recv"}, ""}, {Outside{IDs: idset.Of(1, 2), Call: "MPI_Barrier"}, ""}} {
+		if b := first.Blame(tt.then); b.IDs().String() != tt.want || b.Sure {
+			t.Errorf("%+v after %+v: %+v", tt.then, first, b)
+		}
+	}
+	if again := first.Again(idset.Range(0, 99)); again.String() != "0-8" {
+		t.Errorf("the second look is at %s", again)
+	}
+	if first.IDs.String() != "1" {
+		t.Error("it changes the first")
+	}
+}
+
+// The odd ones come first, of each host as many as there is time for, and others evenly.
+func TestWhoIsLookedAt(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		odd   idset.Set
+		ranks int
+		hosts int
+		want  string
+		all   bool
+	}{
+		{"all", idset.Set{}, 4, 2, "0-3", true},
+		{"as many as a host can", idset.Set{}, 20, 1, "0-15", false},
+		{"the odd ones first", idset.Of(18, 19), 20, 1, "0-5,18-19", false},
+		{"very many", idset.Of(9_999), 10_000, 5_000, "", false},
+	} {
+		ids, all := LookAt(tt.odd, idset.Range(0, tt.ranks-1), func(id int) int { return id % tt.hosts })
+		if tt.want != "" && ids.String() != tt.want || all != tt.all || ids.Len() > MaxLook || !ids.Covers(tt.odd) || tt.want == "" && ids.Len() < MaxLook/2 {
+			t.Errorf("%s: %s, all %v", tt.name, ids, all)
+		}
+	}
+}
+
+func TestTelling(t *testing.T) {
+	for frames, want := range map[string]string{"a,b,c,d": "a,b,c", "clock_nanosleep,nanosleep,sleep,load,main": "sleep,load,main", "__read,main": "__read,main", "": ""} {
+		if got := Telling(strings.Split(frames, ",")); !slices.Equal(got, strings.Split(want, ",")) {
+			t.Errorf("%s: %v", frames, got)
+		}
+	}
+	var many []Stack
+	for i := range 20 {
+		many = append(many, placed(fmt.Sprint("f", i, ",main"))...)
+	}
+	if groups, more := Grouped(many); len(groups) != 8 || more != 12 {
+		t.Errorf("%d groups, and %d more", len(groups), more)
+	}
+}
