@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
@@ -35,7 +37,9 @@ func (r *driver) prepareOutput() error {
 	out.Node = r.places.hostOf
 	out.Written = r.back.written
 	r.back.prompt = r.cfg.Loss.Hold > 0
-	out.Broken = func(err error) { r.mail.put(run.Unwritten{Reader: errors.Is(err, syscall.EPIPE), Text: err.Error()}) }
+	out.Broken = func(err error) {
+		r.mail.put(run.Unwritten{Reader: errors.Is(err, syscall.EPIPE), Errno: errnoOf(err), Text: err.Error()})
+	}
 	r.back.send = func(id, n int) {
 		r.send(r.places.hostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
 	}
@@ -154,7 +158,7 @@ func (r *driver) startCopy() {
 	begun := time.Now()
 	r.aside(func(life context.Context) {
 		if err := r.copier.Run(life); err != nil {
-			r.mail.put(run.NotCopied{Text: err.Error()})
+			r.mail.put(run.NotCopied{Errno: errnoOf(err), Text: err.Error()})
 			return
 		}
 		r.cfg.Log.Info("files sent", "files", r.sources.Len(), "hosts", len(r.run.FirstHosts()), "took", time.Since(begun))
@@ -218,4 +222,13 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	r.run = run.New(cfg)
 	return nil
+}
+
+// errnoOf is the name of the system call's failure that an error is of; "" where it is of none.
+func errnoOf(err error) string {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return ""
+	}
+	return unix.ErrnoName(errno)
 }

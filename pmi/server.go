@@ -97,9 +97,10 @@ type ProtocolError struct {
 	Err  error
 }
 
-func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("rank %d broke the PMI protocol: %v", e.Rank, e.Err)
-}
+func (e *ProtocolError) Error() string { return fmt.Sprintf("rank %d %s", e.Rank, e.Did()) }
+
+// Did is what it did, for who knows which rank it was.
+func (e *ProtocolError) Did() string { return fmt.Sprintf("broke the PMI protocol: %v", e.Err) }
 
 func (e *ProtocolError) Unwrap() error { return e.Err }
 
@@ -110,9 +111,12 @@ type UnfinishedError struct {
 	Cut  bool // in the middle of a message
 }
 
-func (e *UnfinishedError) Error() string {
+func (e *UnfinishedError) Error() string { return fmt.Sprintf("rank %d %s", e.Rank, e.Did()) }
+
+// Did is what it did, for who knows which rank it was.
+func (e *UnfinishedError) Did() string {
 	if e.Cut {
-		return fmt.Sprintf("rank %d closed its PMI connection in the middle of a message", e.Rank)
+		return "closed its PMI connection in the middle of a message"
 	}
-	return fmt.Sprintf("rank %d closed its PMI connection after MPI_Init, without MPI_Finalize", e.Rank)
+	return "closed its PMI connection after MPI_Init, without MPI_Finalize"
 }

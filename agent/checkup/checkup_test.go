@@ -155,7 +155,7 @@ func TestLacking(t *testing.T) {
 		{"none", Room{Ranks: 1}, "/dev/shm is not there"},
 		{"a read-only /tmp", Room{ShmSize: 1 << 30, ShmFree: 1 << 30, Temp: Temp{Dir: "/tmp", Err: syscall.EROFS}}, "nothing can be written to /tmp (read-only file system), and Open MPI"},
 	} {
-		if got := tt.room.Lacking(); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+		if _, got := tt.room.Lacking(); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %q", tt.name, got)
 		}
 	}

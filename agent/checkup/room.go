@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // Lacking says what of it is too little for MPI to begin, and what to do; "" where all is there. It is for a job that has
 // failed: the same as a check of a healthy host would warn of what never fails.
-func (r Room) Lacking() string {
+func (r Room) Lacking() (what job.Lack, text string) {
 	ranks := uint64(max(r.Ranks, 1))
 	each := uint64(firstShm)
 	if r.Bus {
@@ -42,13 +43,13 @@ func (r Room) Lacking() string {
 	}
 	switch wrong := r.Temp.Wrong(); {
 	case wrong != "":
-		return wrong + ", and Open MPI does not begin without: " + TempFix
+		return job.LackTemp, wrong + ", and Open MPI does not begin without: " + TempFix
 	case r.ShmSize == 0:
-		return "/dev/shm is not there, and MPI libraries need it: " + ShmFix
+		return job.LackShm, "/dev/shm is not there, and MPI libraries need it: " + ShmFix
 	case r.ShmSize < ranks*each:
-		return fmt.Sprintf("/dev/shm has %s for %s, and MPI libraries need more: %s", bytes(r.ShmSize), wording.Count(int(ranks), "rank"), ShmFix)
+		return job.LackShm, fmt.Sprintf("/dev/shm has %s for %s, and MPI libraries need more: %s", bytes(r.ShmSize), wording.Count(int(ranks), "rank"), ShmFix)
 	case r.ShmFree < each:
-		return fmt.Sprintf("/dev/shm has %s free of %s, and MPI libraries need more: end what fills it (ls -l /dev/shm), or %s", bytes(r.ShmFree), bytes(r.ShmSize), ShmFix)
+		return job.LackShm, fmt.Sprintf("/dev/shm has %s free of %s, and MPI libraries need more: end what fills it (ls -l /dev/shm), or %s", bytes(r.ShmFree), bytes(r.ShmSize), ShmFix)
 	}
-	return ""
+	return job.LackNothing, ""
 }

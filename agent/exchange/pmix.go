@@ -168,10 +168,12 @@ func (x *Exchange) pmixError(id int, err error) {
 	p := x.Jobs.Process(uint32(id))
 	switch {
 	case p == nil || p.Released():
-	case errors.As(err, &protocol), errors.As(err, &refused):
-		p.Fail(err.Error())
+	case errors.As(err, &protocol):
+		p.Fail(job.BreachPMIx, protocol.Did())
+	case errors.As(err, &refused):
+		p.Fail(job.BreachVersion, refused.Did())
 	case errors.As(err, &unfinished):
-		x.cfg.Go(func() { p.WireupFailed(err, []int{id}) })
+		x.cfg.Go(func() { p.Left(unfinished.Did()) })
 	case errors.As(err, &gone):
 		x.cfg.Go(func() { p.WireupFailed(err, gone.Gone) })
 	default:

@@ -136,7 +136,7 @@ func (p *Process) sendExited(at time.Time) {
 	p.ended = true
 	x := &apiv1.Exited{Rank: p.ID, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
 		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
-		Text: p.failure}
+		Text: p.failure, Breach: apiv1.Breach(p.breach)}
 	p.mu.Unlock()
 	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
 		if n, err := st.s.Host.Cgroups().OOMKills(); err == nil && n > st.oom {
@@ -146,7 +146,7 @@ func (p *Process) sendExited(at time.Time) {
 	if ex.Status() != 0 {
 		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
 		if !x.StoppedByUs || p.aborted.Load() {
-			x.Lacking = lacking(p, ex)
+			lacking(p, ex).tell(x)
 		}
 	} else {
 		x.Library = unspoken(p)

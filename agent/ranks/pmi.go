@@ -144,9 +144,9 @@ func (p *Process) servePMI(conn net.Conn) {
 	case err == nil || st.ctx.Err() != nil:
 		return
 	case errors.As(err, &protocol):
-		p.Fail(err.Error())
+		p.Fail(job.BreachPMI, protocol.Did())
 	case errors.As(err, &unfinished):
-		p.WireupFailed(err, []int{int(p.ID)})
+		p.Left(unfinished.Did())
 	case errors.As(err, &gone):
 		p.WireupFailed(err, gone.Gone)
 	default:
@@ -165,6 +165,20 @@ const exitBound = time.Second
 // WireupFailed tells the launcher that a rank's PMI cannot go on because of others, after the
 // exits of those others (ids) if they come.
 func (p *Process) WireupFailed(err error, culprits []int) {
+	var heavy *kvs.FenceLimitError
+	cause := apiv1.Stranding_STRANDED
+	if errors.As(err, &heavy) {
+		cause = apiv1.Stranding_STRANDED_BY_LIMIT
+	}
+	p.strand(cause, err.Error(), culprits)
+}
+
+// Left tells the launcher that a rank has ended its own connection after MPI_Init, and how, after its exit if that comes.
+func (p *Process) Left(how string) {
+	p.strand(apiv1.Stranding_STRANDED_BY_LEAVING, how, []int{int(p.ID)})
+}
+
+func (p *Process) strand(cause apiv1.Stranding, text string, culprits []int) {
 	st := p.Job
 	t := time.NewTimer(exitBound)
 	defer t.Stop()
@@ -181,8 +195,7 @@ func (p *Process) WireupFailed(err error, culprits []int) {
 		}
 	}
 	if !st.isStopped() {
-		st.send((&apiv1.WireupFailed{
-			Rank: p.ID, Text: err.Error()}).Frame())
+		st.send((&apiv1.WireupFailed{Rank: p.ID, Text: text, Cause: cause}).Frame())
 	}
 }
 

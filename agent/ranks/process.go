@@ -49,10 +49,11 @@ type Process struct {
 	done    chan struct{}                // closed when OutputEnd was sent
 
 	mu      sync.Mutex
-	ours    bool      // we stopped it, guarded by mu
-	kill    time.Time // when that comes to SIGKILL, guarded by mu
-	ended   bool      // guarded by mu
-	failure string    // what was wrong besides how it ended, guarded by mu
+	ours    bool       // we stopped it, guarded by mu
+	kill    time.Time  // when that comes to SIGKILL, guarded by mu
+	ended   bool       // guarded by mu
+	failure string     // what was wrong besides how it ended, guarded by mu
+	breach  job.Breach // what kind of thing failure is, guarded by mu
 }
 
 // markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.
@@ -75,10 +76,10 @@ func (p *Process) killed(ex job.Exit, at time.Time) bool {
 }
 
 // Fail ends a process that broke a rule; its exit will carry the text.
-func (p *Process) Fail(text string) {
+func (p *Process) Fail(how job.Breach, text string) {
 	p.mu.Lock()
 	if p.failure == "" {
-		p.failure = text
+		p.breach, p.failure = how, text
 	}
 	p.mu.Unlock()
 	p.process.Signal(syscall.SIGKILL)
@@ -288,6 +289,10 @@ func startFailed(id uint32, err error) *apiv1.StartFailed {
 		f.Path, f.Errno, f.Text, f.Phase = failed.Path, int32(failed.Errno), failed.Error(), apiv1.StartPhase(failed.Phase)
 	case errors.As(err, &file):
 		f.Path = file.Name
+	}
+	var errno syscall.Errno
+	if f.Errno == 0 && errors.As(err, &errno) {
+		f.Errno = int32(errno)
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/checkup"
@@ -155,17 +156,32 @@ const tempGlance = 200 * time.Millisecond
 
 // lacking is what MPI lacks here, if that may be why the rank has ended so: it spoke to its MPI's server, and ended soon, or
 // by a signal that memory beyond what /dev/shm holds brings.
-func lacking(p *Process, ex job.Exit) string {
+func lacking(p *Process, ex job.Exit) (want shortage) {
 	bus := ex.Signal == int(unix.SIGBUS)
 	if p.pmi.Load() == int32(apiv1.PmiState_PMI_NEVER) || !bus && time.Since(p.begun) > beginning {
-		return ""
+		return shortage{}
 	}
 	room := checkup.Room{Ranks: len(p.Job.Launch.Procs), Bus: bus}
 	room.ShmSize, room.ShmFree = checkup.Shm()
 	if p.Job.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_PMIX && !bus { // Open MPI alone needs it
 		room.Temp = checkup.LookTemp(tempDir(p), tempGlance)
 	}
-	return room.Lacking()
+	want.what, want.text = room.Lacking()
+	if want.what == job.LackTemp {
+		errors.As(room.Temp.Err, &want.errno)
+	}
+	return want
+}
+
+// shortage is what MPI lacks on this host.
+type shortage struct {
+	what  job.Lack
+	errno syscall.Errno // why nothing can be written there; 0: it can, or nobody knows
+	text  string
+}
+
+func (s shortage) tell(x *apiv1.Exited) {
+	x.Lack, x.LackErrno, x.Lacking = apiv1.Lack(s.what), int32(s.errno), s.text
 }
 
 // tempDir is where the rank puts temporary files.

@@ -63,10 +63,11 @@ type (
 	// Unwritten is output that could not be written. Reader: nobody reads it any more.
 	Unwritten struct {
 		Reader bool
+		Errno  string // as ENOSPC; "": it is no system call's failure
 		Text   string
 	}
-	// NotCopied is a file for the hosts that could not be read.
-	NotCopied struct{ Text string }
+	// NotCopied is a file for the hosts that could not be read, with Errno as above.
+	NotCopied struct{ Errno, Text string }
 	// Refused is a frame that could not be sent to a host.
 	Refused struct {
 		Host int

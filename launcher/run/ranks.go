@@ -88,6 +88,9 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	f.Init = m.Phase == apiv1.StartPhase_START_INIT || f.Dir
 	name, text := r.cfg.Errno(m.Errno)
 	f.Errno = name
+	if m.Phase == apiv1.StartPhase_START_TIMEOUT && name == "" {
+		f.Errno = "ETIMEDOUT"
+	}
 	if f.Text == "" {
 		f.Text = fmt.Sprintf("%s: %s", m.Path, text)
 	}
@@ -121,8 +124,11 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f.At, f.Text, f.TimeNS, f.OOM = at, m.Text, m.TimeNs, m.Oom
 	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
-	r.verdict.Lacks(f.ID, m.Lacking)
-	f.Broke = m.Text != "" && f.Exit.Signal == job.SIGKILL
+	errno, _ := r.cfg.Errno(m.LackErrno)
+	r.verdict.Lacks(f.ID, verdict.Lack{What: known(m.Lack, job.LackTemp), Errno: errno, Text: m.Lacking})
+	if m.Text != "" && f.Exit.Signal == job.SIGKILL {
+		f.Broke = max(known(m.Breach, job.BreachVersion), job.BreachPMI) // agents of older builds do not say which
+	}
 	bad := f.Exit.Status() != 0 || f.Unfinalized
 	if r.cfg.KeepOn && f.Exit.Code != 0 && f.Exit.Signal == 0 {
 		bad = false
@@ -155,8 +161,16 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 		return
 	}
 	f := r.about(verdict.NotWired, h, int(m.Rank))
-	f.At, f.Text = at, m.Text
+	f.At, f.Text, f.Stranded = at, m.Text, known(m.Cause, job.StrandedByLeaving)
 	r.fail(f)
+}
+
+// known is a number of a frame as this launcher knows it; another one says nothing.
+func known[T ~uint8, F ~int32](number F, last T) T {
+	if number < 0 || number > F(last) {
+		return 0
+	}
+	return T(number)
 }
 
 func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {

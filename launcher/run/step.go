@@ -101,13 +101,13 @@ func (r *Run) Step(now Now, e Event) []Order {
 	case Expired:
 		r.expired(e.Timer)
 	case Unwritten:
-		f := verdict.Fault{Event: verdict.NotWritten, Node: -1, ID: -1, Text: e.Text}
+		f := verdict.Fault{Event: verdict.NotWritten, Node: -1, ID: -1, Text: e.Text, Errno: e.Errno}
 		if e.Reader {
 			f.Event = verdict.ReaderGone
 		}
 		r.fail(f)
 	case NotCopied:
-		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text})
+		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text, Errno: e.Errno})
 	case Refused:
 		r.nonsense(e.Host, e.Err)
 	case HostsRead:

@@ -3,7 +3,6 @@ package verdict
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
@@ -48,8 +47,8 @@ func (c *Case) account(f Fault) account {
 		a.behind, a.do = slices.Concat(c.Holdup, c.cutShort()), []string{h}
 	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
 		a.behind = c.Holdup
-	case lacks != "" && (f.Event == Ended || f.Event == Aborted) && !f.Broke && !f.OOM:
-		a.behind = []string{f.Host + ": " + lacks}
+	case lacks.Text != "" && (f.Event == Ended || f.Event == Aborted) && !f.broke() && !f.OOM:
+		a.behind = []string{f.Host + ": " + lacks.Text}
 		return a
 	case h != "":
 		a.do = []string{h}
@@ -59,7 +58,7 @@ func (c *Case) account(f Fault) account {
 			a.behind = append(slices.Clone(a.behind), s)
 		}
 	}
-	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.Broke && !f.Command {
+	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.broke() && !f.Command {
 		a.do = append(a.do, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
 	}
 	return a
@@ -95,7 +94,7 @@ func (c *Case) asked(f Fault) bool {
 
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
 func (f Fault) speaks() bool {
-	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.Broke && !f.Unfinalized &&
+	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized &&
 		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT)
 }
 
@@ -156,8 +155,8 @@ func (f Fault) Sentence() string {
 	}
 	switch f.Event {
 	case Ended:
-		if f.Broke {
-			return who + " " + strings.TrimPrefix(f.Text, f.Process.String()+" ") + "; mpiup killed it"
+		if f.broke() {
+			return who + " " + f.Text + "; mpiup killed it"
 		}
 		return who + " " + f.ended() + wording.Colon(f.Text)
 	case Raised:
@@ -189,8 +188,8 @@ func (f Fault) Sentence() string {
 	case LauncherTaken:
 		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
 	case NotWired:
-		if how, ok := f.left(); ok {
-			return who + how
+		if f.Stranded == job.StrandedByLeaving {
+			return who + " " + f.Text
 		}
 		return who + " cannot go on" + wording.Colon(f.Text)
 	case NotWritten:
@@ -247,10 +246,10 @@ func (f Fault) hint() string {
 	case LauncherTaken:
 		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", pod(f.Host))
 	case NotWired:
-		if strings.Contains(f.Text, "let ranks put less") { // a bound, which says what to do
+		switch f.Stranded {
+		case job.StrandedByLimit: // which says what to do
 			return ""
-		}
-		if _, left := f.left(); left {
+		case job.StrandedByLeaving: // which is no failure to meet the others
 			return "MPI ends by MPI_Finalize alone: see what the rank wrote, and what ended it or closed its descriptors"
 		}
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
@@ -271,10 +270,11 @@ func (f Fault) hint() string {
 
 func (f Fault) rankHint() string {
 	switch {
-	case f.Broke:
-		if strings.Contains(f.Text, "broke the PMIx protocol") {
-			return "its library must be an Open MPI with PMIx 3.1 to 7.0; if it is, this is a fault of mpiup: please report it"
-		}
+	case f.Broke == job.BreachPMIx:
+		return "its library must be an Open MPI with PMIx 3.1 to 7.0; if it is, this is a fault of mpiup: please report it"
+	case f.Broke == job.BreachVersion: // whose text says what to do
+		return ""
+	case f.broke():
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.OOM:
 		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.Host)

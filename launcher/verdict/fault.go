@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -51,19 +50,20 @@ type Fault struct {
 	Text    string
 	// Of the events that have them:
 	Exit        job.Exit
-	TimeNS      int64  // Ended: by the host's clock
-	Unfinalized bool   // Ended: exit 0 after MPI_Init without MPI_Finalize
-	Broke       bool   // Ended: its agent killed it for what Text says, as it broke the PMI protocol
-	Piped       bool   // its standard output was a pipe, to which programs write block by block
-	OOM         bool   // Ended: the container's memory limit struck
-	Code        int    // Aborted: MPI_Abort's; Signalled: the signal's number; Raised: the job's exit code
-	Init        bool   // NotStarted: not the program's fault, the rank could not be prepared
-	Dir         bool   // NotStarted: for want of a directory that the launcher names
-	Errno       string // NotStarted: the system call's error, as ENOENT; "": none
-	Command     bool   // it is exec's command, which users know by its host and not as a rank
-	Ranks       string // HostLost, HostTaken: the host's ranks
-	Fenced      bool   // HostTaken: by a newer launcher
-	Limit       Limit  // TimedOut: which
+	TimeNS      int64         // Ended: by the host's clock
+	Unfinalized bool          // Ended: exit 0 after MPI_Init without MPI_Finalize
+	Broke       job.Breach    // Ended: its agent killed it for what Text says
+	Piped       bool          // its standard output was a pipe, to which programs write block by block
+	OOM         bool          // Ended: the container's memory limit struck
+	Code        int           // Aborted: MPI_Abort's; Signalled: the signal's number; Raised: the job's exit code
+	Init        bool          // NotStarted: not the program's fault, the rank could not be prepared
+	Dir         bool          // NotStarted: for want of a directory that the launcher names
+	Errno       string        // NotStarted, NotCopied, NotWritten: the system call's error, as ENOENT; "": none
+	Stranded    job.Stranding // NotWired: why
+	Command     bool          // it is exec's command, which users know by its host and not as a rank
+	Ranks       string        // HostLost, HostTaken: the host's ranks
+	Fenced      bool          // HostTaken: by a newer launcher
+	Limit       Limit         // TimedOut: which
 
 	seq int // order of arrival, for those of one time
 }
@@ -71,19 +71,14 @@ type Fault struct {
 // preempted says that ranks were told that their hosts are taken away: how they end then is no failure of theirs.
 func (f Fault) preempted() bool { return f.Event == LauncherTaken || f.Event == HostTaken && !f.Fenced }
 
-// left is how a rank that MPI had begun for ended its connection to the agent (UnfinishedError of pmi and of pmi/pmix),
-// which is no failure to meet the others.
-func (f Fault) left() (how string, ok bool) {
-	const closed = " closed its PMI"
-	_, how, ok = strings.Cut(f.Text, closed)
-	return closed + how, ok && f.Event == NotWired
-}
+// broke says that its agent killed it for what it sent.
+func (f Fault) broke() bool { return f.Broke != job.NoBreach }
 
 // Status is the exit code of a run that fails of it (docs/exit-codes.md).
 func (f Fault) Status() int {
 	switch f.Event {
 	case Ended:
-		if f.Broke {
+		if f.broke() {
 			return job.ExitInit
 		}
 		if s := f.Exit.Status(); s != 0 {

@@ -1,7 +1,7 @@
 package verdict
 
 import (
-	"strings"
+	"cmp"
 
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -19,8 +19,8 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		if spoke {
 			return said.Kind, said.Likely
 		}
-		if lacks := c.lacking[f.ID]; lacks != "" {
-			return shared(lacks, Abort), false
+		if lacks := c.lacking[f.ID]; lacks.Text != "" {
+			return lacks.kind(Abort), false
 		}
 		return Abort, false
 	case NotStarted:
@@ -52,10 +52,10 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		}
 		return Interrupted, false
 	case NotWired:
-		if strings.Contains(f.Text, "let ranks put less") {
+		switch f.Stranded {
+		case job.StrandedByLimit:
 			return InitFailed, false
-		}
-		if _, left := f.left(); left {
+		case job.StrandedByLeaving:
 			return NoFinalize, true
 		}
 		return NoInit, true
@@ -68,14 +68,14 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 	said, spoke := c.found[f.ID]
 	lacks := c.lacking[f.ID]
 	switch sig := f.Exit.Signal; {
-	case f.Broke:
-		return Mismatch, true
+	case f.broke():
+		return Mismatch, f.Broke != job.BreachVersion
 	case f.OOM:
 		return OutOfMemory, c.alsoKilled(f)
 	case f.Unfinalized && f.Exit.Status() == 0:
 		return NoFinalize, false
 	case sig == job.SIGBUS:
-		return SharedMemory, lacks == ""
+		return SharedMemory, lacks.Text == ""
 	case sig == job.SIGSEGV:
 		return Segfault, false
 	case spoke && f.speaks():
@@ -86,8 +86,8 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return OutOfMemory, false
 	case sig != 0:
 		return Killed, false
-	case lacks != "":
-		return shared(lacks, ExitCode), false
+	case lacks.Text != "":
+		return lacks.kind(ExitCode), false
 	}
 	return ExitCode, false
 }
@@ -97,15 +97,37 @@ func (c *Case) alsoKilled(f Fault) bool {
 	return len(c.of(func(g Fault) bool { return g.Event == Ended && g.Node == f.Node && g.Exit.Signal == job.SIGKILL })) > 1
 }
 
-// shared is the kind of what an agent says that MPI lacks.
-func shared(lacks string, otherwise Kind) Kind {
-	if strings.Contains(lacks, "/dev/shm") {
+// Lack is what a host has too little of for MPI, as its agent said when a process ended.
+type Lack struct {
+	What  job.Lack
+	Errno string // why nothing can be written there, as ENOSPC; "": it can, or nobody knows
+	Text  string // with what to do; "": nothing lacks
+}
+
+// kind is what kind of failure it makes.
+func (l Lack) kind(otherwise Kind) Kind {
+	switch {
+	case l.What == job.LackShm:
 		return SharedMemory
+	case l.What == job.LackTemp && l.Errno == "": // too little room
+		return DiskFull
 	}
-	if s, ok := Recognise(lacks); ok {
-		return s.Kind
+	return cmp.Or(byErrno(l.Errno), otherwise)
+}
+
+// byErrno is the kind of a failure of a system call that is not of the program; "": it tells of none.
+func byErrno(name string) Kind {
+	switch name {
+	case "EAGAIN", "EMFILE", "ENFILE":
+		return Limits
+	case "ENOMEM":
+		return OutOfMemory
+	case "ENOSPC", "EDQUOT":
+		return DiskFull
+	case "EIO", "ESTALE", "ENOTCONN", "ETIMEDOUT":
+		return StuckIO
 	}
-	return otherwise
+	return ""
 }
 
 // notStarted goes by the cause of execve(2) and what comes before it.
@@ -115,22 +137,14 @@ func notStarted(f Fault) Kind {
 		return WrongArchitecture
 	case "EPERM": // of an agent's policy too
 		return NotAllowed
-	case "EAGAIN", "EMFILE", "ENFILE":
-		return Limits
-	case "ENOMEM":
-		return OutOfMemory
-	case "ENOSPC", "EDQUOT":
-		return DiskFull
-	case "EIO", "ESTALE", "ENOTCONN", "ETIMEDOUT":
-		return StuckIO
 	case "ENOENT", "EACCES", "ENOTDIR", "ELOOP":
 		if f.Dir {
 			return Usage
 		}
 		return ProgramNotFound
 	}
-	if s, ok := Recognise(f.Text); ok && s.Weight() == Cause {
-		return s.Kind
+	if k := byErrno(f.Errno); k != "" {
+		return k
 	}
 	switch {
 	case f.Dir:
@@ -144,16 +158,13 @@ func notStarted(f Fault) Kind {
 func byEvent(f Fault) Kind {
 	switch f.Event {
 	case NotCopied:
-		if s, ok := Recognise(f.Text); ok && s.Weight() == Cause {
-			return s.Kind
-		}
-		return Usage
+		return cmp.Or(byErrno(f.Errno), Usage)
 	case Mixed:
 		return Mismatch
 	case ReaderGone:
 		return OutputLost
 	case NotWritten:
-		if s, ok := Recognise(f.Text); ok && s.Kind == DiskFull {
+		if byErrno(f.Errno) == DiskFull {
 			return DiskFull
 		}
 		return OutputLost

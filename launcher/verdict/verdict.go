@@ -37,7 +37,7 @@ type Case struct {
 	added    int
 	cut      int             // ranks that mpiup killed
 	cutFirst Fault           // the first of them
-	lacking  map[int]string  // what MPI lacks where a process ended badly, by its id
+	lacking  map[int]Lack    // what MPI lacks where a process ended badly, by its id
 	found    map[int]Finding // what ranks that failed say of it, by id; read once all have ended
 }
 
@@ -54,12 +54,12 @@ func (c *Case) Add(f Fault) {
 }
 
 // Lacks notes what an agent says that MPI lacks where a process ended badly, of as many as faults are kept.
-func (c *Case) Lacks(id int, what string) {
-	if what == "" || len(c.lacking) >= maxFaults {
+func (c *Case) Lacks(id int, what Lack) {
+	if what.Text == "" || len(c.lacking) >= maxFaults {
 		return
 	}
 	if c.lacking == nil {
-		c.lacking = map[int]string{}
+		c.lacking = map[int]Lack{}
 	}
 	c.lacking[id] = what
 }
@@ -137,7 +137,7 @@ func (c *Case) Again() (again bool, why string) {
 	}
 	k, _ := c.kind(f)
 	switch {
-	case f.Event == Ended && f.Broke:
+	case f.Event == Ended && f.broke():
 		return false, "its agent saw that the rank's MPI library and mpiup do not go together"
 	case f.Event == Ended && unexecuted(f.Exit.Status()) && slices.Contains(notExecuted, k):
 		return false, fmt.Sprintf("code %d means that the program cannot be executed, and it would not be the next time", f.Exit.Status())

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/pmi"
-	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -20,7 +17,7 @@ import (
 //
 //	case NAME                           a new one, of 16 processes
 //	EVENT [KEY=VALUE ...][: TEXT]       a fault; a host is wN of node=N, w0 without it
-//	lacks ID TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
+//	lacks ID [temp[=ERRNO]]: TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
 //	stopped at=TIME                     the ranks were told to end
 //	holdup TEXT                         who waited for whom
@@ -67,8 +64,13 @@ func (p *play) do(word, rest string) {
 	keys, text, _ := strings.Cut(rest, ": ")
 	switch word {
 	case "lacks":
-		id, what, _ := strings.Cut(rest, " ")
-		p.c.Lacks(p.number(id), what)
+		ids := strings.Fields(keys)
+		what := Lack{What: job.LackShm, Text: text}
+		if len(ids) == 2 { // temp, or temp=ENOSPC
+			what.What = job.LackTemp
+			_, what.Errno, _ = strings.Cut(ids[1], "=")
+		}
+		p.c.Lacks(p.number(ids[0]), what)
 	case "mpiup":
 		p.c.Stopped = true
 	case "circumstances":
@@ -115,6 +117,10 @@ func (p *play) fault(e Event, keys, text string) Fault {
 			f.Node = p.number(value)
 		case "host":
 			f.Host = value
+		case "broke":
+			f.Broke = map[string]job.Breach{"": job.BreachPMI, "pmix": job.BreachPMIx, "version": job.BreachVersion}[value]
+		case "stranded":
+			f.Stranded = map[string]job.Stranding{"limit": job.StrandedByLimit, "left": job.StrandedByLeaving}[value]
 		case "errno":
 			f.Errno = value
 		case "at":
@@ -130,7 +136,7 @@ func (p *play) fault(e Event, keys, text string) Fault {
 		case "ranks":
 			f.Ranks = "ranks " + value
 		default:
-			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "broke": &f.Broke, "piped": &f.Piped, "oom": &f.OOM,
+			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "piped": &f.Piped, "oom": &f.OOM,
 				"init": &f.Init, "dir": &f.Dir, "stalled": &stalled, "command": &f.Command, "fenced": &f.Fenced}[name]
 			if flag == nil {
 				p.t.Fatalf("no key %q", name)
@@ -209,7 +215,7 @@ func TestCasesAreBounded(t *testing.T) {
 	var c Case
 	for i := range 100000 {
 		c.Add(Fault{Event: Ended, ID: i, At: time.Duration(i), TimeNS: int64(i), Exit: job.Exit{Code: 1}})
-		c.Lacks(i, "something")
+		c.Lacks(i, Lack{Text: "something"})
 	}
 	if lines := c.Explain(); len(lines) > 8 {
 		t.Errorf("%d lines: %q", len(lines), lines)
@@ -234,22 +240,5 @@ func TestUrgentAndOnlyRanks(t *testing.T) {
 	c := Case{faults: []Fault{{Event: HostTaken, Fenced: true}}}
 	if !c.Urgent() || !c.Any() || slices.ContainsFunc([]Case{{}}, func(c Case) bool { return c.Any() }) {
 		t.Error("a newer launcher, and nothing")
-	}
-}
-
-// The advice for a broken protocol is for the one that the agent's sentence is about.
-func TestAdviceForABrokenProtocol(t *testing.T) {
-	why := errors.New("x")
-	for _, tt := range []struct {
-		says error
-		want string
-	}{
-		{&pmix.ProtocolError{Version: "5.0.7", Err: why}, "PMIx 3.1 to 7.0"},
-		{&pmi.ProtocolError{Err: why}, "PMI_FD"},
-	} {
-		f := Fault{Event: Ended, Host: "w0", Broke: true, Text: tt.says.Error()}
-		if got := f.rankHint(); !strings.Contains(got, tt.want) {
-			t.Errorf("%v: advice %q", tt.says, got)
-		}
 	}
 }

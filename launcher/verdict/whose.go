@@ -24,7 +24,7 @@ func (c *Case) Cause() (Fault, bool) {
 		return first, true
 	}
 	first = c.blame(c.onHost(first, func(f Fault) bool { return f.Event == Ended }))
-	if s, ok := c.signalled(first); ok && !first.Command && !first.Broke && !first.OOM && first.Exit.Status() == 128+s.Code {
+	if s, ok := c.signalled(first); ok && !first.Command && !first.broke() && !first.OOM && first.Exit.Status() == 128+s.Code {
 		return s, true // no rank is at fault that does as it is told
 	}
 	return first, true
@@ -47,7 +47,7 @@ func (c *Case) killed(abort Fault) Fault {
 		case 0, job.SIGABRT, job.SIGPIPE, passed:
 			return false
 		}
-		return f.Event == Ended && !f.Broke && f.ID != abort.ID && (f.At-abort.At).Abs() <= abortEcho
+		return f.Event == Ended && !f.broke() && f.ID != abort.ID && (f.At-abort.At).Abs() <= abortEcho
 	}
 	if f, ok := c.earliest(struck); ok {
 		return c.onHost(f, struck)
@@ -103,7 +103,7 @@ func (c *Case) signalled(before Fault) (Fault, bool) {
 // interrupted says that a rank ended by itself after mpiup had passed a signal on: with whatever code, but by no other signal.
 func (c *Case) interrupted(f Fault) (by Fault, ok bool) {
 	by, ok = c.signalled(f)
-	own := f.Event == Aborted || f.Event == Raised || f.Event == Ended && !f.Broke && !f.OOM && (!f.struck() || f.Exit.Signal == by.Code)
+	own := f.Event == Aborted || f.Event == Raised || f.Event == Ended && !f.broke() && !f.OOM && (!f.struck() || f.Exit.Signal == by.Code)
 	return by, ok && own
 }
 

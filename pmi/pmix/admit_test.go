@@ -85,8 +85,8 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{"dialect", func(h *ptl.Hello) { h.Codec, h.Version = "v51", "6.0.0" },
-			`rank 1: its PMIx "6.0.0" cannot be served: the PMIx dialect "v51" is not known, only v41, v4, v3, v21; use Open MPI 4.0 or later`},
-		{"old dialect", func(h *ptl.Hello) { h.Codec, h.Version = "v20", "2.0.2" }, `"2.0.2" cannot be served: the PMIx dialect "v20"`},
+			`rank 1 came with PMIx "6.0.0", which cannot be served: the PMIx dialect "v51" is not known, only v41, v4, v3, v21; use Open MPI 4.0 or later`},
+		{"old dialect", func(h *ptl.Hello) { h.Codec, h.Version = "v20", "2.0.2" }, `"2.0.2", which cannot be served: the PMIx dialect "v20"`},
 		{"store", func(h *ptl.Hello) { h.Store = "shmem2" }, `"shmem2", whose layout is private to libpmix; unset PMIX_MCA_gds`},
 		{"security", func(h *ptl.Hello) { h.Security = "munge" }, `the security module "munge"; unset PMIX_MCA_psec`},
 		{"buffers", func(h *ptl.Hello) { h.Buffer = 3 }, `buffers are of kind 3`},

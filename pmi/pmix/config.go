@@ -89,16 +89,22 @@ type RefusedError struct {
 	Why     string // what does not fit, and what to do
 }
 
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s: its PMIx %.40q cannot be served: %s", e.Who, e.Version, e.Why)
+func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s", e.Who, e.Did()) }
+
+// Did is what it did, for who knows which rank it was.
+func (e *RefusedError) Did() string {
+	return fmt.Sprintf("came with PMIx %.40q, which cannot be served: %s", e.Version, e.Why)
 }
 
 // UnfinishedError is a rank whose main connection ended between handshake and FINALIZE. Mostly
 // the process has ended too, and how it did says more.
 type UnfinishedError struct{ Who }
 
-func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("%s closed its PMIx connection after MPI_Init, without MPI_Finalize", e.Who)
+func (e *UnfinishedError) Error() string { return fmt.Sprintf("%s %s", e.Who, e.Did()) }
+
+// Did is what it did, for who knows which rank it was.
+func (e *UnfinishedError) Did() string {
+	return "closed its PMIx connection after MPI_Init, without MPI_Finalize"
 }
 
 // ProtocolError is a rank that sent what no PMIx client sends.
@@ -108,8 +114,11 @@ type ProtocolError struct {
 	Err     error
 }
 
-func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("%s (PMIx %.40q) broke the PMIx protocol: %v", e.Who, e.Version, e.Err)
+func (e *ProtocolError) Error() string { return fmt.Sprintf("%s %s", e.Who, e.Did()) }
+
+// Did is what it did, for who knows which rank it was.
+func (e *ProtocolError) Did() string {
+	return fmt.Sprintf("(PMIx %.40q) broke the PMIx protocol: %v", e.Version, e.Err)
 }
 
 func (e *ProtocolError) Unwrap() error { return e.Err }

@@ -425,6 +425,159 @@ func (PmiState) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
+// Breach is how a process broke with the server of its PMI. The numbers are those of job.Breach.
+type Breach int32
+
+const (
+	Breach_BREACH_NONE    Breach = 0
+	Breach_BREACH_PMI     Breach = 1 // it sent what no client of PMI-1 and PMI-2 sends
+	Breach_BREACH_PMIX    Breach = 2 // it sent what no client of PMIx sends
+	Breach_BREACH_VERSION Breach = 3 // its libpmix is one that the agent cannot serve
+)
+
+// Enum value maps for Breach.
+var (
+	Breach_name = map[int32]string{
+		0: "BREACH_NONE",
+		1: "BREACH_PMI",
+		2: "BREACH_PMIX",
+		3: "BREACH_VERSION",
+	}
+	Breach_value = map[string]int32{
+		"BREACH_NONE":    0,
+		"BREACH_PMI":     1,
+		"BREACH_PMIX":    2,
+		"BREACH_VERSION": 3,
+	}
+)
+
+func (x Breach) Enum() *Breach {
+	p := new(Breach)
+	*p = x
+	return p
+}
+
+func (x Breach) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Breach) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[7].Descriptor()
+}
+
+func (Breach) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[7]
+}
+
+func (x Breach) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Breach.Descriptor instead.
+func (Breach) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
+}
+
+// Lack is what a host has too little of for MPI. The numbers are those of job.Lack.
+type Lack int32
+
+const (
+	Lack_LACK_NOTHING Lack = 0
+	Lack_LACK_SHM     Lack = 1 // /dev/shm
+	Lack_LACK_TEMP    Lack = 2 // room for temporary files, or the right to write them
+)
+
+// Enum value maps for Lack.
+var (
+	Lack_name = map[int32]string{
+		0: "LACK_NOTHING",
+		1: "LACK_SHM",
+		2: "LACK_TEMP",
+	}
+	Lack_value = map[string]int32{
+		"LACK_NOTHING": 0,
+		"LACK_SHM":     1,
+		"LACK_TEMP":    2,
+	}
+)
+
+func (x Lack) Enum() *Lack {
+	p := new(Lack)
+	*p = x
+	return p
+}
+
+func (x Lack) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Lack) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[8].Descriptor()
+}
+
+func (Lack) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[8]
+}
+
+func (x Lack) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Lack.Descriptor instead.
+func (Lack) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
+}
+
+// Stranding is why a rank cannot go on with the others. The numbers are those of job.Stranding.
+type Stranding int32
+
+const (
+	Stranding_STRANDED            Stranding = 0 // it waits for ranks that will not come
+	Stranding_STRANDED_BY_LIMIT   Stranding = 1 // a fence carries too much; text says what to do
+	Stranding_STRANDED_BY_LEAVING Stranding = 2 // it has ended its own connection after MPI_Init, as text says ("closed its ...")
+)
+
+// Enum value maps for Stranding.
+var (
+	Stranding_name = map[int32]string{
+		0: "STRANDED",
+		1: "STRANDED_BY_LIMIT",
+		2: "STRANDED_BY_LEAVING",
+	}
+	Stranding_value = map[string]int32{
+		"STRANDED":            0,
+		"STRANDED_BY_LIMIT":   1,
+		"STRANDED_BY_LEAVING": 2,
+	}
+)
+
+func (x Stranding) Enum() *Stranding {
+	p := new(Stranding)
+	*p = x
+	return p
+}
+
+func (x Stranding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Stranding) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[9].Descriptor()
+}
+
+func (Stranding) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[9]
+}
+
+func (x Stranding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Stranding.Descriptor instead.
+func (Stranding) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
+}
+
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
 type FlightUse int32
 
@@ -459,11 +612,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[7].Descriptor()
+	return file_mpiup_proto_enumTypes[10].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[7]
+	return &file_mpiup_proto_enumTypes[10]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -472,7 +625,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -516,11 +669,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[8].Descriptor()
+	return file_mpiup_proto_enumTypes[11].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[8]
+	return &file_mpiup_proto_enumTypes[11]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -529,7 +682,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -569,11 +722,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[9].Descriptor()
+	return file_mpiup_proto_enumTypes[12].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[9]
+	return &file_mpiup_proto_enumTypes[12]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -582,7 +735,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -625,11 +778,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[10].Descriptor()
+	return file_mpiup_proto_enumTypes[13].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[10]
+	return &file_mpiup_proto_enumTypes[13]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -638,7 +791,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 // Frame is one message of a session, in either direction.
@@ -4728,6 +4881,9 @@ type Exited struct {
 	Text          string                 `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`                                     // more about the cause, e.g. a PMI protocol error
 	Library       string                 `protobuf:"bytes,10,opt,name=library,proto3" json:"library,omitempty"`                              // the MPI library the process had mapped or its program needs, where it never spoke
 	Lacking       string                 `protobuf:"bytes,11,opt,name=lacking,proto3" json:"lacking,omitempty"`                              // what MPI lacks on this host and what to do, where the end may come of that: "/dev/shm has ..."
+	Breach        Breach                 `protobuf:"varint,12,opt,name=breach,proto3,enum=mpiup.v1.Breach" json:"breach,omitempty"`          // the agent killed it for what it sent, as text says
+	Lack          Lack                   `protobuf:"varint,13,opt,name=lack,proto3,enum=mpiup.v1.Lack" json:"lack,omitempty"`                // what lacking tells of
+	LackErrno     int32                  `protobuf:"varint,14,opt,name=lack_errno,json=lackErrno,proto3" json:"lack_errno,omitempty"`        // why nothing can be written there; 0: it can, or that is not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4839,12 +4995,34 @@ func (x *Exited) GetLacking() string {
 	return ""
 }
 
+func (x *Exited) GetBreach() Breach {
+	if x != nil {
+		return x.Breach
+	}
+	return Breach_BREACH_NONE
+}
+
+func (x *Exited) GetLack() Lack {
+	if x != nil {
+		return x.Lack
+	}
+	return Lack_LACK_NOTHING
+}
+
+func (x *Exited) GetLackErrno() int32 {
+	if x != nil {
+		return x.LackErrno
+	}
+	return 0
+}
+
 // WireupFailed: ranks wait for one that will never come, or the PMI server gave up on a rank.
 // Never sent before the Exited of the rank that caused it, and of less weight than that.
 type WireupFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Cause         Stranding              `protobuf:"varint,3,opt,name=cause,proto3,enum=mpiup.v1.Stranding" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4891,6 +5069,13 @@ func (x *WireupFailed) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *WireupFailed) GetCause() Stranding {
+	if x != nil {
+		return x.Cause
+	}
+	return Stranding_STRANDED
 }
 
 type Aborted struct {
@@ -8707,7 +8892,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\x99\x02\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\x86\x03\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -8720,10 +8905,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04text\x18\t \x01(\tR\x04text\x12\x18\n" +
 	"\alibrary\x18\n" +
 	" \x01(\tR\alibrary\x12\x18\n" +
-	"\alacking\x18\v \x01(\tR\alacking\"6\n" +
+	"\alacking\x18\v \x01(\tR\alacking\x12(\n" +
+	"\x06breach\x18\f \x01(\x0e2\x10.mpiup.v1.BreachR\x06breach\x12\"\n" +
+	"\x04lack\x18\r \x01(\x0e2\x0e.mpiup.v1.LackR\x04lack\x12\x1d\n" +
+	"\n" +
+	"lack_errno\x18\x0e \x01(\x05R\tlackErrno\"a\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"o\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12)\n" +
+	"\x05cause\x18\x03 \x01(\x0e2\x13.mpiup.v1.StrandingR\x05cause\"o\n" +
 	"\aAborted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
@@ -9030,7 +9220,21 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bPmiState\x12\r\n" +
 	"\tPMI_NEVER\x10\x00\x12\x0f\n" +
 	"\vPMI_RUNNING\x10\x01\x12\x11\n" +
-	"\rPMI_FINALIZED\x10\x02*@\n" +
+	"\rPMI_FINALIZED\x10\x02*N\n" +
+	"\x06Breach\x12\x0f\n" +
+	"\vBREACH_NONE\x10\x00\x12\x0e\n" +
+	"\n" +
+	"BREACH_PMI\x10\x01\x12\x0f\n" +
+	"\vBREACH_PMIX\x10\x02\x12\x12\n" +
+	"\x0eBREACH_VERSION\x10\x03*5\n" +
+	"\x04Lack\x12\x10\n" +
+	"\fLACK_NOTHING\x10\x00\x12\f\n" +
+	"\bLACK_SHM\x10\x01\x12\r\n" +
+	"\tLACK_TEMP\x10\x02*I\n" +
+	"\tStranding\x12\f\n" +
+	"\bSTRANDED\x10\x00\x12\x15\n" +
+	"\x11STRANDED_BY_LIMIT\x10\x01\x12\x17\n" +
+	"\x13STRANDED_BY_LEAVING\x10\x02*@\n" +
 	"\tFlightUse\x12\x0f\n" +
 	"\vFLIGHT_NONE\x10\x00\x12\x11\n" +
 	"\rFLIGHT_RECORD\x10\x01\x12\x0f\n" +
@@ -9077,7 +9281,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
 var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
@@ -9087,226 +9291,232 @@ var file_mpiup_proto_goTypes = []any{
 	(StartPhase)(0),         // 4: mpiup.v1.StartPhase
 	(Stream)(0),             // 5: mpiup.v1.Stream
 	(PmiState)(0),           // 6: mpiup.v1.PmiState
-	(FlightUse)(0),          // 7: mpiup.v1.FlightUse
-	(NameOp)(0),             // 8: mpiup.v1.NameOp
-	(Verdict)(0),            // 9: mpiup.v1.Verdict
-	(RankPhase)(0),          // 10: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 11: mpiup.v1.Frame
-	(*Open)(nil),            // 12: mpiup.v1.Open
-	(*Opened)(nil),          // 13: mpiup.v1.Opened
-	(*Held)(nil),            // 14: mpiup.v1.Held
-	(*Machine)(nil),         // 15: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 16: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 17: mpiup.v1.HelloReply
-	(*Use)(nil),             // 18: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 19: mpiup.v1.GpuUnit
-	(*App)(nil),             // 20: mpiup.v1.App
-	(*Tool)(nil),            // 21: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 22: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 23: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 24: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 25: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 26: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 27: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 28: mpiup.v1.Launch
-	(*Job)(nil),             // 29: mpiup.v1.Job
-	(*Hold)(nil),            // 30: mpiup.v1.Hold
-	(*Resumed)(nil),         // 31: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 32: mpiup.v1.Dropped
-	(*Exec)(nil),            // 33: mpiup.v1.Exec
-	(*Meeting)(nil),         // 34: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 35: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 36: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 37: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 38: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 39: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 40: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 41: mpiup.v1.Proceed
-	(*Started)(nil),         // 42: mpiup.v1.Started
-	(*StartFailed)(nil),     // 43: mpiup.v1.StartFailed
-	(*Output)(nil),          // 44: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 45: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 46: mpiup.v1.Input
-	(*Credit)(nil),          // 47: mpiup.v1.Credit
-	(*Resize)(nil),          // 48: mpiup.v1.Resize
-	(*Signal)(nil),          // 49: mpiup.v1.Signal
-	(*Stop)(nil),            // 50: mpiup.v1.Stop
-	(*Exited)(nil),          // 51: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 52: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 53: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 54: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 55: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 56: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 57: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 58: mpiup.v1.Wait
-	(*Met)(nil),             // 59: mpiup.v1.Met
-	(*Activity)(nil),        // 60: mpiup.v1.Activity
-	(*Place)(nil),           // 61: mpiup.v1.Place
-	(*Flight)(nil),          // 62: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 63: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 64: mpiup.v1.FlightOp
-	(*Control)(nil),         // 65: mpiup.v1.Control
-	(*Notice)(nil),          // 66: mpiup.v1.Notice
-	(*Ending)(nil),          // 67: mpiup.v1.Ending
-	(*Bye)(nil),             // 68: mpiup.v1.Bye
-	(*Closed)(nil),          // 69: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 70: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 71: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 72: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 73: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 74: mpiup.v1.FetchResult
-	(*Event)(nil),           // 75: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 76: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 77: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 78: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 79: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 80: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 81: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 82: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 83: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 84: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 85: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 86: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 87: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 88: mpiup.v1.Finding
-	(*Fact)(nil),            // 89: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 90: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 91: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 92: mpiup.v1.AskRequest
-	(*Target)(nil),          // 93: mpiup.v1.Target
-	(*AskReply)(nil),        // 94: mpiup.v1.AskReply
-	(*Way)(nil),             // 95: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 96: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 97: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 98: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 99: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 100: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 101: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 102: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 103: mpiup.v1.RankStack
+	(Breach)(0),             // 7: mpiup.v1.Breach
+	(Lack)(0),               // 8: mpiup.v1.Lack
+	(Stranding)(0),          // 9: mpiup.v1.Stranding
+	(FlightUse)(0),          // 10: mpiup.v1.FlightUse
+	(NameOp)(0),             // 11: mpiup.v1.NameOp
+	(Verdict)(0),            // 12: mpiup.v1.Verdict
+	(RankPhase)(0),          // 13: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 14: mpiup.v1.Frame
+	(*Open)(nil),            // 15: mpiup.v1.Open
+	(*Opened)(nil),          // 16: mpiup.v1.Opened
+	(*Held)(nil),            // 17: mpiup.v1.Held
+	(*Machine)(nil),         // 18: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 19: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 20: mpiup.v1.HelloReply
+	(*Use)(nil),             // 21: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 22: mpiup.v1.GpuUnit
+	(*App)(nil),             // 23: mpiup.v1.App
+	(*Tool)(nil),            // 24: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 25: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 26: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 27: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 28: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 29: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 30: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 31: mpiup.v1.Launch
+	(*Job)(nil),             // 32: mpiup.v1.Job
+	(*Hold)(nil),            // 33: mpiup.v1.Hold
+	(*Resumed)(nil),         // 34: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 35: mpiup.v1.Dropped
+	(*Exec)(nil),            // 36: mpiup.v1.Exec
+	(*Meeting)(nil),         // 37: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 38: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 39: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 40: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 41: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 42: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 43: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 44: mpiup.v1.Proceed
+	(*Started)(nil),         // 45: mpiup.v1.Started
+	(*StartFailed)(nil),     // 46: mpiup.v1.StartFailed
+	(*Output)(nil),          // 47: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 48: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 49: mpiup.v1.Input
+	(*Credit)(nil),          // 50: mpiup.v1.Credit
+	(*Resize)(nil),          // 51: mpiup.v1.Resize
+	(*Signal)(nil),          // 52: mpiup.v1.Signal
+	(*Stop)(nil),            // 53: mpiup.v1.Stop
+	(*Exited)(nil),          // 54: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 55: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 56: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 57: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 58: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 59: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 60: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 61: mpiup.v1.Wait
+	(*Met)(nil),             // 62: mpiup.v1.Met
+	(*Activity)(nil),        // 63: mpiup.v1.Activity
+	(*Place)(nil),           // 64: mpiup.v1.Place
+	(*Flight)(nil),          // 65: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 66: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 67: mpiup.v1.FlightOp
+	(*Control)(nil),         // 68: mpiup.v1.Control
+	(*Notice)(nil),          // 69: mpiup.v1.Notice
+	(*Ending)(nil),          // 70: mpiup.v1.Ending
+	(*Bye)(nil),             // 71: mpiup.v1.Bye
+	(*Closed)(nil),          // 72: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 73: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 74: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 75: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 76: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 77: mpiup.v1.FetchResult
+	(*Event)(nil),           // 78: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 79: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 80: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 81: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 82: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 83: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 84: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 85: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 86: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 87: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 88: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 89: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 90: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 91: mpiup.v1.Finding
+	(*Fact)(nil),            // 92: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 93: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 94: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 95: mpiup.v1.AskRequest
+	(*Target)(nil),          // 96: mpiup.v1.Target
+	(*AskReply)(nil),        // 97: mpiup.v1.AskReply
+	(*Way)(nil),             // 98: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 99: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 100: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 101: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 102: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 103: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 104: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 105: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 106: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
-	12,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	28,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	46,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	49,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	50,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	48,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	72,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	79,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	68,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	38,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	77,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	23,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	39,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	54,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	55,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	41,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	30,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	13,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	42,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	43,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	44,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	45,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	51,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	71,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	78,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	53,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	66,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	67,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	69,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	52,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	36,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	40,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	24,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	65,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	56,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	59,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	60,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	62,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	31,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	47,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	70,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	73,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	74,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	75,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	76,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	15,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	31,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	49,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	52,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	53,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	51,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	75,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	82,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	71,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	41,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	80,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	26,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	42,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	57,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	58,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	44,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	33,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	16,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	45,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	46,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	47,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	48,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	54,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	74,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	81,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	56,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	69,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	70,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	72,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	55,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	39,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	43,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	27,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	68,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	59,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	62,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	63,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	65,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	34,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	50,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	73,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	76,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	77,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	78,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	79,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
 	2,   // 47: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	17,  // 48: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	15,  // 49: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14,  // 50: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	30,  // 51: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	18,  // 52: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	19,  // 53: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	21,  // 54: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	29,  // 55: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	20,  // 56: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	25,  // 57: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	22,  // 58: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	27,  // 59: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	33,  // 60: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	20,  // 48: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	18,  // 49: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	17,  // 50: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	33,  // 51: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	21,  // 52: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	22,  // 53: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	24,  // 54: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	32,  // 55: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	23,  // 56: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	28,  // 57: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	25,  // 58: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	30,  // 59: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	36,  // 60: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
 	3,   // 61: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	26,  // 62: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	35,  // 63: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	34,  // 64: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	7,   // 65: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	32,  // 66: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	37,  // 67: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	27,  // 68: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	20,  // 69: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	29,  // 62: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	38,  // 63: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	37,  // 64: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	10,  // 65: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	35,  // 66: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	40,  // 67: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	30,  // 68: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	23,  // 69: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
 	3,   // 70: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	4,   // 71: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 72: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
 	6,   // 73: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	58,  // 74: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	57,  // 75: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	61,  // 76: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	63,  // 77: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	64,  // 78: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 79: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	8,   // 80: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	81,  // 81: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	17,  // 82: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	17,  // 83: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	88,  // 84: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	89,  // 85: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	89,  // 86: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	87,  // 87: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	9,   // 88: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	93,  // 89: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	95,  // 90: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	99,  // 91: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	98,  // 92: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	56,  // 93: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	10,  // 94: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	103, // 95: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	102, // 96: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	62,  // 97: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	11,  // 98: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	16,  // 99: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	80,  // 100: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	83,  // 101: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	85,  // 102: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	90,  // 103: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	92,  // 104: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	96,  // 105: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	100, // 106: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	11,  // 107: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	17,  // 108: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	82,  // 109: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	84,  // 110: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	86,  // 111: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	91,  // 112: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	94,  // 113: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	97,  // 114: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	101, // 115: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	107, // [107:116] is the sub-list for method output_type
-	98,  // [98:107] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	7,   // 74: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	8,   // 75: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	9,   // 76: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	61,  // 77: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	60,  // 78: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	64,  // 79: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	66,  // 80: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	67,  // 81: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 82: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	11,  // 83: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	84,  // 84: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	20,  // 85: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	20,  // 86: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	91,  // 87: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	92,  // 88: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	92,  // 89: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	90,  // 90: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	12,  // 91: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	96,  // 92: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	98,  // 93: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	102, // 94: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	101, // 95: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	59,  // 96: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	13,  // 97: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	106, // 98: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	105, // 99: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	65,  // 100: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	14,  // 101: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	19,  // 102: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	83,  // 103: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	86,  // 104: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	88,  // 105: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	93,  // 106: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	95,  // 107: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	99,  // 108: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	103, // 109: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	14,  // 110: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	20,  // 111: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	85,  // 112: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	87,  // 113: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	89,  // 114: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	94,  // 115: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	97,  // 116: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	100, // 117: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	104, // 118: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	110, // [110:119] is the sub-list for method output_type
+	101, // [101:110] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -9366,7 +9576,7 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      11,
+			NumEnums:      14,
 			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,
