@@ -91,7 +91,7 @@ func relayed(line string) bool {
 // look is what the first sign that knows a text says.
 func look(text string) (Finding, bool) {
 	s, ok := Recognise(text)
-	if !ok || strings.Contains(text, "cannot be preloaded") { // the loader, of LD_PRELOAD: it goes on without
+	if !ok {
 		return Finding{}, false
 	}
 	f := Finding{Kind: s.Kind, Echo: s.Weight() <= Wait, Likely: s.Likely}

@@ -63,20 +63,27 @@ var facts = sync.OnceValue(func() []fact {
 		says(`exitcode`, `^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
 		says(`host`, `^host\s*: (?P<host>\S+)`),
 		says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
-		says(`terminated with`, `process (?P<rank>\d+) terminated with (?:signal|exit)`),
-		says(`local`, `--local[_-]rank[= ](?P<local>\d+)`),
+		says(`terminated with`, `process (?P<local>\d+) terminated with (?:signal|exit)`),              // torch.multiprocessing's, on its host
+		first(`MPI processes was aborted`, `One of MPI processes was aborted\.\(rank=(?P<rank>\d+)\)`), // Fujitsu's plexec
+		says(` on proc `, `ERROR on proc (?P<rank>\d+): `),                                             // LAMMPS
+		// DeepSpeed's and torch's older launcher name the command of the last process that they started, whichever failed: of one process it is that one.
+		says(`local`, `(?:exits with return code|CalledProcessError).*--local[_-]rank[= ](?P<local>0)\b|--local[_-]rank[= ](?P<local0>0)\b.*exits with return code`),
 		// MVAPICH.
 		first(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
 		says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
 		// Horovod.
+		first(`Process name: `, `^Process name: (?P<rank>\d+)$`),
 		first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
 		// Slurm.
 		says(`: Terminated`, `^srun: error: (?P<host>\S+): tasks [\d,-]+: Terminated`), // with the step, when another one failed
-		says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
+		says(`srun: error: `, `^srun: error: (?P<host>\S+): task (?P<rank>\d+)`),
 		// mpiup.
 		ours(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
 	}
 })
+
+// srunTasks is several ranks that ended alike, in one line of srun's.
+var srunTasks = pattern.Of(`^srun: error: \S+: tasks (\d{1,7}[,-][\d,-]{1,200}): `)
 
 // loose is a rank that a failure's own line speaks of.
 var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world |global[_ ]?)?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
@@ -95,8 +102,8 @@ func (f fact) names(text string) (ending, bool) {
 		switch name {
 		case "rank":
 			e.rank = number(m[i])
-		case "local":
-			e.local = number(m[i]) + 1
+		case "local", "local0":
+			e.local = max(e.local, number(m[i])+1)
 		case "host":
 			e.host = strings.Trim(m[i], ",.;:()\"'")
 		case "pid":
@@ -300,6 +307,19 @@ var warning = pattern.Of(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: 
 
 func warns(text string) bool {
 	return warning().MatchString(text) && !strings.Contains(text, "NCCL WARN")
+}
+
+// mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
+// of a signal, is told of whatever its level, and so is who waits.
+func mild(text string, s *verdict.Sign) bool {
+	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait || s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted {
+		return false
+	}
+	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too
+		return true
+	}
+	level, ok := stated(text)
+	return warns(text) || ok && level <= Info
 }
 
 // starts says that a kind is one of starting, which is tried again.

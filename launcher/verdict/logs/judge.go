@@ -47,7 +47,7 @@ func (r *Reader) Verdict() (verdict.Verdict, bool) {
 // guilty is the finding that explains most, of those that explain as much the first. What is over explains nothing.
 func (r *Reader) guilty() *finding {
 	for w := verdict.Cause; ; w-- {
-		list := r.of(w, func(*finding) bool { return true })
+		list := r.of(w, func(f *finding) bool { return !f.warns })
 		if len(list) > 0 {
 			return r.earlier(r.behind(slices.MinFunc(list, compare)))
 		}

@@ -76,6 +76,11 @@ var tags = []func() *regexp.Regexp{
 	// Ray.
 	pattern.Of(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
 	pattern.Of(`^std(?:err|out): `),
+	// Determined: a level, and after the time a container.
+	pattern.Of(`^<\w*> +`),
+	pattern.Of(`^[0-9a-f]{8} \|\| `),
+	// xla_dist: the host, whose number is no rank.
+	pattern.Of(`^(?P<host>\d{1,3}(?:\.\d{1,3}){3}) \[\d+\] `),
 	pattern.Of(`^(?P<stream>std(?:err|out)) [FP] `), // a kubelet's files
 	pattern.Of(`^\| +`),
 	// MVAPICH's handler of signals.
@@ -121,7 +126,7 @@ func (s *scanner) parse(text string) line {
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
-		if trimmed == "" || !strings.ContainsRune("[(|0123456789stdMTWFS", rune(trimmed[0])) && !lowerTag(trimmed) {
+		if trimmed == "" || !strings.ContainsRune("[(|<0123456789stdMTWFSabcef", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
 		rest, ok := s.untag(trimmed, &l)

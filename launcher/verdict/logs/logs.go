@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -28,8 +29,9 @@ const (
 	maxFound = 64  // of a weight; the first ones
 	maxPIDs  = 4096
 	maxOpen  = 16
-	after    = 8 // lines in which a launcher says whose the failure was, after it was told of
-	before   = 3 // and before
+	maxTask  = 1 << 16 // of a list of srun's
+	after    = 8       // lines in which a launcher says whose the failure was, after it was told of
+	before   = 3       // and before
 )
 
 // Reader takes lines and gives a verdict. The zero value is ready.
@@ -55,6 +57,8 @@ type Reader struct {
 	torch  block
 	stalls bool            // Horovod lists ranks that it waits for
 	size   int             // of the job, as a line says it; 0: none does
+	steps  int             // lines of progress, whoever's
+	ended  bool            // the job of this file said that it ended well
 	failed []int           // ranks that torch's launcher reports as failed
 	hosts  map[string]bool // at most two, which is several
 }
@@ -72,8 +76,9 @@ type heard struct {
 	first   []string
 	recent  []string // the latest, which may be the program's own reason
 	trace   trace
-	ignored bool // the traceback is of an exception that Python ignores
-	quiet   int  // lines since the last exception
+	ignored int    // tracebacks to come of exceptions that Python ignores
+	ignore  string // the last such exception
+	quiet   int    // lines since the last exception
 	last    *finding
 	before  string     // the text of the line before, which may go on
 	open    []*finding // what the program has not outlived yet
@@ -95,16 +100,19 @@ type finding struct {
 	weight    verdict.Weight
 	likely    bool
 	weak      bool     // a warning, or of a start that may have been tried again
+	warns     bool     // it calls itself a warning
 	over      bool     // the program went on after it, or a later line takes it back
 	restarted bool     // its launcher started the ranks again after it
 	why       []string // the program's own words before it
 	line      string
 	who       ending
-	near      int // 1 + the rank of the line before, which counts where nothing else names one
+	among     idset.Set // the ranks of which its line tells, where those are several
+	near      int       // 1 + the rank of the line before, which counts where nothing else names one
 	lane      lane
 	file      int
 	number    int
 	order     int
+	steps     int // lines of progress before it
 	time      time.Time
 }
 
@@ -113,7 +121,7 @@ func (r *Reader) File() {
 	r.file++
 	r.own.file()
 	r.number, r.open, r.recent, r.at, r.near, r.torch, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
-	r.block, r.stalls = ownBlock{}, false
+	r.block, r.stalls, r.ended = ownBlock{}, false, false
 }
 
 // Line takes a line, without its end.
@@ -172,9 +180,13 @@ func (r *Reader) lane(rank int) (*heard, lane) {
 func (r *Reader) add(f *finding, l line, key lane) {
 	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
 	f.who = f.who.or(l.who)
+	f.steps, f.over = r.steps, r.ended && f.weight == verdict.Echo // connections end with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
 		f.near = r.near
+	}
+	if m := srunTasks().FindStringSubmatch(l.text); m != nil {
+		f.among, _ = idset.Within(m[1], maxTask)
 	}
 	if f.weight == verdict.Ending {
 		if f.why = r.lanes[lane{r.file, f.who.rank}].reason(); f.why == nil {
@@ -223,10 +235,14 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		}
 		h.steps = 0
 	}
+	if f == nil && h.trace != frames {
+		r.well(l.text)
+	}
 	if f != nil || h.trace == frames || l.text == h.step || !progress().MatchString(l.text) {
 		return
 	}
 	h.step = cut(l.text)
+	r.outlived()
 	if h.steps++; h.steps != outlives {
 		return
 	}
@@ -235,6 +251,30 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 	}
 	h.open = nil
 	r.takeBack(func(g *finding) bool { return starts(g.kind) && g.file == r.file })
+}
+
+// well takes back what a line shows to have done no harm: ranks have met, NCCL is up, the job ended well.
+func (r *Reader) well(text string) {
+	here := func(g *finding) bool { return g.file == r.file && g.weight != verdict.Ending }
+	switch {
+	case strings.HasSuffix(text, initing):
+		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
+	case met().MatchString(text):
+		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
+	case passed().MatchString(text):
+		r.ended = true
+	case ended().MatchString(text) && !isBad().MatchString(text):
+		r.ended = true
+		r.takeBack(here)
+	}
+}
+
+// outlived takes back what all ranks have outlived together: nobody goes on for long without a rank that it lost.
+func (r *Reader) outlived() {
+	r.steps++
+	r.takeBack(func(g *finding) bool {
+		return g.file == r.file && r.steps-g.steps >= together && g.weight != verdict.Ending && (g.weight <= verdict.Wait || g.warns || meets(g.kind))
+	})
 }
 
 // takeBack says of findings that they are over.
@@ -254,7 +294,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 	h.quiet++
 	switch {
 	case strings.HasPrefix(text, "Exception ignored in"):
-		h.ignored = true
+		h.ignored = min(h.ignored+1, maxOpen)
 		return nil
 	case strings.HasSuffix(text, "Traceback (most recent call last):"):
 		h.trace = frames
@@ -265,12 +305,16 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return nil
 	case h.trace == frames:
 		h.trace = outside
-		if h.ignored {
-			h.ignored = false
+		if h.ignored > 0 {
+			h.ignored, h.ignore = h.ignored-1, cut(text)
 			return nil
 		}
 		return r.exception(text, h)
 	case looksRaised(text):
+		if h.ignored > 0 && cut(text) == h.ignore { // another thread's, whose traceback is mixed with the one before
+			h.ignored--
+			return nil
+		}
 		return r.exception(text, h)
 	}
 	if text == "Killed" { // a shell's last word
@@ -283,7 +327,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 	if !ok {
 		return nil
 	}
-	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, weak: warns(text) || starts(s.Kind), who: ending{rank: -1}}
+	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, weak: warns(text) || starts(s.Kind), warns: mild(text, s), who: ending{rank: -1}}
 }
 
 // between says that a line in a traceback is another thread's or process's: a logger wrote it.

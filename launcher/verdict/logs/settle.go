@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // What takes a finding back: the program caught it, what was awaited came, or the job went on.
@@ -13,13 +14,32 @@ var (
 		"will be retried", "falling back to", "continuing anyway", "continue training", "ignoring this", "recovered from"}
 	came     = []string{"Successfully assigned", "Started container", "Successfully pulled image", "already present on machine"}
 	restarts = []string{"will restart worker group", "Restarting worker group", "Restarting job", "starting the ranks again"}
-	progress = pattern.Of(`(?i)\b(?:epochs?|steps?|iterations?|iters?|global_step|loss|num_updates|samples/sec|tokens/s)\b[^a-z]{0,12}\d|\d+/\d+ \[\d+:\d\d`)
+	progress = pattern.Of(`(?i)\b(?:epochs?|time-?steps?|steps?|iterations?|iters?|global_step|loss|num_updates|samples/sec|images/sec|tokens/s|eta)\b[^a-z]{0,12}\d|\d+/\d+ \[(?:\d+:\d\d|[=>.])|` +
+		`^Time = \d|^\d+(?:\s+[-+.\deE]+){2,}$`)
+	// The end of a job that went well, by the words of those that end one. A number of ranks tells that they have met.
+	ended = pattern.Of(`(?i)\b(?:completed|finished|terminated|ended|exited|done) (?:successfully|normally|without errors?)\b|\bsuccessfully (?:completed|finished|terminated)\b|\b(?:simulation|training|job|run|program|benchmark|calculation) (?:is |has |was )?(?:now )?(?:completed?|finished|done|successful)\b|` +
+		`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|exit(?:ed with)?(?: code| status)?:? 0$`)
+	met     = pattern.Of(`(?i)^\W*hello\b.*\d|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
+	isBad   = pattern.Of(`(?i)\b(?:but|not|un\w+|without success|fail\w*|error\w*|abort\w*|killed|timed? ?out)\b`)
+	passed  = pattern.Of(`\bPASSED\b`) // a test
+	initing = "Init COMPLETE"            // NCCL
 )
 
 const (
-	outlives = 3 // lines of progress after which a program has outlived what it wrote
-	handles  = 3 // lines in which it says that it handled something
+	outlives = 3  // lines of progress after which a program has outlived what it wrote
+	together = 10 // and after which all ranks have, whoever wrote those lines
+	handles  = 3  // lines in which it says that it handled something
 )
+
+// meets says that a failure of a kind is one of meeting: ranks that have met show that there was none.
+func meets(k verdict.Kind) bool {
+	switch k {
+	case verdict.InitFailed, verdict.Mismatch, verdict.MissingLibrary, verdict.Network, verdict.DNS, verdict.Identity, verdict.HostsMissing, verdict.FabricError, verdict.FabricDown,
+		verdict.LockedMemory, verdict.NCCL, verdict.PeerLost, verdict.ProgramNotFound:
+		return true
+	}
+	return false
+}
 
 const maxRecent = 12
 

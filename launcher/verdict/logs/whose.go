@@ -68,6 +68,9 @@ func (r *Reader) accused(f *finding) named {
 	}
 	n := r.itself(f)
 	if n.who.rank < 0 {
+		for _, g := range r.of(f.weight, func(g *finding) bool { return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file }) {
+			return named{who: ending{rank: -1, host: g.who.host}, sure: verdict.OneOfSeveral, among: g.among}
+		}
 		return n
 	}
 	alike := r.equals(f)
