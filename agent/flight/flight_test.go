@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func dump(t testing.TB, name string) []byte {
@@ -56,6 +58,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(dump(f, name))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
+		defer cost.Watch(t, cost.Parser, len(in))()
 		r, err := Parse(1, in)
 		if err != nil {
 			return

@@ -21,6 +21,8 @@ type Package struct {
 	Doc          string   // first sentence of the package comment
 	GoFiles      []string // without tests
 	CgoFiles     []string
+	TestGoFiles  []string
+	XTestGoFiles []string
 	Imports      []string
 	TestImports  []string
 	XTestImports []string
@@ -49,7 +51,7 @@ var list = sync.OnceValues(func() ([]Package, error) {
 	}
 	// With -e a package that does not compile is still looked at.
 	cmd := exec.Command("go", "list", "-e",
-		"-json=ImportPath,Name,Dir,Doc,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", module+"/...")
+		"-json=ImportPath,Name,Dir,Doc,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps", module+"/...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestDecode(t *testing.T) {
@@ -60,6 +62,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00]\x94."))
 	f.Fuzz(func(t *testing.T, in []byte) {
+		defer cost.Watch(t, cost.Parser, len(in))()
 		if v, err := Decode(in); err != nil && v != nil {
 			t.Errorf("both %v and %v", v, err)
 		}
