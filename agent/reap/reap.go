@@ -35,7 +35,8 @@
 //
 // What cannot be undone: a file system that dies between the check and the exec hangs the spawner. Start then kills
 // the child, which works unless the runtime stops the world first. An orphan that left its process session and has no
-// environment shows in two cases only: to PID 1, or if a look saw its parent (every 5 s, and at a stop).
+// environment is known by its mark (proctree.Mark). Where no mark can be set (a sandbox that refuses the limit), it
+// shows in two cases only: to PID 1, or if a look saw its parent (every 5 s, and at a stop).
 //
 // It does not read or write the standard streams of a process, or decide when a job has
 // failed.
@@ -123,6 +124,7 @@ type Supervisor struct {
 	forking  *request                   // guarded by mu: the fork in flight
 	guard    *Process                   // guarded by mu: nil when there is none
 	seen     map[int]proctree.Inherited // guarded by mu: descendants that only their parents told; not changed once it is here
+	unmarked bool                       // guarded by mu: a process was started without its session's mark
 	rested   time.Time                  // guarded by mu: when the next look at what sessions have open may begin
 }
 

@@ -102,7 +102,7 @@ func (s *Supervisor) tree(all []proctree.Stat, claimed map[int]proctree.Stat) *p
 		k.Sessions[name] = true
 	}
 	k.Seen = s.seen // which is replaced, and not changed
-	return proctree.New(all, k, s.proc.Session)
+	return proctree.New(all, k, s.proc)
 }
 
 // Left tells whether a process of a session lives, started here or not. Once none does, the session
@@ -125,8 +125,8 @@ func (s *Supervisor) Left(session string) bool {
 // glances is the time between two looks at who descends from a session's processes.
 const glances = 5 * time.Second
 
-// glance looks now and then, while processes run, who descends from them. Once its parents have ended, a descendant
-// that left its process session and has no environment looks like a stranger's.
+// glance looks now and then, while processes run that could not be marked, who descends from them. Once its parents have ended, a
+// descendant that left its process session and has no environment looks like a stranger's.
 func (s *Supervisor) glance(stop <-chan struct{}) {
 	t := time.NewTicker(glances)
 	defer t.Stop()
@@ -137,7 +137,7 @@ func (s *Supervisor) glance(stop <-chan struct{}) {
 		case <-t.C:
 		}
 		s.mu.Lock()
-		run := len(s.known) > 0
+		run := len(s.known) > 0 && s.unmarked
 		s.mu.Unlock()
 		if run {
 			s.note()

@@ -302,6 +302,7 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 	}
 	defer back()
 	defer preferMemory(cmd.Memory)()
+	defer s.mark(cmd.Session)()
 	closeOnExec()
 	pidfd := -1
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{

@@ -100,6 +100,8 @@ func TestDescendantsThatHideAreEnded(t *testing.T) {
 		"own group":             `set -m; sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`,
 		"no environment":        `env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
 		"child of no one's":     `setsid env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`,
+		"by no name":            `setsid env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
+		"by no name, later":     `setsid env -i sh -c '(sh -c "sleep 0.05; echo \$\$ >$1; exec setsid sleep 100" &)' sh $1 & exit 0`,
 		"ignores SIGTERM":       `trap "" TERM; setsid sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
 		"stopped":               `setsid sh -c 'echo $$ >$1; kill -STOP $$; exec sleep 100' sh $1 & exit 0`,
 		"stopped, parent lives": `setsid sh -c 'echo $$ >$1; kill -STOP $$; exec sleep 100' sh $1 & wait`,
@@ -116,6 +118,7 @@ func TestDescendantsThatHideAreEnded(t *testing.T) {
 				stranger := start(t, s, inSession(sh("exec sleep 100"), "b"))
 				stopped(t, s, "a", quick)
 				if !ended(pid) {
+					_ = unix.Kill(pid, unix.SIGKILL)
 					t.Errorf("the descendant %d lives", pid)
 				}
 				if ended(stranger.Pid()) {
@@ -128,12 +131,12 @@ func TestDescendantsThatHideAreEnded(t *testing.T) {
 	}
 }
 
-// One that has nothing to be known by, and whose parents have ended, was seen while they lived.
+// One that has nothing to be known by, its mark neither, and whose parents have ended, was seen while they lived.
 func TestDescendantThatWasSeenIsEnded(t *testing.T) {
 	s := supervise(t)
 	dir := t.TempDir()
 	file, done := filepath.Join(dir, "pid"), filepath.Join(dir, "go")
-	cmd := inSession(sh(`setsid env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & while [ ! -e $2 ]; do sleep 0.01; done`, file, done), "a")
+	cmd := inSession(sh(`bash -c 'ulimit -S -x unlimited; exec setsid env -i sh -c "echo \$\$ >$0; exec sleep 100"' $1 & while [ ! -e $2 ]; do sleep 0.01; done`, file, done), "a")
 	p := start(t, s, cmd)
 	pid := pidIn(t, file)
 	until(t, "it is its last program", func() bool { st, err := s.proc.Stat(pid); return err == nil && !s.proc.Unsettled(st) })

@@ -10,8 +10,8 @@
 //
 // Main has its process for itself and starts no goroutine of its own. A Ledger may be used by several goroutines.
 //
-// It starts no process: the supervisor starts it. It sees no descent from an agent that is gone, so a process without
-// environment, process session and parent is not found.
+// It starts no process: the supervisor starts it. It sees no descent from an agent that is gone: a process without environment and
+// process session is known by its mark (proctree.Mark).
 package guard
 
 import (
@@ -171,7 +171,7 @@ func leftBehind(proc proctree.Proc, records []Record) (out []proctree.Stat, sure
 			known.Leaders[r.PID] = proctree.Leader{Session: r.Session, Start: r.Start}
 		}
 	}
-	t := proctree.New(all, known, proc.Session)
+	t := proctree.New(all, known, proc)
 	sure = true
 	for _, p := range all {
 		switch {

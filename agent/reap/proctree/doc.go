@@ -7,7 +7,7 @@
 // The first of these that knows says to which session a process belongs:
 //
 //	the table of children, its process session or group, MPIUP_SESSION in its environment,
-//	an earlier look, its parent, a parent that an earlier look saw
+//	its Mark (a limit that the kernel hands on), an earlier look, its parent, a parent that an earlier look saw
 //
 // To be an orphan says nothing.
 //

@@ -47,6 +47,34 @@ func TestSessionIsFoundInAnEnvironment(t *testing.T) {
 	}
 }
 
+// A mark is a session's own, and no limit that anybody else has set.
+func TestMarks(t *testing.T) {
+	const limits = "Limit                     Soft Limit           Hard Limit           Units     \nMax realtime timeout      5                    5                    us        \nMax file locks            %s             unlimited            locks     \nMax pending signals       95946                95946                signals   \n"
+	if a, b := Mark("a"), Mark("b"); a == b || a>>61 != 1 || b>>61 != 1 {
+		t.Errorf("marks %x, %x", a, b)
+	}
+	mark := fmt.Sprint(Mark("a"))
+	for soft, want := range map[string]uint64{mark: Mark("a"), "unlimited": 0, "": 0, "x": 0, "18446744073709551615": 0} {
+		if got := markOf(fmt.Appendf(nil, limits, soft)); got != want {
+			t.Errorf("%q is the mark %x, want %x", soft, got, want)
+		}
+	}
+	if got := (Proc{Root: "/proc"}).Mark(os.Getpid()); got>>61 == 1 {
+		t.Errorf("this process has the mark %x", got)
+	}
+}
+
+func FuzzMarkOf(f *testing.F) {
+	f.Add([]byte("Max file locks            unlimited            unlimited            locks     \n"))
+	f.Add([]byte("Max file locks            2305843009213693952  unlimited            locks     \n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
+		if n := markOf(b); n >= 1<<62 {
+			t.Errorf("%d", n)
+		}
+	})
+}
+
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte(statLine))
 	f.Add([]byte("1 () S"))
@@ -158,16 +186,23 @@ func FuzzUidsOf(f *testing.F) {
 }
 
 func TestOwnershipOfProcesses(t *testing.T) {
+	proc := Proc{Root: t.TempDir()}
+	for pid, session := range map[int]string{13: "b", 14: "foreign", 16: "foreign"} {
+		write(t, proc, pid, "environ", "MPIUP_SESSION="+session+"\x00")
+	}
+	for pid, session := range map[int]string{14: "foreign", 19: "b", 21: "foreign"} {
+		write(t, proc, pid, "limits", fmt.Sprintf("Max file locks   %d   unlimited   locks\n", Mark(session)))
+	}
 	// given: 10 and 20 were started for sessions a and b; 30's number was given anew
 	tree := New([]Stat{
 		{PID: 1}, {PID: 10, PPID: 1, SID: 10, Start: 5}, {PID: 20, PPID: 1, SID: 20, Start: 6}, {PID: 99, PPID: 1, SID: 99},
 		{PID: 11, PPID: 1, SID: 10}, {PID: 12, PPID: 10, SID: 12}, {PID: 13, PPID: 1, SID: 13}, {PID: 14, PPID: 10, SID: 14},
 		{PID: 15, PPID: 14, SID: 14}, {PID: 16, PPID: 1, SID: 16}, {PID: 30, PPID: 0, SID: 30, Start: 70},
-		{PID: 17, PPID: 18, SID: 17}, {PID: 18, PPID: 17, SID: 17},
+		{PID: 17, PPID: 18, SID: 17}, {PID: 18, PPID: 17, SID: 17}, {PID: 19, PPID: 1, SID: 19}, {PID: 21, PPID: 1, SID: 21},
 	}, Known{Self: 1, Children: map[int]string{10: "a", 20: "b"}, Sessions: map[string]bool{"a": true, "b": true},
 		Leaders: map[int]Leader{10: {Session: "a", Start: 5}, 20: {Session: "b", Start: 6}, 30: {Session: "a", Start: 7}},
 		Exempt:  map[int]bool{99: true}},
-		func(pid int) string { return map[int]string{13: "b", 14: "foreign", 16: "foreign"}[pid] })
+		proc)
 	for _, tt := range []struct {
 		why     string
 		pid     int
@@ -178,6 +213,8 @@ func TestOwnershipOfProcesses(t *testing.T) {
 		{"orphan in a's process session", 11, "a", true},
 		{"setsid without environment, by its parent", 12, "a", true},
 		{"setsid orphan, by its environment", 13, "b", true},
+		{"setsid orphan without environment, by its mark", 19, "b", true},
+		{"orphan of a nested mpiup's", 21, "", false},
 		{"rank of a nested mpiup, by its parent", 14, "a", true},
 		{"its child", 15, "a", true},
 		{"somebody else's", 16, "", false},
@@ -192,6 +229,14 @@ func TestOwnershipOfProcesses(t *testing.T) {
 	}
 	if tree.Descends(30) || !tree.Descends(15) || tree.Descends(17) {
 		t.Error("descent")
+	}
+}
+
+func write(t *testing.T, proc Proc, pid int, name, text string) {
+	t.Helper()
+	dir := fmt.Sprintf("%s/%d", proc.Root, pid)
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/"+name, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -27,14 +27,18 @@ type Inherited struct {
 // Tree is one look at all processes, with what was known then.
 type Tree struct {
 	Known
-	procs   map[int]Stat
-	environ func(pid int) string // MPIUP_SESSION of a process
-	memo    map[int]Ownership    // answers so far
+	procs map[int]Stat
+	proc  Proc
+	marks map[uint64]string // Mark of a session that was not stopped → its name
+	memo  map[int]Ownership // answers so far
 }
 
-// New makes a tree of a snapshot. environ tells the MPIUP_SESSION of a process, as Proc.Session does.
-func New(all []Stat, known Known, environ func(pid int) string) *Tree {
-	t := &Tree{Known: known, procs: make(map[int]Stat, len(all)), environ: environ, memo: map[int]Ownership{}}
+// New makes a tree of a snapshot of proc.
+func New(all []Stat, known Known, proc Proc) *Tree {
+	t := &Tree{Known: known, procs: make(map[int]Stat, len(all)), proc: proc, marks: make(map[uint64]string, len(known.Sessions)), memo: map[int]Ownership{}}
+	for name := range known.Sessions {
+		t.marks[Mark(name)] = name
+	}
 	for _, p := range all {
 		t.procs[p.PID] = p
 	}
@@ -66,7 +70,7 @@ func (t *Tree) Descends(pid int) bool {
 }
 
 // Owner says to which session a process belongs: by the table, by its process session, by its
-// environment, by an earlier look, else by its parent. A nested
+// environment, by its mark, by an earlier look, else by its parent. A nested
 // mpiup's ranks carry a session that is not ours and belong where their parent does.
 func (t *Tree) Owner(pid int) Ownership {
 	if o, ok := t.memo[pid]; ok {
@@ -89,7 +93,10 @@ func (t *Tree) ownership(pid int) Ownership {
 	if l, ok := t.leaderOf(p); ok {
 		return Ownership{Session: l.Session, Ours: true}
 	}
-	if name := t.environ(pid); name != "" && t.Sessions[name] {
+	if name := t.proc.Session(pid); name != "" && t.Sessions[name] {
+		return Ownership{Session: name, Ours: true}
+	}
+	if name, ok := t.marks[t.proc.Mark(pid)]; ok {
 		return Ownership{Session: name, Ours: true}
 	}
 	if c, ok := t.Claimed[pid]; ok && c.Start == p.Start {
@@ -145,7 +152,7 @@ func (t *Tree) Lineage(pid int) string {
 	if pid != t.Self || last == 0 {
 		return ""
 	}
-	if name := t.environ(last); t.Sessions[name] {
+	if name := t.proc.Session(last); t.Sessions[name] {
 		return name
 	}
 	return ""
