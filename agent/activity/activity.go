@@ -1,6 +1,7 @@
 // Package activity says of ranks whether they work, by two samples of what they have used. It is PURE: samples in, classes out.
 //
-//	before, now ──Judge──▶ Works   it wrote, read, used a GPU, or its MPI library came further
+//	before, now ──Judge──▶ Works   it wrote, read, moved bytes through its sockets, touched new pages, had an answer of a disk, used a GPU,
+//	                               or its MPI library came further
 //	                       Busy    it used CPU, and nothing else shows: it computes, or waits actively for a message
 //	                       Idle    nothing of that
 //
@@ -19,12 +20,15 @@ import (
 // Sample is what a rank and all that descends from it have done up to a moment.
 type Sample struct {
 	CPU     time.Duration
-	IO      uint64 // bytes
-	Output  uint64 // changes with each output
-	Library uint64 // changes with what its MPI library says to its server
-	GPU     bool   // a GPU that it may use worked at that moment
-	Running bool   // it ran or was ready to run at that moment: it may be short of CPU
-	Where   string // it waits; "": unknown
+	IO      uint64            // bytes, by calls and of storage
+	Faults  uint64            // pages
+	Delay   time.Duration     // it waited for block devices that have answered
+	Traffic map[uint64]uint64 // bytes of each of its TCP sockets; nil: nobody looked at them
+	Output  uint64            // changes with each output
+	Library uint64            // changes with what its MPI library says to its server
+	GPU     bool              // a GPU that it may use worked at that moment
+	Running bool              // it ran or was ready to run at that moment: it may be short of CPU
+	Where   string            // it waits; "": unknown
 }
 
 // Class is what a rank has done between two samples.
@@ -40,7 +44,8 @@ const (
 // Bounds below which use is none: threads that look at a clock, or write a line of a journal, are no work.
 const (
 	littleCPU = 0.02    // of a processor
-	littleIO  = 4 << 10 // bytes between two samples
+	littleIO  = 4 << 10 // bytes between two samples, of one socket or of all files: beats of a heart are less
+	fewFaults = 32      // pages between two samples
 	maxPlaces = 16      // that are told apart
 	maxWhere  = 160     // bytes
 )
@@ -48,12 +53,28 @@ const (
 // Judge is what a rank has done between two samples, the time apart.
 func Judge(before, now Sample, apart time.Duration) Class {
 	switch {
-	case now.Output != before.Output, now.Library != before.Library, now.GPU, now.IO > before.IO+littleIO:
+	case now.Output != before.Output, now.Library != before.Library, now.GPU, now.IO > before.IO+littleIO,
+		now.Faults > before.Faults+fewFaults, now.Delay > before.Delay, moved(before.Traffic, now.Traffic):
 		return Works
+	case now.Traffic != nil && before.Traffic == nil: // what its sockets moved meanwhile is not known
+		return Busy
 	case now.Running, (now.CPU - before.CPU).Seconds() > littleCPU*apart.Seconds():
 		return Busy
 	}
 	return Idle
+}
+
+// moved says that a socket has moved more than a little since. One that was not there before had moved nothing.
+func moved(before, now map[uint64]uint64) bool {
+	if before == nil {
+		return false
+	}
+	for inode, n := range now {
+		if n > before[inode]+littleIO {
+			return true
+		}
+	}
+	return false
 }
 
 // Tally is the ranks of a job by class, by id.

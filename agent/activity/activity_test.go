@@ -8,7 +8,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	const apart = 10 * time.Second
-	base := Sample{CPU: time.Hour, IO: 1 << 30, Output: 7, Library: 3}
+	base := Sample{CPU: time.Hour, IO: 1 << 30, Output: 7, Library: 3, Faults: 1000, Delay: time.Second, Traffic: map[uint64]uint64{1: 1 << 20, 2: 5}}
 	with := func(f func(*Sample)) Sample { s := base; f(&s); return s }
 	for _, tt := range []struct {
 		name string
@@ -24,12 +24,27 @@ func TestJudge(t *testing.T) {
 		{"output", with(func(s *Sample) { s.Output++ }), Works},
 		{"a little I/O", with(func(s *Sample) { s.IO += 100 }), Idle},
 		{"I/O", with(func(s *Sample) { s.IO += 1 << 20 }), Works},
+		{"a few pages", with(func(s *Sample) { s.Faults += 8 }), Idle},
+		{"a mapped file, or memory that is used anew", with(func(s *Sample) { s.Faults += 480 }), Works},
+		{"a disk has answered", with(func(s *Sample) { s.Delay += 10 * time.Millisecond }), Works},
+		{"recv", with(func(s *Sample) { s.Traffic = map[uint64]uint64{1: 2 << 20, 2: 5} }), Works},
+		{"recv from a new connection", with(func(s *Sample) { s.Traffic = map[uint64]uint64{3: 1 << 20} }), Works},
+		{"connections that were closed", with(func(s *Sample) { s.Traffic = map[uint64]uint64{} }), Idle},
+		{"beats of hearts", with(func(s *Sample) { s.Traffic = map[uint64]uint64{1: 1<<20 + 300, 2: 305} }), Idle},
 		{"a word to PMI", with(func(s *Sample) { s.Library++ }), Works},
 		{"a GPU that works", with(func(s *Sample) { s.GPU = true }), Works},
 	} {
 		if got := Judge(base, tt.now, apart); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
+	}
+	unseen := base
+	unseen.Traffic = nil
+	if got := Judge(unseen, base, apart); got != Busy {
+		t.Errorf("sockets that nobody looked at before: %d", got)
+	}
+	if got := Judge(base, unseen, apart); got != Idle {
+		t.Errorf("sockets that do not show any more: %d", got)
 	}
 }
 

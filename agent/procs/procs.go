@@ -10,12 +10,15 @@ package procs
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 )
@@ -28,8 +31,12 @@ type Usage struct {
 	CPU       time.Duration // of all, and of children that were waited for; children that others reap are lost
 	RSS       uint64        // bytes of all; memory that they share counts more than once
 	Processes int
-	IO        uint64 // bytes that read(2), write(2) and the like moved; 0 where that does not show
-	Kernel    Kernel // where Main waits
+	IO        uint64        // bytes that read(2), write(2) and the like moved, and that came from storage or went there
+	Blind     bool          // IO does not show, at least of one
+	Faults    uint64        // pages that were not there, or not yet: a mapped file is read so
+	Delay     time.Duration // of Main: it waited for block devices that have answered
+	PIDs      []int         // all
+	Kernel    Kernel        // where Main waits
 }
 
 // Kernel is where a process waits in the kernel. All are empty for one that runs, and where nothing shows.
@@ -149,13 +156,15 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 		u.CPU += s.CPU
 		u.RSS += s.RSS
 		u.Processes++
-		if text, err := proctree.ReadSome(file(proc, pid, "io"), maxStat); err == nil {
-			u.IO += parseIO(text)
-		}
+		u.Faults += s.Faults
+		text, err := proctree.ReadSome(file(proc, pid, "io"), maxStat)
+		u.IO += parseIO(text)
+		u.Blind = u.Blind || err != nil && !gone(err)
 	}
+	u.PIDs = pids
 	u.Main = mainOf(leader, stats)
 	if s, ok := stats[u.Main]; ok {
-		u.Name, u.State = s.Name, s.State
+		u.Name, u.State, u.Delay = s.Name, s.State, s.Delay
 		u.Kernel = Where(proc, u.Main)
 		u.Kernel.Mount = heldOn(proc, u.Main, u.State, u.Kernel)
 	}
@@ -209,11 +218,14 @@ func symbol(text []byte) string {
 	return string(text)
 }
 
-// parseIO is rchar and wchar of /proc/PID/io.
+func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+// parseIO is rchar and wchar of /proc/PID/io, and read_bytes and write_bytes: a mapped file moves no bytes by calls.
 func parseIO(text []byte) (n uint64) {
 	for line := range bytes.Lines(text) {
 		name, value, _ := bytes.Cut(line, []byte(": "))
-		if s := string(name); s == "rchar" || s == "wchar" {
+		switch string(name) {
+		case "rchar", "wchar", "read_bytes", "write_bytes":
 			v, _ := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 63) // what is no number counts nothing
 			n += v
 		}

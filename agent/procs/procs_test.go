@@ -29,7 +29,7 @@ func TestBranches(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	if n := parseIO([]byte("rchar: 100\nwchar: 23\nsyscr: 7\nread_bytes: 4096\n")); n != 123 {
+	if n := parseIO([]byte("rchar: 100\nwchar: 23\nsyscr: 7\nread_bytes: 4096\nwrite_bytes: 1000\ncancelled_write_bytes: 5\n")); n != 5219 {
 		t.Errorf("%d bytes of I/O", n)
 	}
 	for text, want := range map[string]string{"running\n": "", "-1 0x7ffe 0x7f12\n": "", "": "", "x": "", "99999 0x0": "syscall 99999"} {

@@ -195,7 +195,8 @@ func (p *Process) strand(cause apiv1.Stranding, text string, culprits []int) {
 		}
 	}
 	if !st.isStopped() {
-		st.send((&apiv1.WireupFailed{Rank: p.ID, Text: text, Cause: cause}).Frame())
+		gone := idset.Of(culprits...).Sub(idset.Of(int(p.ID)))
+		st.send((&apiv1.WireupFailed{Rank: p.ID, Text: text, Cause: cause, Gone: gone.String()}).Frame())
 	}
 }
 

@@ -158,7 +158,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.OnLoss, "on-launcher-loss", "", parseLoss, "`WHAT` becomes of the ranks when this launcher is lost: fence, they end, and those that wait for another launcher end when this run starts; or hold=TIME, they live on for TIME, and the next launcher with the same command goes on with them (mpiup help restart) (default: they end)")
 	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
-	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
+	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has shown work for `TIME` (no output, I/O, network traffic, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
 	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
 	f.OnStall = "notice"
 	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")

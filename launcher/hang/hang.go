@@ -8,11 +8,11 @@
 //	Stack      of ranks, before the run is ended ───ByStacks─▶ who computes while all others wait in one call of MPI (stacks.go)
 //	Meeting    where frameworks' ranks meet ────────Roll─────▶ who has not come there, and who never met (roll.go)
 //
-// A run hangs when for the whole time After no rank has worked (output, I/O, a GPU, a word to PMI) AND at least one has
-// been idle. Ranks that only use CPU may compute or wait actively: Open MPI and MPICH do so in a barrier, and nothing
-// outside of a process tells the two apart. But a rank whose library waits actively is never idle in MPI. So one that is
-// idle for so long waits for something else. Those that use CPU wait for it, or have not needed it for all that time.
-// Where every rank uses CPU the package says nothing: they may compute.
+// A run seems to hang when for the whole time After no rank has shown work (output, I/O, bytes of its sockets, pages, a GPU, a word to
+// PMI) AND at least one has been idle. Ranks that only use CPU may compute or wait actively: Open MPI and MPICH do so in a barrier, and
+// nothing outside of a process tells the two apart. So a run is told of, and ended only where its ranks' stacks say that those wait in
+// calls of MPI (Doubt, Computing). A rank whose library waits actively is never idle in MPI: one that is idle for so long waits for
+// something else. Where every rank uses CPU the package says nothing: they may compute.
 //
 // Who is the odd one out: ranks that others wait for in a fence; else the fewer of those that idle and those that use CPU;
 // else, where all idle, those that wait elsewhere than most.
@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -34,6 +35,33 @@ import (
 type Activity struct {
 	Works, Busy, Idle idset.Set
 	Places            []Place
+	Looked            Looked // at what of all of them
+}
+
+// Looked is at what an agent has looked, as bits. The zero value is an older agent, which does not say.
+type Looked uint8
+
+// The bits.
+const (
+	AtOutput Looked = 1 << iota
+	AtIO
+	AtSockets
+	AtGPUs
+	AtPMI
+)
+
+// String is what of these ranks have not done, as "output, I/O or PMI".
+func (l Looked) String() string {
+	var parts []string
+	for i, name := range []string{"output", "I/O", "network traffic", "GPU", "PMI"} {
+		if l&(1<<i) != 0 {
+			parts = append(parts, name)
+		}
+	}
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:len(parts)-1], ", ") + " or " + parts[len(parts)-1]
 }
 
 // Place is where some of the idle ones wait.
@@ -56,6 +84,8 @@ type rank struct {
 	quiet time.Duration // since when it has not worked
 	since time.Duration // since when it has its class
 	where string
+
+	looked Looked
 }
 
 // Watch is what hosts have told. Times are of one clock. The zero value has heard nothing.
@@ -74,7 +104,7 @@ func (w *Watch) Hear(now time.Duration, own idset.Set, r Activity) {
 	}{{r.Works, works}, {r.Busy, busy}, {r.Idle, idle}} {
 		for id := range c.ids.Intersect(own).All() {
 			old, known := w.ranks[id]
-			next := rank{class: c.class, quiet: old.quiet, since: old.since}
+			next := rank{class: c.class, quiet: old.quiet, since: old.since, looked: r.Looked}
 			if !known || old.class != c.class {
 				next.since = now
 			}
@@ -98,18 +128,21 @@ func (w *Watch) Hear(now time.Duration, own idset.Set, r Activity) {
 type Stall struct {
 	For        time.Duration
 	Idle, Busy idset.Set
+	Looked     Looked // at what of all of them
+	Asleep     bool   // each has gone to sleep for a time that it has chosen
 }
 
 // Look says whether the ranks that run have hung for a time at now.
 func (w *Watch) Look(now, after time.Duration, running idset.Set) (s Stall, stalled bool) {
 	long := false
-	s.For = now
+	s.For, s.Looked, s.Asleep = now, ^Looked(0), true
 	for id := range running.All() {
 		r, known := w.ranks[id]
 		if !known || r.class == works || now-r.quiet < after {
 			return Stall{}, false
 		}
-		s.For = min(s.For, now-r.quiet)
+		s.For, s.Looked = min(s.For, now-r.quiet), s.Looked&r.looked
+		s.Asleep = s.Asleep && r.class == idle && strings.Contains(r.where, "nanosleep")
 		if r.class == idle {
 			s.Idle.Add(id)
 			long = long || now-r.since >= after
@@ -180,17 +213,38 @@ type Names struct {
 	Ranks func(ids idset.Set) string // "ranks 0-1,3"
 }
 
-// Sentence is the stall in a line.
+// Sentence is the stall in a line. Ranks that use CPU may compute: of them it is not said that they have not worked.
 func (s Stall) Sentence(n Names) string {
-	did := fmt.Sprintf("%d of them idle", s.Idle.Len())
+	all, worked := s.Idle.Union(s.Busy), "worked"
+	if !s.Busy.Empty() {
+		worked = "shown work"
+	}
+	one := func(ids idset.Set, single, several string) string {
+		if ids.Len() == 1 {
+			return "one " + single
+		}
+		return fmt.Sprintf("%d %s", ids.Len(), several)
+	}
+	did := "all idle"
 	switch {
 	case s.Busy.Empty() && s.Idle.Len() == 1:
 		did = "it idles"
-	case s.Busy.Empty():
-		did = "all idle"
-	case s.Idle.Len() == 1:
-		did = "one of them idles"
+	case !s.Busy.Empty():
+		did = fmt.Sprintf("of them %s and %s CPU", one(s.Idle, "idles", "idle"), one(s.Busy, "uses", "use"))
 	}
-	all := s.Idle.Union(s.Busy)
-	return fmt.Sprintf("no rank has worked for %v: no output, I/O, GPU or PMI of %s, and %s", s.For.Round(time.Second), n.Ranks(all), did)
+	looked := cmp.Or(s.Looked, AtOutput)
+	return fmt.Sprintf("no rank has %s for %v: no %v of %s, and %s", worked, s.For.Round(time.Second), looked, n.Ranks(all), did)
+}
+
+// Doubt says why what ranks did is no reason to end the run; "": it is one, as far as their stacks bear it out.
+func (s Stall) Doubt() string {
+	switch {
+	case s.Looked&AtIO == 0:
+		return "not every host sees the I/O of its ranks"
+	case s.Looked&AtSockets == 0:
+		return "not every host sees the network traffic of its ranks"
+	case s.Asleep:
+		return "every rank sleeps for a time that it has chosen, and waits for no other"
+	}
+	return ""
 }

@@ -15,7 +15,7 @@ import (
 // TestScripts plays testdata/stalls.txt. A line is
 //
 //	# text                                        what follows is shown, and begins a new run
-//	TIME OWN works=IDS busy=IDS idle=IDS where=IDS   a host, by its ranks' ids, tells of them
+//	TIME OWN works=IDS busy=IDS idle=IDS where=IDS   a host, by its ranks' ids, tells of them; saw=BITS: what it looked at
 //	look TIME AFTER RUNNING silent=IDS late=IDS      what is made of it; its answer follows it in the golden file
 func TestScripts(t *testing.T) {
 	file, err := os.Open("testdata/stalls.txt")
@@ -57,8 +57,11 @@ func TestScripts(t *testing.T) {
 			for _, l := range append([]string{s.Sentence(n)}, b.Lines(n)...) {
 				fmt.Fprintln(&out, "  "+l)
 			}
+			if why := s.Doubt(); why != "" {
+				fmt.Fprintln(&out, "  not ended: "+why)
+			}
 		default:
-			r := Activity{}
+			r := Activity{Looked: AtOutput | AtIO | AtSockets | AtPMI}
 			for name, ids := range words(t, f[2:]) {
 				switch name {
 				case "works":
@@ -67,6 +70,11 @@ func TestScripts(t *testing.T) {
 					r.Busy = ids
 				case "idle":
 					r.Idle = ids
+				case "saw":
+					r.Looked = 0
+					for bit := range ids.All() {
+						r.Looked |= 1 << bit
+					}
 				default:
 					r.Places = append(r.Places, Place{Where: name, IDs: ids})
 				}

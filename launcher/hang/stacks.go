@@ -72,6 +72,54 @@ func ByStacks(list []Stack) (o Outside) {
 	return o
 }
 
+// Computing are those of the busy ranks that are outside of MPI and so may compute, and how many of them do not show whether they are.
+func Computing(busy idset.Set, list []Stack) (ids idset.Set, unknown int) {
+	waiting := 0
+	for _, s := range list {
+		if !busy.Contains(s.ID) {
+			continue
+		}
+		switch call, whole := s.Wait(); {
+		case whole && (call == "" || polls(call)):
+			ids.Add(s.ID)
+		case whole:
+			waiting++
+		}
+	}
+	return ids, busy.Len() - ids.Len() - waiting
+}
+
+// DoubtBy says why, by their stacks, ranks that use CPU are no reason to end a run in which others idle; "": they are one. Where stacks do
+// not show it, as many as idle or more are taken to wait: libraries wait actively for one that idles.
+func (s Stall) DoubtBy(list []Stack, n Names) string {
+	ids, unknown := Computing(s.Busy, list)
+	who := func(ids idset.Set) string {
+		if ids.Len() == 1 {
+			return n.Rank(ids.First())
+		}
+		return n.Ranks(ids)
+	}
+	switch {
+	case ids.Len() == 1:
+		return who(ids) + " uses CPU and is in the program's own code: it may compute"
+	case !ids.Empty():
+		return who(ids) + " use CPU and are in the program's own code: they may compute"
+	case unknown > 0 && s.Busy.Len() < s.Idle.Len():
+		return "whether " + who(s.Busy) + " computes or waits for a message could not be seen (mpiup help hangs)"
+	}
+	return ""
+}
+
+// Waiting are those that wait in a call of MPI.
+func Waiting(list []Stack) (ids idset.Set) {
+	for _, s := range list {
+		if call, _ := s.Wait(); call != "" {
+			ids.Add(s.ID)
+		}
+	}
+	return ids
+}
+
 // polls says that a call of MPI returns at once: a program that makes it again and again may do something else between.
 func polls(call string) bool {
 	_, name, _ := strings.Cut(strings.ToLower(call), "mpi_")

@@ -52,6 +52,30 @@ func TestByStacks(t *testing.T) {
 	}
 }
 
+// A run in which some use CPU is ended only where their stacks say that they wait, or where those that idle are the few for whom all
+// others wait.
+func TestDoubtBy(t *testing.T) {
+	const barrier, spin, kernel = "poll,PMPI_Barrier,main ", "spin,main ", "kernel:futex "
+	n := Names{Rank: func(id int) string { return fmt.Sprintf("rank %d", id) }, Ranks: func(ids idset.Set) string { return "ranks " + ids.String() }}
+	for _, tt := range []struct{ name, busy, idle, stacks, want string }{
+		{"three wait in a barrier for one that idles", "0-2", "3", barrier + barrier + barrier + kernel, ""},
+		{"one of them computes", "0-2", "3", barrier + spin + barrier + kernel, "rank 1 uses CPU and is in the program's own code: it may compute"},
+		{"two do", "0-2", "3", spin + spin + barrier + kernel, "ranks 0-1 use CPU and are in the program's own code: they may compute"},
+		{"one asks again and again", "0-2", "3", barrier + "MPI_Test,main " + barrier + kernel, "rank 1 uses CPU and is in the program's own code: it may compute"},
+		{"nothing shows of the many", "0-2", "3", kernel + kernel + kernel + kernel, ""},
+		{"nor of the one that others wait for in a socket", "0", "1-3", kernel + kernel + kernel + kernel, "whether rank 0 computes or waits for a message could not be seen (mpiup help hangs)"},
+		{"which was not looked at", "0", "1-3", "", "whether rank 0 computes or waits for a message could not be seen (mpiup help hangs)"},
+		{"it computes", "0", "1-3", spin, "rank 0 uses CPU and is in the program's own code: it may compute"},
+		{"it waits", "0", "1-3", barrier, ""},
+	} {
+		busy, _ := idset.Parse(tt.busy)
+		idle, _ := idset.Parse(tt.idle)
+		if got := (Stall{Busy: busy, Idle: idle}).DoubtBy(placed(tt.stacks), n); got != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
+
 // The second look has to say the same of the same ones.
 func TestTwoLooksAgree(t *testing.T) {
 	first := Outside{IDs: idset.Of(1), Call: "MPI_Barrier"}

@@ -190,7 +190,7 @@ func (s *script) do(command string, args []string) {
 			}
 			return args[n]
 		}
-		from(&apiv1.Activity{Works: ids(1), Busy: ids(2), Idle: ids(3)})
+		from(&apiv1.Activity{Looked: 23, Works: ids(1), Busy: ids(2), Idle: ids(3)})
 	case "resumed":
 		m := &apiv1.Resumed{LostMs: uint64(s.number(args[1]))}
 		words := args[2:]

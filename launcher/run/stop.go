@@ -191,8 +191,9 @@ func (r *Run) inquired() {
 		r.looked()
 	case r.inquiry.forHang():
 		silent := r.inquiry.open
-		if f, blame := r.stalls.conclude(r.now.Clock); f != nil {
-			r.lookBefore(f, blame.Lines(r.names()), nil, blame, silent)
+		if f, s, blame := r.stalls.conclude(r.now.Clock); f != nil {
+			r.inquiry.look = look{hung: f, stall: s, lines: blame.Lines(r.names()), blame: blame}
+			r.lookBefore(silent)
 		}
 	case r.inquiry.last && r.inquiry.open != nil:
 		silent := r.inquiry.open
@@ -210,7 +211,8 @@ func (r *Run) inquired() {
 			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
 		}
-		r.lookBefore(nil, lines, []string{"give it more time (--timeout), or look where its ranks are while they run: mpiup stacks"}, blame, silent)
+		r.inquiry.look = look{lines: lines, blame: blame, then: []string{"give it more time (--timeout), or look where its ranks are while they run: mpiup stacks"}}
+		r.lookBefore(silent)
 	case r.inquiry.open != nil:
 		r.inquiry.close()
 		r.inquiry.tell()
@@ -218,14 +220,14 @@ func (r *Run) inquired() {
 }
 
 // lookBefore looks where ranks are before the run is ended: by a fault, or since its time is up. Hosts that have just not answered are not asked.
-func (r *Run) lookBefore(hung *verdict.Fault, lines, then []string, blame hang.Blame, silent map[int]bool) {
+func (r *Run) lookBefore(silent map[int]bool) {
 	q := &r.inquiry
-	q.look = look{hung: hung, lines: lines, then: then, blame: blame, begun: r.now.Clock}
+	q.look.begun = r.now.Clock
 	running := r.running()
 	for h := range silent {
 		running = running.Sub(r.own(h))
 	}
-	ids, all := hang.LookAt(blame.IDs(), running, r.hostOf)
+	ids, all := hang.LookAt(q.look.blame.IDs(), running, r.hostOf)
 	q.look.all = all && len(silent) == 0
 	if r.cfg.Exec != nil || r.cfg.Linger || q.askStacks(ids, lookBound) {
 		r.looked()
@@ -237,22 +239,40 @@ func (r *Run) looked() {
 	q := &r.inquiry
 	l := &q.look
 	answered := len(q.open) == 0
-	switch {
-	case l.seen != nil && l.asked.Empty(): // the pause is over
-		if q.askStacks(l.outside.Again(idsOf(l.seen)), l.left(r.now.Clock)) {
+	if l.seen != nil && l.asked.Empty() { // the pause is over
+		if q.askStacks(l.again, l.left(r.now.Clock)) {
 			r.looked()
 		}
 		return
+	}
+	doubt := ""
+	switch {
+	case !l.stall.Busy.Empty():
+		if doubt = l.stall.DoubtBy(l.found, r.names()); doubt == "" && l.seen == nil {
+			l.again = hang.Waiting(l.found).Intersect(l.stall.Busy)
+		}
 	case l.seen != nil:
 		l.blame = l.outside.Blame(hang.ByStacks(l.found))
 	case answered && l.all && len(l.blame.Odd) == 0 && len(l.found) == l.asked.Len():
-		if l.outside = hang.ByStacks(l.found); !l.outside.IDs.Empty() && l.left(r.now.Clock) > 2*lookPause {
-			l.seen, l.asked = l.found, idset.Set{}
-			q.open = map[int]bool{}
-			q.set(Answers, lookPause)
-			return
+		if l.outside = hang.ByStacks(l.found); !l.outside.IDs.Empty() {
+			l.again = l.outside.Again(idsOf(l.found))
 		}
-	case !answered:
+	}
+	switch {
+	case doubt != "":
+		was := *l
+		q.close()
+		q.look = look{}
+		if r.stalls.still(r.now.Clock, was.hung, was.blame) {
+			r.stalls.doubt(r.now.Clock, was.stall, was.blame, doubt)
+		}
+		return
+	case l.seen == nil && !l.again.Empty() && l.left(r.now.Clock) > 2*lookPause:
+		l.seen, l.asked = l.found, idset.Set{}
+		q.open = map[int]bool{}
+		q.set(Answers, lookPause)
+		return
+	case l.seen == nil && !answered:
 		l.notes = append(l.notes, fmt.Sprintf("%s did not say within %v where ranks are", q.unanswered(), lookBound))
 	}
 	r.endHung()

@@ -153,6 +153,7 @@ func (q *inquiry) tell() {
 //	who waits ──▶ stacks of the odd ones and of others ──▶ all wait for some in one call of MPI? a second later: still? ──▶ the run ends
 type look struct {
 	hung  *verdict.Fault // the run ends by it, unless it goes on meanwhile; nil: its time is up
+	stall hang.Stall     // where it ends by one
 	lines []string       // of the verdict
 	then  []string       // its last lines
 	blame hang.Blame
@@ -164,6 +165,7 @@ type look struct {
 	notes   []string
 	seen    []hang.Stack // at the first look
 	outside hang.Outside // by the first look
+	again   idset.Set    // that are looked at once more
 }
 
 // Bounds of what hosts tell of stacks.
@@ -287,6 +289,7 @@ type stalls struct {
 
 	watch   hang.Watch
 	told    bool          // of the stall that lasts
+	doubted time.Duration // Clock time when it was last doubted that the stall that lasts ends the run; 0: never
 	notices int           // so far
 	begun   time.Duration // Clock time when all ranks ran; 0: not yet
 	asked   time.Duration // Clock time when it was last asked who waits in MPI_Init; 0: never
@@ -299,7 +302,7 @@ func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
 	if err != nil {
 		return err
 	}
-	report := hang.Activity{Works: sets[0], Busy: sets[1], Idle: sets[2]}
+	report := hang.Activity{Works: sets[0], Busy: sets[1], Idle: sets[2], Looked: hang.Looked(m.Looked & 0xff)}
 	const most, long = 16, 160
 	for _, p := range m.Places[:min(len(m.Places), most)] {
 		ids, err := idset.Within(p.GetIds(), len(g.ranks))
@@ -323,12 +326,14 @@ func (g *stalls) look(now time.Duration) (done bool) {
 	}
 	_, stalled := g.watch.Look(now, g.cfg.Stall.After, running)
 	stalled = stalled && g.cfg.Stall.After > 0
-	g.told = g.told && stalled
+	if g.told = g.told && stalled; !stalled {
+		g.doubted = 0
+	}
 	const most = 3 // notices of one run
 	switch {
 	case g.cfg.Stall.Init > 0 && !g.inInit && g.begun > 0 && now-max(g.begun, g.asked) >= g.cfg.Stall.Init:
 		return g.inquiry.ask(whetherInInit)
-	case stalled && !g.told && (g.notices < most || g.cfg.Stall.Abort):
+	case stalled && !g.told && (g.notices < most || g.cfg.Stall.Abort), stalled && g.doubted > 0 && now-g.doubted >= g.cfg.Stall.After:
 		return g.inquiry.ask(whetherStalled)
 	}
 	return false
@@ -358,14 +363,13 @@ func (g *stalls) still(now time.Duration, f *verdict.Fault, b hang.Blame) bool {
 
 // conclude says that the run hangs, or returns the fault that ends it and who is waited for, where every host has borne that out. A host
 // that does not answer is another matter.
-func (g *stalls) conclude(now time.Duration) (f *verdict.Fault, blame hang.Blame) {
+func (g *stalls) conclude(now time.Duration) (f *verdict.Fault, s hang.Stall, blame hang.Blame) {
 	q := g.inquiry
 	if !q.close() {
-		return nil, blame
+		return nil, s, blame
 	}
 	facts := g.facts(now, g.cfg.Stall.After)
 	f = &verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1}
-	var sentence string
 	if q.what == whetherInInit {
 		age := g.cfg.Stall.Init // of those who wait: a rank may come late, and others later still
 		if g.asked == 0 {
@@ -374,28 +378,57 @@ func (g *stalls) conclude(now time.Duration) (f *verdict.Fault, blame hang.Blame
 		g.asked = now
 		if blame = facts.InInit(age); len(blame.Odd) == 0 {
 			g.inInit = q.picture.Silent(facts.Running).Empty()
-			return nil, blame
+			return nil, s, blame
 		}
 		g.inInit = true
 		f.Limit, f.Text = verdict.InitLimit, g.cfg.Stall.Init.String()
-		sentence = f.Sentence()
-	} else {
-		s, stalled := g.watch.Look(now, g.cfg.Stall.After, facts.Running)
-		if !stalled {
-			return nil, blame
+		if !g.cfg.Stall.Abort {
+			g.notice(f.Sentence(), blame)
+			return nil, s, blame
 		}
-		g.told, blame = true, facts.Blame()
-		f.Limit, f.Text = verdict.StallLimit, g.cfg.Stall.After.String()
-		sentence = s.Sentence(g.names())
+		return f, s, blame
 	}
+	s, stalled := g.watch.Look(now, g.cfg.Stall.After, facts.Running)
+	if !stalled {
+		return nil, s, blame
+	}
+	blame = facts.Blame()
+	f.Limit, f.Text = verdict.StallLimit, g.cfg.Stall.After.String()
+	if why := s.Doubt(); !g.cfg.Stall.Abort || why != "" {
+		g.doubt(now, s, blame, why)
+		return nil, s, blame
+	}
+	g.told = true
+	return f, s, blame
+}
+
+// doubt tells of a stall that does not end the run, once while it lasts. why is for a run that was to be ended; it is looked at again after
+// as long.
+func (g *stalls) doubt(now time.Duration, s hang.Stall, blame hang.Blame, why string) {
+	first := g.doubted == 0
+	g.told = true
 	if g.cfg.Stall.Abort {
-		return f, blame
+		g.doubted = now
 	}
+	if !first {
+		return
+	}
+	g.notice(s.Sentence(g.names()), blame)
+	if g.cfg.Stall.Abort {
+		g.say("--on-stall abort does not end the run: %s", why)
+	}
+}
+
+// notice says that the run hangs.
+func (g *stalls) notice(sentence string, blame hang.Blame) {
 	g.notices++
 	g.say("%s", sentence)
 	for _, l := range blame.Lines(g.names()) {
 		g.say("%s", l)
 	}
-	g.say("see where each rank is: mpiup stacks; --on-stall abort ends such a run; more: mpiup help hangs")
-	return nil, blame
+	more := "see where each rank is: mpiup stacks"
+	if !g.cfg.Stall.Abort {
+		more += "; --on-stall abort ends such a run"
+	}
+	g.say("%s; more: mpiup help hangs", more)
 }

@@ -32,7 +32,7 @@ func TestStall(t *testing.T) {
 		})
 	}
 	p := l.stuck(t, "MPICH", "sleep", "--stall-timeout", "2s")
-	for _, text := range []string{"no rank has worked for ", "of ranks 0-3, and one of them idles\n", "rank 2 on w1 (pid ", "mpiup stacks; --on-stall abort ends such a run"} {
+	for _, text := range []string{"no rank has shown work for ", "of ranks 0-3, and of them one idles and 3 use CPU\n", "rank 2 on w1 (pid ", "mpiup stacks; --on-stall abort ends such a run"} {
 		if err := p.Until(p.Stderr, text); err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +46,35 @@ func TestStall(t *testing.T) {
 	<-p.Done
 	args := []string{"-n", "4", "--stall-timeout", "2s", "--on-stall", "abort", "--timeout", "9s", l.program(t, "stuck"), "0", "busy"}
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).Fails(t, 110, "--timeout 9s")
-	if strings.Contains(r.Stderr, "has worked") {
+	if strings.Contains(r.Stderr, "no rank has ") {
 		t.Errorf("ranks that compute:\n%s", r.Stderr)
+	}
+}
+
+// Runs that go on though they look as if they hung are not ended, and nobody says that none of their ranks has worked.
+func TestStallSparesWhatGoesOn(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{})
+	need.Program(t, "eu-stack", "elfutils")
+	file := filepath.Join(l.folder(t), "data")
+	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const computes = "--on-stall abort does not end the run: rank 1 on "
+	for how, said := range map[string][]string{"recv": nil, "map": nil, "rest": {}, "one": {"no rank has shown work", "rank 1 on ", ") is the odd one out: it uses CPU while others idle\n", computes},
+		"sleep": {"no rank has worked", "--on-stall abort does not end the run: every rank sleeps"}} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := l.embedded(t, job{}, "-n", "3", "--stall-timeout", "1s", "--on-stall", "abort", l.program(t, "habits"), how, "5", file).Wait(t).OK(t)
+			if !strings.Contains(r.Stdout, "went on") || said == nil && strings.Contains(r.Stderr, "no rank has ") {
+				t.Errorf("%s%s", r.Stdout, r.Stderr)
+			}
+			for _, text := range said {
+				if !strings.Contains(r.Stderr, text) {
+					t.Errorf("nobody says %q:\n%s", text, r.Stderr)
+				}
+			}
+		})
 	}
 }
 

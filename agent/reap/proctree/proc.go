@@ -27,6 +27,9 @@ type Stat struct {
 	CPU time.Duration // that of children that were waited for included
 	RSS uint64        // bytes
 
+	Faults uint64        // pages that were not there, or not yet, its own
+	Delay  time.Duration // it waited for block devices that have answered; 0 where the kernel does not count that (task_delayacct)
+
 	// image is startcode and env_end, which an exec changes. Both are 0 between fork and the end of
 	// exec, and at the exit, when the kernel shows no environment yet or any more; 1 and 0 mean not
 	// permitted.
@@ -72,11 +75,15 @@ func parse(b []byte) (Stat, error) {
 		return Stat{}, errStat
 	}
 	s.Start, s.Name = start, string(b[open+1:end])
-	const utime, stime, cutime, cstime, rss = 14, 15, 16, 17, 24
+	const minflt, majflt, utime, stime, cutime, cstime, rss, blkio = 10, 12, 14, 15, 16, 17, 24, 42
+	s.Faults = used(minflt) + used(majflt)
 	s.Own = ticks(used(utime) + used(stime))
 	s.CPU = s.Own + ticks(used(cutime)+used(cstime))
 	if len(f) > rss-3 {
 		s.RSS = min(used(rss), 1<<44) * pageSize
+	}
+	if len(f) > blkio-3 {
+		s.Delay = ticks(used(blkio))
 	}
 	if len(f) >= 49 {
 		for i, field := range [][]byte{f[23], f[48]} {

@@ -578,6 +578,65 @@ func (Stranding) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
+// Looked are bits of Activity.looked.
+type Looked int32
+
+const (
+	Looked_LOOKED_UNKNOWN Looked = 0
+	Looked_LOOKED_OUTPUT  Looked = 1
+	Looked_LOOKED_IO      Looked = 2
+	Looked_LOOKED_SOCKETS Looked = 4
+	Looked_LOOKED_GPU     Looked = 8
+	Looked_LOOKED_PMI     Looked = 16
+)
+
+// Enum value maps for Looked.
+var (
+	Looked_name = map[int32]string{
+		0:  "LOOKED_UNKNOWN",
+		1:  "LOOKED_OUTPUT",
+		2:  "LOOKED_IO",
+		4:  "LOOKED_SOCKETS",
+		8:  "LOOKED_GPU",
+		16: "LOOKED_PMI",
+	}
+	Looked_value = map[string]int32{
+		"LOOKED_UNKNOWN": 0,
+		"LOOKED_OUTPUT":  1,
+		"LOOKED_IO":      2,
+		"LOOKED_SOCKETS": 4,
+		"LOOKED_GPU":     8,
+		"LOOKED_PMI":     16,
+	}
+)
+
+func (x Looked) Enum() *Looked {
+	p := new(Looked)
+	*p = x
+	return p
+}
+
+func (x Looked) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Looked) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[10].Descriptor()
+}
+
+func (Looked) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[10]
+}
+
+func (x Looked) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Looked.Descriptor instead.
+func (Looked) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
+}
+
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
 type FlightUse int32
 
@@ -612,11 +671,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[10].Descriptor()
+	return file_mpiup_proto_enumTypes[11].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[10]
+	return &file_mpiup_proto_enumTypes[11]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -625,7 +684,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -669,11 +728,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[11].Descriptor()
+	return file_mpiup_proto_enumTypes[12].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[11]
+	return &file_mpiup_proto_enumTypes[12]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -682,7 +741,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -722,11 +781,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[12].Descriptor()
+	return file_mpiup_proto_enumTypes[13].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[12]
+	return &file_mpiup_proto_enumTypes[13]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -735,7 +794,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -778,11 +837,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[13].Descriptor()
+	return file_mpiup_proto_enumTypes[14].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[13]
+	return &file_mpiup_proto_enumTypes[14]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -791,7 +850,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 // Frame is one message of a session, in either direction.
@@ -5023,6 +5082,7 @@ type WireupFailed struct {
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	Cause         Stranding              `protobuf:"varint,3,opt,name=cause,proto3,enum=mpiup.v1.Stranding" json:"cause,omitempty"`
+	Gone          string                 `protobuf:"bytes,4,opt,name=gone,proto3" json:"gone,omitempty"` // those that will never come, where they are the reason
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5076,6 +5136,13 @@ func (x *WireupFailed) GetCause() Stranding {
 		return x.Cause
 	}
 	return Stranding_STRANDED
+}
+
+func (x *WireupFailed) GetGone() string {
+	if x != nil {
+		return x.Gone
+	}
+	return ""
 }
 
 type Aborted struct {
@@ -5567,10 +5634,11 @@ func (x *Met) GetVisited() bool {
 type Activity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Works         string                 `protobuf:"bytes,2,opt,name=works,proto3" json:"works,omitempty"`   // they had output, I/O, a GPU that worked, or a word to PMI
-	Busy          string                 `protobuf:"bytes,3,opt,name=busy,proto3" json:"busy,omitempty"`     // they used CPU, and nothing else shows
-	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"`     // nothing of that
-	Places        []*Place               `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"` // where idle ones wait, at most 16
+	Works         string                 `protobuf:"bytes,2,opt,name=works,proto3" json:"works,omitempty"`    // they had output, I/O, a GPU that worked, or a word to PMI
+	Busy          string                 `protobuf:"bytes,3,opt,name=busy,proto3" json:"busy,omitempty"`      // they used CPU, and nothing else shows
+	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"`      // nothing of that
+	Places        []*Place               `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`  // where idle ones wait, at most 16
+	Looked        uint32                 `protobuf:"varint,6,opt,name=looked,proto3" json:"looked,omitempty"` // Looked: at what of all of them; 0: the agent is older and does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5638,6 +5706,13 @@ func (x *Activity) GetPlaces() []*Place {
 		return x.Places
 	}
 	return nil
+}
+
+func (x *Activity) GetLooked() uint32 {
+	if x != nil {
+		return x.Looked
+	}
+	return 0
 }
 
 type Place struct {
@@ -8909,11 +8984,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06breach\x18\f \x01(\x0e2\x10.mpiup.v1.BreachR\x06breach\x12\"\n" +
 	"\x04lack\x18\r \x01(\x0e2\x0e.mpiup.v1.LackR\x04lack\x12\x1d\n" +
 	"\n" +
-	"lack_errno\x18\x0e \x01(\x05R\tlackErrno\"a\n" +
+	"lack_errno\x18\x0e \x01(\x05R\tlackErrno\"u\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12)\n" +
-	"\x05cause\x18\x03 \x01(\x0e2\x13.mpiup.v1.StrandingR\x05cause\"o\n" +
+	"\x05cause\x18\x03 \x01(\x0e2\x13.mpiup.v1.StrandingR\x05cause\x12\x12\n" +
+	"\x04gone\x18\x04 \x01(\tR\x04gone\"o\n" +
 	"\aAborted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
@@ -8949,13 +9025,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06loaded\x18\x03 \x01(\tR\x06loaded\x12\x10\n" +
 	"\x03met\x18\x04 \x01(\tR\x03met\x12\x1c\n" +
 	"\telsewhere\x18\x05 \x01(\tR\telsewhere\x12\x18\n" +
-	"\avisited\x18\x06 \x01(\bR\avisited\"\x83\x01\n" +
+	"\avisited\x18\x06 \x01(\bR\avisited\"\x9b\x01\n" +
 	"\bActivity\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05works\x18\x02 \x01(\tR\x05works\x12\x12\n" +
 	"\x04busy\x18\x03 \x01(\tR\x04busy\x12\x12\n" +
 	"\x04idle\x18\x04 \x01(\tR\x04idle\x12'\n" +
-	"\x06places\x18\x05 \x03(\v2\x0f.mpiup.v1.PlaceR\x06places\"/\n" +
+	"\x06places\x18\x05 \x03(\v2\x0f.mpiup.v1.PlaceR\x06places\x12\x16\n" +
+	"\x06looked\x18\x06 \x01(\rR\x06looked\"/\n" +
 	"\x05Place\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x14\n" +
 	"\x05where\x18\x02 \x01(\tR\x05where\"q\n" +
@@ -9234,7 +9311,16 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tStranding\x12\f\n" +
 	"\bSTRANDED\x10\x00\x12\x15\n" +
 	"\x11STRANDED_BY_LIMIT\x10\x01\x12\x17\n" +
-	"\x13STRANDED_BY_LEAVING\x10\x02*@\n" +
+	"\x13STRANDED_BY_LEAVING\x10\x02*r\n" +
+	"\x06Looked\x12\x12\n" +
+	"\x0eLOOKED_UNKNOWN\x10\x00\x12\x11\n" +
+	"\rLOOKED_OUTPUT\x10\x01\x12\r\n" +
+	"\tLOOKED_IO\x10\x02\x12\x12\n" +
+	"\x0eLOOKED_SOCKETS\x10\x04\x12\x0e\n" +
+	"\n" +
+	"LOOKED_GPU\x10\b\x12\x0e\n" +
+	"\n" +
+	"LOOKED_PMI\x10\x10*@\n" +
 	"\tFlightUse\x12\x0f\n" +
 	"\vFLIGHT_NONE\x10\x00\x12\x11\n" +
 	"\rFLIGHT_RECORD\x10\x01\x12\x0f\n" +
@@ -9281,7 +9367,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
 var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
@@ -9294,175 +9380,176 @@ var file_mpiup_proto_goTypes = []any{
 	(Breach)(0),             // 7: mpiup.v1.Breach
 	(Lack)(0),               // 8: mpiup.v1.Lack
 	(Stranding)(0),          // 9: mpiup.v1.Stranding
-	(FlightUse)(0),          // 10: mpiup.v1.FlightUse
-	(NameOp)(0),             // 11: mpiup.v1.NameOp
-	(Verdict)(0),            // 12: mpiup.v1.Verdict
-	(RankPhase)(0),          // 13: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 14: mpiup.v1.Frame
-	(*Open)(nil),            // 15: mpiup.v1.Open
-	(*Opened)(nil),          // 16: mpiup.v1.Opened
-	(*Held)(nil),            // 17: mpiup.v1.Held
-	(*Machine)(nil),         // 18: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 19: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 20: mpiup.v1.HelloReply
-	(*Use)(nil),             // 21: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 22: mpiup.v1.GpuUnit
-	(*App)(nil),             // 23: mpiup.v1.App
-	(*Tool)(nil),            // 24: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 25: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 26: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 27: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 28: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 29: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 30: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 31: mpiup.v1.Launch
-	(*Job)(nil),             // 32: mpiup.v1.Job
-	(*Hold)(nil),            // 33: mpiup.v1.Hold
-	(*Resumed)(nil),         // 34: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 35: mpiup.v1.Dropped
-	(*Exec)(nil),            // 36: mpiup.v1.Exec
-	(*Meeting)(nil),         // 37: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 38: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 39: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 40: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 41: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 42: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 43: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 44: mpiup.v1.Proceed
-	(*Started)(nil),         // 45: mpiup.v1.Started
-	(*StartFailed)(nil),     // 46: mpiup.v1.StartFailed
-	(*Output)(nil),          // 47: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 48: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 49: mpiup.v1.Input
-	(*Credit)(nil),          // 50: mpiup.v1.Credit
-	(*Resize)(nil),          // 51: mpiup.v1.Resize
-	(*Signal)(nil),          // 52: mpiup.v1.Signal
-	(*Stop)(nil),            // 53: mpiup.v1.Stop
-	(*Exited)(nil),          // 54: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 55: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 56: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 57: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 58: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 59: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 60: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 61: mpiup.v1.Wait
-	(*Met)(nil),             // 62: mpiup.v1.Met
-	(*Activity)(nil),        // 63: mpiup.v1.Activity
-	(*Place)(nil),           // 64: mpiup.v1.Place
-	(*Flight)(nil),          // 65: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 66: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 67: mpiup.v1.FlightOp
-	(*Control)(nil),         // 68: mpiup.v1.Control
-	(*Notice)(nil),          // 69: mpiup.v1.Notice
-	(*Ending)(nil),          // 70: mpiup.v1.Ending
-	(*Bye)(nil),             // 71: mpiup.v1.Bye
-	(*Closed)(nil),          // 72: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 73: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 74: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 75: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 76: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 77: mpiup.v1.FetchResult
-	(*Event)(nil),           // 78: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 79: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 80: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 81: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 82: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 83: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 84: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 85: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 86: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 87: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 88: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 89: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 90: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 91: mpiup.v1.Finding
-	(*Fact)(nil),            // 92: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 93: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 94: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 95: mpiup.v1.AskRequest
-	(*Target)(nil),          // 96: mpiup.v1.Target
-	(*AskReply)(nil),        // 97: mpiup.v1.AskReply
-	(*Way)(nil),             // 98: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 99: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 100: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 101: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 102: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 103: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 104: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 105: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 106: mpiup.v1.RankStack
+	(Looked)(0),             // 10: mpiup.v1.Looked
+	(FlightUse)(0),          // 11: mpiup.v1.FlightUse
+	(NameOp)(0),             // 12: mpiup.v1.NameOp
+	(Verdict)(0),            // 13: mpiup.v1.Verdict
+	(RankPhase)(0),          // 14: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 15: mpiup.v1.Frame
+	(*Open)(nil),            // 16: mpiup.v1.Open
+	(*Opened)(nil),          // 17: mpiup.v1.Opened
+	(*Held)(nil),            // 18: mpiup.v1.Held
+	(*Machine)(nil),         // 19: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 20: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 21: mpiup.v1.HelloReply
+	(*Use)(nil),             // 22: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 23: mpiup.v1.GpuUnit
+	(*App)(nil),             // 24: mpiup.v1.App
+	(*Tool)(nil),            // 25: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 26: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 27: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 28: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 29: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 30: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 31: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 32: mpiup.v1.Launch
+	(*Job)(nil),             // 33: mpiup.v1.Job
+	(*Hold)(nil),            // 34: mpiup.v1.Hold
+	(*Resumed)(nil),         // 35: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 36: mpiup.v1.Dropped
+	(*Exec)(nil),            // 37: mpiup.v1.Exec
+	(*Meeting)(nil),         // 38: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 39: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 40: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 41: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 42: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 43: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 44: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 45: mpiup.v1.Proceed
+	(*Started)(nil),         // 46: mpiup.v1.Started
+	(*StartFailed)(nil),     // 47: mpiup.v1.StartFailed
+	(*Output)(nil),          // 48: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 49: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 50: mpiup.v1.Input
+	(*Credit)(nil),          // 51: mpiup.v1.Credit
+	(*Resize)(nil),          // 52: mpiup.v1.Resize
+	(*Signal)(nil),          // 53: mpiup.v1.Signal
+	(*Stop)(nil),            // 54: mpiup.v1.Stop
+	(*Exited)(nil),          // 55: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 56: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 57: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 58: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 59: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 60: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 61: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 62: mpiup.v1.Wait
+	(*Met)(nil),             // 63: mpiup.v1.Met
+	(*Activity)(nil),        // 64: mpiup.v1.Activity
+	(*Place)(nil),           // 65: mpiup.v1.Place
+	(*Flight)(nil),          // 66: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 67: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 68: mpiup.v1.FlightOp
+	(*Control)(nil),         // 69: mpiup.v1.Control
+	(*Notice)(nil),          // 70: mpiup.v1.Notice
+	(*Ending)(nil),          // 71: mpiup.v1.Ending
+	(*Bye)(nil),             // 72: mpiup.v1.Bye
+	(*Closed)(nil),          // 73: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 74: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 75: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 76: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 77: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 78: mpiup.v1.FetchResult
+	(*Event)(nil),           // 79: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 80: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 81: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 82: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 83: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 84: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 85: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 86: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 87: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 88: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 89: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 90: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 91: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 92: mpiup.v1.Finding
+	(*Fact)(nil),            // 93: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 94: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 95: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 96: mpiup.v1.AskRequest
+	(*Target)(nil),          // 97: mpiup.v1.Target
+	(*AskReply)(nil),        // 98: mpiup.v1.AskReply
+	(*Way)(nil),             // 99: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 100: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 101: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 102: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 103: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 104: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 105: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 106: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 107: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
-	15,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	31,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	49,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	52,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	53,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	51,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	75,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	82,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	71,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	41,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	80,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	26,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	42,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	57,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	58,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	44,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	33,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	16,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	45,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	46,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	47,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	48,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	54,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	74,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	81,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	56,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	69,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	70,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	72,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	55,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	39,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	43,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	27,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	68,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	59,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	62,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	63,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	65,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	34,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	50,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	73,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	76,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	77,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	78,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	79,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	16,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	32,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	50,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	53,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	54,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	52,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	76,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	83,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	72,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	42,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	81,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	27,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	43,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	58,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	59,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	45,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	34,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	17,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	46,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	47,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	48,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	49,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	55,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	75,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	82,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	57,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	70,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	71,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	73,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	56,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	40,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	44,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	28,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	69,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	60,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	63,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	64,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	66,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	35,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	51,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	74,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	77,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	78,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	79,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	80,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
 	2,   // 47: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	20,  // 48: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	18,  // 49: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	17,  // 50: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	33,  // 51: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	21,  // 52: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	22,  // 53: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	24,  // 54: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	32,  // 55: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	23,  // 56: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	28,  // 57: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	25,  // 58: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	30,  // 59: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	36,  // 60: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	21,  // 48: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	19,  // 49: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	18,  // 50: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	34,  // 51: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	22,  // 52: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	23,  // 53: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	25,  // 54: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	33,  // 55: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	24,  // 56: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	29,  // 57: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	26,  // 58: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	31,  // 59: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	37,  // 60: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
 	3,   // 61: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	29,  // 62: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	38,  // 63: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	37,  // 64: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	10,  // 65: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	35,  // 66: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	40,  // 67: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	30,  // 68: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	23,  // 69: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	30,  // 62: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	39,  // 63: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	38,  // 64: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	11,  // 65: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	36,  // 66: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	41,  // 67: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	31,  // 68: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	24,  // 69: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
 	3,   // 70: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	4,   // 71: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 72: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
@@ -9470,48 +9557,48 @@ var file_mpiup_proto_depIdxs = []int32{
 	7,   // 74: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
 	8,   // 75: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
 	9,   // 76: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	61,  // 77: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	60,  // 78: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	64,  // 79: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	66,  // 80: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	67,  // 81: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	62,  // 77: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	61,  // 78: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	65,  // 79: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	67,  // 80: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	68,  // 81: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
 	2,   // 82: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	11,  // 83: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	84,  // 84: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	20,  // 85: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	20,  // 86: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	91,  // 87: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	92,  // 88: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	92,  // 89: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	90,  // 90: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	12,  // 91: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	96,  // 92: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	98,  // 93: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	102, // 94: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	101, // 95: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	59,  // 96: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	13,  // 97: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	106, // 98: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	105, // 99: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	65,  // 100: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	14,  // 101: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	19,  // 102: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	83,  // 103: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	86,  // 104: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	88,  // 105: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	93,  // 106: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	95,  // 107: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	99,  // 108: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	103, // 109: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	14,  // 110: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	20,  // 111: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	85,  // 112: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	87,  // 113: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	89,  // 114: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	94,  // 115: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	97,  // 116: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	100, // 117: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	104, // 118: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	12,  // 83: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	85,  // 84: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	21,  // 85: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	21,  // 86: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	92,  // 87: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	93,  // 88: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	93,  // 89: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	91,  // 90: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	13,  // 91: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	97,  // 92: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	99,  // 93: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	103, // 94: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	102, // 95: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	60,  // 96: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	14,  // 97: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	107, // 98: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	106, // 99: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	66,  // 100: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	15,  // 101: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	20,  // 102: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	84,  // 103: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	87,  // 104: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	89,  // 105: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	94,  // 106: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	96,  // 107: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	100, // 108: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	104, // 109: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	15,  // 110: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	21,  // 111: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	86,  // 112: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	88,  // 113: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	90,  // 114: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	95,  // 115: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	98,  // 116: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	101, // 117: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	105, // 118: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
 	110, // [110:119] is the sub-list for method output_type
 	101, // [101:110] is the sub-list for method input_type
 	101, // [101:101] is the sub-list for extension type_name
@@ -9576,7 +9663,7 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      14,
+			NumEnums:      15,
 			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -103,7 +103,7 @@ func ownWho(text string) (ending, bool) {
 // notice takes mpiup's word that no rank works. It stands until a rank speaks.
 func (r *Reader) notice(text string) {
 	switch {
-	case strings.HasPrefix(text, "no rank has worked for "):
+	case strings.HasPrefix(text, "no rank has worked for "), strings.HasPrefix(text, "no rank has shown work for "):
 		r.hang = &verdict.Verdict{Kind: verdict.TimeOut, Likely: true, Confidence: verdict.Unknown, Evidence: []string{cut(text)}}
 	case strings.HasPrefix(text, "ranks work again"):
 		r.hang = nil
