@@ -105,14 +105,15 @@ func (r *driver) send(h int, f *apiv1.Frame) {
 
 // report notes a job in the run's report.
 func (r *driver) report(o run.Place) {
-	programs, ranks := make([]report.Program, len(o.Apps)), make([]report.Rank, len(o.Hosts))
+	programs, ranks := make([]report.Program, len(o.Apps)), make([]report.Rank, len(o.Plan.Placements))
 	for i, a := range o.Apps {
 		programs[i] = report.Program{Argv: a.Argv, Env: slices.Clone(a.Env)}
 	}
+	first, _ := o.Roster.IDs(o.Job)
 	for i, p := range o.Plan.Placements {
-		ranks[i] = report.Rank{Job: o.Job, Rank: int(p.Rank), Host: r.places.hosts()[o.Hosts[i]].Name, Program: p.App, CPUs: p.CPUs.String()}
+		ranks[i] = report.Rank{Job: o.Job, Rank: int(p.Rank), Host: r.places.hosts()[o.Roster.HostOf(first+i)].Name, Program: p.App, CPUs: p.CPUs.String()}
 	}
-	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(o.Hosts), wording.Count(len(o.Plan.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
+	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(ranks), wording.Count(len(o.Plan.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.
@@ -221,16 +222,16 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 	switch b := f.Body.(type) {
 	case *apiv1.Frame_Output:
 		o := b.Output
-		if r.places.owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
+		if r.places.who().Owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
 			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
 			return nil
 		}
 	case *apiv1.Frame_OutputEnd:
-		if r.places.owns(h, b.OutputEnd.Rank) {
+		if r.places.who().Owns(h, b.OutputEnd.Rank) {
 			r.sink.End(int(b.OutputEnd.Rank))
 		}
 	case *apiv1.Frame_Credit:
-		if r.places.owns(h, b.Credit.Rank) && r.input != nil {
+		if r.places.who().Owns(h, b.Credit.Rank) && r.input != nil {
 			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
 			return nil
 		}

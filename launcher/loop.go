@@ -261,10 +261,10 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Note:
 		r.remains.Event(o.Kind, o.Host, o.Text)
 	case run.Grow:
-		return run.Grown{Err: r.sink.Grow(o.Procs)}
+		return run.Grown{Err: r.sink.Grow(o.Job, o.First, o.Procs)}
 	case run.Place:
-		r.places.grow(o.Hosts)
-		r.back.grow(len(o.Hosts), o.Window)
+		r.places.know(o.Roster)
+		r.back.grow(len(o.Plan.Placements), o.Window)
 		r.report(o)
 	case run.ReadHosts:
 		r.readHosts(o.Programs)

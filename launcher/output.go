@@ -33,15 +33,16 @@ func (r *driver) prepareOutput() error {
 	}
 	out.Append = r.again != nil
 	out.Ranks, out.Begun = len(r.plan.Placements), r.begun
-	out.Host = func(id int) string { return r.places.hosts()[r.places.hostOf(id)].Name }
-	out.Node = r.places.hostOf
+	out.Process = func(id int) job.Process { return r.places.who().Process(id) }
+	out.Host = func(id int) string { return r.places.hosts()[r.places.who().HostOf(id)].Name }
+	out.Node = func(id int) int { return r.places.who().HostOf(id) }
 	out.Written = r.back.written
 	r.back.prompt = r.cfg.Loss.Hold > 0
 	out.Broken = func(err error) {
 		r.mail.put(run.Unwritten{Reader: errors.Is(err, syscall.EPIPE), Errno: errnoOf(err), Text: err.Error()})
 	}
 	r.back.send = func(id, n int) {
-		r.send(r.places.hostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
+		r.send(r.places.who().HostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
 	}
 	if out.Style == iof.OwnStyle && out.Dir != "" {
 		dir := out.Dir
@@ -134,7 +135,7 @@ func (r *driver) prepareInput() ([]int, error) {
 	r.feed = make(chan struct{})
 	hosts := sync.OnceValue(func() (list []int) { // of the targets, once these have their places
 		for _, t := range targets {
-			list = append(list, r.places.hostOf(t))
+			list = append(list, r.places.who().HostOf(t))
 		}
 		slices.Sort(list)
 		return slices.Compact(list)

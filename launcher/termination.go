@@ -95,7 +95,7 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 	}
 	local := 0
 	for id := f.ID - f.Process.Rank; id < f.ID; id++ {
-		if r.places.hostOf(id) == f.Node {
+		if r.places.who().HostOf(id) == f.Node {
 			local++
 		}
 	}
@@ -113,7 +113,7 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 // mingled says that several ranks have written to standard error: whose lines are whose is hard to see.
 func (r *driver) mingled() bool {
 	n := 0
-	for id := 0; id < r.places.ids() && n < 2 && r.sink != nil; id++ {
+	for id := 0; id < r.places.who().Processes() && n < 2 && r.sink != nil; id++ {
 		if len(r.sink.Words(id).First) > 0 {
 			n++
 		}

@@ -23,6 +23,7 @@ var levels = map[string]int{
 	"launcher/peers":              9,
 	"launcher/copies":             2,
 	"launcher/run":                5,
+	"launcher/run/model":          1,
 	"launcher/link":               3,
 	"launcher/reach":              4,
 	"launcher/hosts":              1,

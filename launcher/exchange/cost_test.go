@@ -51,7 +51,7 @@ func newStar(hosts, perHost int) *star {
 	for r := range hostOf {
 		hostOf[r] = r / perHost
 	}
-	s.x.Grow(hostOf, hosts)
+	grow(s.x, hosts, hostOf)
 	return s
 }
 
@@ -145,7 +145,7 @@ func TestCollectingFenceCost(t *testing.T) {
 func TestFencesAreBounded(t *testing.T) {
 	var answers []*apiv1.FenceResult
 	x := New(0, func(_ int, f *apiv1.Frame) { answers = append(answers, f.GetFenceResult()) })
-	x.Grow([]int{0, 1, 2}, 3)
+	grow(x, 3, []int{0, 1, 2})
 	part := make([]byte, maxFence/2+1) // no page of it is touched
 	enter := func(host int, tag string, data []byte) {
 		t.Helper()

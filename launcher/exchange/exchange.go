@@ -16,10 +16,9 @@
 package exchange
 
 import (
-	"slices"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -38,10 +37,8 @@ const (
 
 // Exchange is of one run. New makes one.
 type Exchange struct {
-	hostOf []int // host of each process, by id
-	jobs   []members
-	hosts  int
-	send   func(host int, f *apiv1.Frame)
+	who  model.Roster
+	send func(host int, f *apiv1.Frame)
 
 	fences  map[fenceKey]*fence
 	passed  map[string]int // fences that the launcher before this one has answered → a host that got the answer
@@ -55,12 +52,6 @@ type Exchange struct {
 	fetches map[uint64]*fetch
 	awaited int // answers of all of them
 	fetchID uint64
-}
-
-// members are the first id and the hosts of one job.
-type members struct {
-	base, size int
-	hosts      []int // sorted
 }
 
 type fenceKey struct {
@@ -113,20 +104,14 @@ func New(asked uint64, send func(host int, f *apiv1.Frame)) *Exchange {
 	}
 }
 
-// Grow adds a job, whose processes get the next ids; hosts is how many hosts the run has now.
-func (x *Exchange) Grow(hostOf []int, hosts int) {
-	j := members{base: len(x.hostOf), size: len(hostOf), hosts: slices.Clone(hostOf)}
-	slices.Sort(j.hosts)
-	j.hosts = slices.Compact(j.hosts)
-	x.hostOf = append(x.hostOf, hostOf...)
-	x.hosts = hosts
-	x.jobs = append(x.jobs, j)
-}
+// Know takes the run as it is from now on, with a job more than before.
+func (x *Exchange) Know(who model.Roster) { x.who = who }
 
 // JobOver tells of a job of which no process is left: how each went is not remembered any more.
-func (x *Exchange) JobOver(base, size int) {
-	x.ended = x.ended.Union(idset.Range(base, base+size-1))
-	for id := base; id < base+size; id++ {
+func (x *Exchange) JobOver(number int) {
+	first, end := x.who.IDs(number)
+	x.ended = x.ended.Union(idset.Range(first, end-1))
+	for id := first; id < end; id++ {
 		delete(x.over, id)
 	}
 }

@@ -66,7 +66,7 @@ func play(t *testing.T, script string) string {
 				hostOf = append(hostOf, num(i+1))
 				hosts = max(hosts, num(i+1)+1)
 			}
-			x.Grow(hostOf, hosts)
+			grow(x, hosts, hostOf)
 		case "enter": // host set epoch data
 			data := f[4]
 			if data == "-" {
@@ -159,7 +159,7 @@ func TestFenceBytes(t *testing.T) {
 			got[host] += len(d)
 		}
 	})
-	x.Grow(hostOf, n)
+	grow(x, n, hostOf)
 	for i := range n {
 		if _, err := x.Enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: fmt.Appendf(nil, "%*d", size, i), Collect: true}); err != nil {
 			t.Fatal(err)
@@ -179,8 +179,8 @@ func FuzzSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, set string) {
 		defer cost.Watch(t, cost.Parser, len(set))()
 		x := New(0, func(int, *apiv1.Frame) {})
-		x.Grow([]int{0, 0, 1, 1}, 2)
-		x.Grow([]int{1}, 2)
+		grow(x, 2, []int{0, 0, 1, 1})
+		grow(x, 2, []int{1})
 		for i := range 2 {
 			_, _ = x.Enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
 		}
@@ -188,4 +188,13 @@ func FuzzSet(f *testing.F) {
 			t.Errorf("%d fences of one set", len(x.fences))
 		}
 	})
+}
+
+// grow adds a job to a run of so many hosts.
+func grow(x *Exchange, hosts int, hostOf []int) {
+	who := x.who
+	for who.Hosts() < hosts {
+		who = who.Join()
+	}
+	x.Know(who.Grow(hostOf))
 }

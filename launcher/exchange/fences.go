@@ -155,15 +155,15 @@ func (x *Exchange) set(key string) (*rankSet, error) {
 	if s := x.sets[text]; s != nil {
 		return s, nil
 	}
-	ranks, err := idset.Within(text, len(x.hostOf))
+	ranks, err := idset.Within(text, x.who.Processes())
 	if err != nil {
-		return nil, fmt.Errorf("fence of a run of %d processes: %w", len(x.hostOf), err)
+		return nil, fmt.Errorf("fence of a run of %d processes: %w", x.who.Processes(), err)
 	}
-	first := x.jobs[0].size
+	_, first := x.who.IDs(0)
 	s := &rankSet{ranks: ranks, whole: ranks.Len() == first && ranks.Equal(idset.Range(0, first-1))}
-	on := make([]bool, x.hosts)
+	on := make([]bool, x.who.Hosts())
 	for r := range ranks.All() {
-		on[x.hostOf[r]] = true
+		on[x.who.HostOf(r)] = true
 	}
 	for i, yes := range on {
 		if yes {

@@ -11,10 +11,10 @@ import (
 func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
 	wrong := ""
 	switch {
-	case !m.AnyOwner && int(m.Owner) >= len(x.hostOf):
-		wrong = fmt.Sprintf("no process %d in a run of %d", m.Owner, len(x.hostOf))
-	case m.AnyOwner && int(m.Job) >= len(x.jobs):
-		wrong = fmt.Sprintf("no job %d in a run of %d", m.Job, len(x.jobs))
+	case !m.AnyOwner && int(m.Owner) >= x.who.Processes():
+		wrong = fmt.Sprintf("no process %d in a run of %d", m.Owner, x.who.Processes())
+	case m.AnyOwner && int(m.Job) >= x.who.Jobs():
+		wrong = fmt.Sprintf("no job %d in a run of %d", m.Job, x.who.Jobs())
 	case x.awaited >= maxFetches:
 		wrong = "too many fetches at once"
 	}
@@ -24,12 +24,12 @@ func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
 	}
 	f := &fetch{host: host, id: m.Id, waiting: map[int]bool{}}
 	if m.AnyOwner {
-		for _, i := range x.jobs[m.Job].hosts {
+		for _, i := range x.who.HostsOf(int(m.Job)) {
 			if i != host && !x.gone[i] {
 				f.waiting[i] = true
 			}
 		}
-	} else if owner := x.hostOf[m.Owner]; owner != host && !x.gone[owner] {
+	} else if owner := x.who.HostOf(int(m.Owner)); owner != host && !x.gone[owner] {
 		f.waiting[owner] = true
 	}
 	if len(f.waiting) == 0 {
@@ -40,7 +40,7 @@ func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
 	m.Id = x.fetchID
 	x.fetches[x.fetchID] = f
 	x.awaited += len(f.waiting)
-	for i := range x.hosts {
+	for i := range x.who.Hosts() {
 		if f.waiting[i] {
 			x.send(i, m.Frame())
 		}

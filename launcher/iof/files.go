@@ -111,7 +111,7 @@ func (fs *files) tell(k laneKey, err error) {
 	if fs.err != nil {
 		return
 	}
-	fs.err = fmt.Errorf("output file of rank %s: %w", fs.cfg.names.tag(k.id), err)
+	fs.err = fmt.Errorf("output file of rank %s: %w", fs.cfg.process(k.id).Tag(), err)
 	if fs.cfg.Broken != nil {
 		fs.cfg.Broken(fs.err)
 	}
@@ -135,7 +135,7 @@ func (fs *files) closeAll() error {
 	for k, f := range fs.byLane {
 		err := f.Close()
 		if err != nil && !errors.Is(err, os.ErrClosed) && first == nil {
-			first = fmt.Errorf("output file of rank %s: %w", fs.cfg.names.tag(k.id), err)
+			first = fmt.Errorf("output file of rank %s: %w", fs.cfg.process(k.id).Tag(), err)
 		}
 	}
 	return first

@@ -65,7 +65,7 @@ func (c *Config) tagger(k laneKey) tagger {
 	switch {
 	case c.Style == OpenMPIStyle || c.Style == OpenMPI5Style:
 		if c.Mode == Tag {
-			p := c.names.of(k.id)
+			p := c.process(k.id)
 			t.tag = fmt.Appendf(t.tag, "[%d,%d]", p.Job+1, p.Rank)
 		}
 		if c.Mode == Tag || c.Timestamps {
@@ -78,7 +78,7 @@ func (c *Config) tagger(k laneKey) tagger {
 		parts := c.parts(c.Prepend, k.id)
 		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Mode == Tag:
-		t.tag = append([]byte("["), c.names.tag(k.id)...)
+		t.tag = append([]byte("["), c.process(k.id).Tag()...)
 		if c.TagHost && c.Host != nil {
 			t.tag = append(append(t.tag, ' '), visible.Line(c.Host(k.id))...)
 		}

@@ -41,7 +41,7 @@ func partOfName(s string) string {
 
 // fill fills a pattern in; host is how a host's name is written.
 func (c *Config) fill(p Pattern, id int, host func(string) string) (list []string) {
-	process := c.names.of(id)
+	process := c.process(id)
 	var b strings.Builder
 	for text := string(p); text != ""; {
 		before, after, found := strings.Cut(text, "%")

@@ -134,7 +134,7 @@ func (rs *records) write(r *record, more []byte, whole bool) {
 // head is what is the same in all records of a stream, from the end of the time to the text.
 func (rs *records) head(k laneKey) []byte {
 	b := []byte(`",`)
-	p := rs.cfg.names.of(k.id)
+	p := rs.cfg.process(k.id)
 	if p.Job > 0 {
 		b = append(b, fmt.Sprintf(`"job":%d,`, p.Job)...)
 	}

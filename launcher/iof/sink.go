@@ -43,9 +43,10 @@ type Config struct {
 	Begun   time.Time         // when the job did, for patterns
 	Only    func(id int) bool // whose output is taken; nil: everybody's
 
-	Ranks int                 // of the first job; Grow adds others
-	Host  func(id int) string // for JSON and patterns; nil: left out
-	Node  func(id int) int    // index of the host, for patterns; nil: left out
+	Ranks   int                      // of the first job; Grow adds others
+	Process func(id int) job.Process // whose output it is, on any goroutine; nil: there is only the first job
+	Host    func(id int) string      // for JSON and patterns; nil: left out
+	Node    func(id int) int         // index of the host, for patterns; nil: left out
 
 	// Written gives back window: n bytes of the rank have left, or were dropped. Called from
 	// Run's goroutines and from Write; must not block.
@@ -57,12 +58,10 @@ type Config struct {
 
 	Hold time.Duration // default DefaultHold
 
-	names  *roster // nil: there is only the first job
 	places *places // by Open
 }
 
-// Sink writes the output of a run's processes, each known by its id: its rank in the first job,
-// or where Grow put it.
+// Sink writes the output of a run's processes, each known by its id.
 type Sink struct {
 	cfg   Config
 	dests []*destination  // what Run runs
@@ -86,7 +85,6 @@ func New(cfg Config) (*Sink, error) {
 	if err := cfg.Open(); err != nil {
 		return nil, err
 	}
-	cfg.names = newRoster(cfg.Ranks)
 	s := &Sink{cfg: cfg, tails: newTails(), words: newWords(), book: newLedger(cfg.Written)}
 	if cfg.Dir != "" {
 		s.byID = newFiles(&s.cfg, s.book)
@@ -117,17 +115,13 @@ func New(cfg Config) (*Sink, error) {
 
 func (s *Sink) filed(st job.Stream) bool { return s.cfg.Dir != "" || s.cfg.Files[st] != "" }
 
-// Grow makes room for the next job: size processes, whose ids follow all before. Its files are
-// made at once; with an error there is no such job. One goroutine may call it.
-func (s *Sink) Grow(size int) error {
-	number, base := s.cfg.names.next()
-	if s.cfg.Dir != "" {
-		if err := s.byID.add(number, base, size); err != nil {
-			return err
-		}
+// Grow makes room for a job that comes later: size processes, whose ids begin with first. Its files are
+// made at once; with an error there is no such job.
+func (s *Sink) Grow(number, first, size int) error {
+	if s.cfg.Dir == "" {
+		return nil
 	}
-	s.cfg.names.grow(size)
-	return nil
+	return s.byID.add(number, first, size)
 }
 
 // streams makes the destinations of the launcher's own streams. One for both when they are

@@ -40,7 +40,7 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	if err != nil {
 		return err
 	}
-	own := r.own(h)
+	own := r.who.On(h)
 	for i, s := range sets {
 		sets[i] = s.Intersect(own)
 	}
@@ -104,7 +104,7 @@ func (r *attending) sayMissing(now time.Time) {
 		r.say("%s", l)
 	}
 	first := ids.First()
-	r.say("see what it does: on %s py-spy dump --pid %d, or mpiup stacks", r.hosts[r.hostOf(first)].Name, r.ranks[first].pid)
+	r.say("see what it does: on %s py-spy dump --pid %d, or mpiup stacks", r.hosts[r.who.HostOf(first)].Name, r.ranks[first].pid)
 	r.told++
 	if at, more := hang.Again(r.told); more {
 		r.set(Missing, r.met.Add(at).Sub(now))
@@ -211,7 +211,7 @@ func (r *alone) note(m *apiv1.Exited) {
 	if j.size() == 1 {
 		return
 	}
-	app := j.plan.Placements[int(m.Rank)-j.base].App
+	app := j.plan.Placements[r.who.Process(int(m.Rank)).Rank].App
 	i := slices.IndexFunc(r.apps, func(a aloneApp) bool { return a.job == j.number && a.app == app })
 	if i < 0 {
 		i = len(r.apps)

@@ -60,7 +60,7 @@ func (r *briefing) launch(j *jobRun) {
 // inputOn are the ranks on a host that get our standard input.
 func (r *briefing) inputOn(h int) (ranks []uint32) {
 	for _, id := range r.cfg.Input {
-		if r.of[id] == h {
+		if r.who.HostOf(id) == h {
 			ranks = append(ranks, uint32(id))
 		}
 	}
@@ -84,7 +84,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		nodes[i] = p.Host
 	}
 	d := &apiv1.Job{
-		Id: r.cfg.ID, Number: uint32(j.number), Base: uint32(j.base), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
+		Id: r.cfg.ID, Number: uint32(j.number), Base: uint32(r.first(j)), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
 		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: apiv1.Pmi(r.cfg.PMI),
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.fabric(), Meeting: r.meeting(j),
@@ -201,7 +201,7 @@ func (r *briefing) window() int {
 	if r.cfg.Window > 0 {
 		return r.cfg.Window
 	}
-	return min(max(allWindows/max(len(r.of), 1), minWindow), maxWindow)
+	return min(max(allWindows/max(r.who.Processes(), 1), minWindow), maxWindow)
 }
 
 // awaits says that a job's agents are to wait for our word on their libraries, since there is more than one
@@ -408,7 +408,7 @@ func (h *heir) resumed(at int, m *apiv1.Resumed) error {
 		return errors.New("told how it stands, which nobody asked")
 	}
 	for _, d := range m.Dropped {
-		if d == nil || !h.owns(at, d.Rank) {
+		if d == nil || !h.who.Owns(at, d.Rank) {
 			return fmt.Errorf("output of process %d is dropped, which is not there", d.GetRank())
 		}
 		h.dropped.Add(int(d.Rank))

@@ -112,7 +112,7 @@ func TestWhetherAJobWiresUp(t *testing.T) {
 		r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: job.AutoProtocol}})
 		chose(r, tt.said...)
 		for id := range r.ranks {
-			r.on(r.of[id], (&apiv1.Started{Rank: uint32(id), Pid: 1}).Frame())
+			r.on(r.who.HostOf(id), (&apiv1.Started{Rank: uint32(id), Pid: 1}).Frame())
 		}
 		if got := r.State(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)

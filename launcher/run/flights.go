@@ -52,7 +52,7 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	}
 	owner := ""
 	if r.Rank < size {
-		owner = f.hosts[f.hostOf(r.Rank)].Name
+		owner = f.hosts[f.who.HostOf(r.Rank)].Name
 	}
 	if err := f.records.Add(f.hosts[h].Name, owner, r); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (f *flights) absent() []hang.Away {
 		if rank < 0 || rank >= f.jobs[0].size() {
 			return ""
 		}
-		return f.hosts[f.hostOf(rank)].Name
+		return f.hosts[f.who.HostOf(rank)].Name
 	})
 }
 

@@ -22,7 +22,7 @@ const roomWait = time.Second
 
 // onSpawn takes a rank's request.
 func (r *Run) onSpawn(h int, m *apiv1.SpawnRequest) error {
-	if !r.owns(h, m.Parent) || r.cfg.Exec != nil {
+	if !r.who.Owns(h, m.Parent) || r.cfg.Exec != nil {
 		return fmt.Errorf("a spawn request of process %d, which is not there", m.Parent)
 	}
 	r.heir.withdraw("a rank has spawned a job")
@@ -66,7 +66,8 @@ func (r *Run) serveSpawns() {
 			r.set(Room, roomWait)
 		case spawn.Start:
 			r.growing = &o
-			r.give(Grow{len(o.Plan.Placements)})
+			number, first := r.who.Next()
+			r.give(Grow{number, first, len(o.Plan.Placements)})
 		case spawn.Refuse:
 			r.give(Dismiss{})
 			r.refuse(o.Ask, o.Why)
@@ -77,7 +78,7 @@ func (r *Run) serveSpawns() {
 // viewFor is the run as a spawn of that parent finds it.
 func (r *Run) viewFor(parent int) spawn.View {
 	v := spawn.View{
-		Stopping: r.job == jobStopping, Over: r.ranks[parent].state.over(), Jobs: len(r.jobs) - r.overJobs, Procs: len(r.of),
+		Stopping: r.job == jobStopping, Over: r.ranks[parent].state.over(), Jobs: len(r.jobs) - r.overJobs, Procs: r.who.Processes(),
 		Spawned: slices.ContainsFunc(r.ranks[r.jobs[0].size():], func(i process) bool { return i.state == rankRunning }),
 		Find:    r.sites.find,
 	}
@@ -145,7 +146,7 @@ func (r *Run) start(o *spawn.Order) {
 	}
 	placement.BindSpawned(o.Plan, r.cfg.Plan, taken, r.cfg.Policy.Binding)
 	by := r.jobOf(o.Ask.Parent)
-	app := by.plan.Placements[o.Ask.Parent-by.base].App
+	app := by.plan.Placements[r.who.Process(o.Ask.Parent).Rank].App
 	j := &jobRun{plan: o.Plan, asked: o.Ask, apps: o.Ask.Programs(by.apps[app], by.exports[app])}
 	j.exports = slices.Repeat([][]string{by.exports[app]}, len(j.apps))
 	for _, i := range o.Sites {
@@ -177,9 +178,9 @@ func (r *Run) enlist(s *site) int {
 
 // addJob gives a job its ids. Its hosts and the place for its output are there.
 func (r *Run) addJob(j *jobRun) {
-	hostOf := r.add(j)
-	r.give(Place{j.number, j.apps, j.plan, hostOf, r.brief.window()})
-	r.exchange.Grow(hostOf, len(r.hosts))
+	r.add(j)
+	r.give(Place{j.number, j.apps, j.plan, r.who, r.brief.window()})
+	r.exchange.Know(r.who)
 }
 
 // moreRanks is the key of what a plan says of hosts with more ranks than CPUs. It is said once for all jobs of the run: each that is
@@ -217,8 +218,9 @@ func (r *Run) drop(j *jobRun, why string) {
 	j.dropped = true
 	r.proceed(j, why)
 	r.refuse(j.asked, errors.New(why))
-	for rank := range j.size() {
-		if id := j.base + rank; r.ranks[id].state == rankRunning {
+	first, end := r.who.IDs(j.number)
+	for id := first; id < end; id++ {
+		if r.ranks[id].state == rankRunning {
 			r.end(id)
 		}
 	}
@@ -228,10 +230,10 @@ func (r *Run) drop(j *jobRun, why string) {
 // it tries no other.
 func (r *Run) never(j *jobRun, h int, why string) {
 	var ids idset.Set
-	for rank := range j.size() {
-		id := j.base + rank
+	first, end := r.who.IDs(j.number)
+	for id := first; id < end; id++ {
 		next, ok := r.ranks[id].state.next(rankDidNotStart)
-		if !ok || r.hostOf(id) != h {
+		if !ok || r.who.HostOf(id) != h {
 			continue
 		}
 		r.ranks[id].state = next
@@ -246,7 +248,7 @@ func (r *Run) never(j *jobRun, h int, why string) {
 // end kills a process of a job that was dropped.
 func (r *Run) end(id int) {
 	const kill = 9
-	r.send(r.hostOf(id), (&apiv1.Signal{Number: kill, Ranks: []uint32{uint32(id)}}).Frame())
+	r.send(r.who.HostOf(id), (&apiv1.Signal{Number: kill, Ranks: []uint32{uint32(id)}}).Frame())
 }
 
 // settled notes that processes of a job are over. Of a spawned job of which none is left, the hosts are
@@ -260,7 +262,7 @@ func (r *Run) settled(j *jobRun, n int) {
 	for _, h := range r.live() {
 		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: over}})
 	}
-	r.exchange.JobOver(j.base, j.size())
+	r.exchange.JobOver(j.number)
 	j.told, j.exports = nil, nil
 	for i := range j.apps {
 		j.apps[i].Env = nil

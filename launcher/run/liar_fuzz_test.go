@@ -264,7 +264,7 @@ func (s *session) named(before int, what string, f *apiv1.Frame) {
 		return
 	}
 	c, ok := s.verdict.Cause()
-	if !ok || c.Node == liar || c.ID >= 0 && s.hostOf(c.ID) == liar || c.Node < 0 && strings.Contains(c.Sentence(), "w0") {
+	if !ok || c.Node == liar || c.ID >= 0 && s.who.HostOf(c.ID) == liar || c.Node < 0 && strings.Contains(c.Sentence(), "w0") {
 		return
 	}
 	s.t.Errorf("after %s (%.200v) the verdict is: %s", what, f, c.Sentence())
@@ -281,7 +281,7 @@ func (s *session) lie(f *apiv1.Frame) {
 	}
 	var before []kept
 	for id := range s.ranks {
-		before = append(before, kept{s.ranks[id], s.of[id]})
+		before = append(before, kept{s.ranks[id], s.who.HostOf(id)})
 	}
 	faults, asks := s.faults(), ends(f)
 	list := s.do(Frame{Host: liar, Frame: proto.CloneOf(f), At: s.now.Clock})
@@ -290,7 +290,7 @@ func (s *session) lie(f *apiv1.Frame) {
 		if asks {
 			is.wanted = was.wanted
 		}
-		if was.host != liar && (is != was.process || s.of[id] != was.host) {
+		if was.host != liar && (is != was.process || s.who.HostOf(id) != was.host) {
 			s.t.Errorf("rank %d of %s is %+v and was %+v, after %.200v", id, s.hosts[was.host].Name, is, was.process, f)
 		}
 	}
@@ -305,15 +305,15 @@ func ends(f *apiv1.Frame) bool { return f.GetAborted().GetTargets() != "" || f.G
 
 // mine looks at an order that came of a lie: it is about the liar's ranks, or about those that the lie has spawned.
 func (s *session) mine(o Order, f *apiv1.Frame, known int) {
-	foreign := func(id int) bool { return id < known && s.hostOf(id) != liar }
+	foreign := func(id int) bool { return id < known && s.who.HostOf(id) != liar }
 	id := -1
 	switch o := o.(type) {
 	case Started:
-		id = s.id(o.Process)
+		id = s.who.ID(o.Process)
 	case NotStarted:
-		id = s.id(o.Process)
+		id = s.who.ID(o.Process)
 	case Exited:
-		id = s.id(o.Process)
+		id = s.who.ID(o.Process)
 	case Silent:
 		id = o.ID
 	case EndOutput:
@@ -334,8 +334,6 @@ func (s *session) mine(o Order, f *apiv1.Frame, known int) {
 	}
 }
 
-func (s *session) id(p job.Process) int { return s.jobs[p.Job].base + p.Rank }
-
 // sent looks at what an honest host is sent because of a lie.
 func (s *session) sent(h int, to, f *apiv1.Frame, known int) {
 	wrong := ""
@@ -347,7 +345,7 @@ func (s *session) sent(h int, to, f *apiv1.Frame, known int) {
 			}
 		}
 	case *apiv1.Frame_Gone:
-		if ids, err := idset.Parse(b.Gone.Ids); err != nil || !ends(f) && slices.ContainsFunc(ids.Slice(), func(id int) bool { return id < known && s.hostOf(id) != liar && s.jobOf(id).asked == nil }) {
+		if ids, err := idset.Parse(b.Gone.Ids); err != nil || !ends(f) && slices.ContainsFunc(ids.Slice(), func(id int) bool { return id < known && s.who.HostOf(id) != liar && s.jobOf(id).asked == nil }) {
 			wrong = "its ranks are said to be gone"
 		}
 	case *apiv1.Frame_Bye:
@@ -355,7 +353,7 @@ func (s *session) sent(h int, to, f *apiv1.Frame, known int) {
 			wrong = "its session ends, and ranks run"
 		}
 	case *apiv1.Frame_Rendezvous:
-		if s.hostOf(s.jobs[b.Rendezvous.Job].base+int(b.Rendezvous.Rank)) != liar {
+		if s.who.HostOf(s.who.ID(job.Process{Job: int(b.Rendezvous.Job), Rank: int(b.Rendezvous.Rank)})) != liar {
 			wrong = "another host's rank has met, it says"
 		}
 	case *apiv1.Frame_SpawnResult, *apiv1.Frame_AbortNoted, *apiv1.Frame_Input, *apiv1.Frame_Credit, *apiv1.Frame_CopyData, *apiv1.Frame_Open:

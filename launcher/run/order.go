@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -179,14 +180,14 @@ type (
 	}
 	// Note is for the run's report.
 	Note struct{ Kind, Host, Text string }
-	// Grow makes place for the output of another job: Grown answers, before any other event.
-	Grow struct{ Procs int }
-	// Place adds the processes of a job, which get the next ids, with their hosts and the window of each.
+	// Grow makes place for the output of another job, with its rank 0's id: Grown answers, before any other event.
+	Grow struct{ Job, First, Procs int }
+	// Place adds the processes of a job, the roster's last, with the window of each.
 	Place struct {
 		Job    int
 		Apps   []job.App
 		Plan   *job.Plan
-		Hosts  []int
+		Roster model.Roster
 		Window int
 	}
 	// ReadHosts reads the hosts that programs name: HostsRead answers.

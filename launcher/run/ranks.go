@@ -43,7 +43,7 @@ func (r *Run) onStarted(h int, m *apiv1.Started) error {
 	if err := r.rank(m.Rank, rankStarted); err != nil {
 		return err
 	}
-	r.give(Started{r.process(int(m.Rank)), int(m.Pid)})
+	r.give(Started{r.who.Process(int(m.Rank)), int(m.Pid)})
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
 	r.hosts[h].created--
@@ -117,7 +117,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.hosts[h].created--
 		r.heard(r.jobOf(int(m.Rank)))
 	}
-	r.give(Exited{r.process(int(m.Rank)), job.Exit{Code: int(m.Code), Signal: int(m.Signal)}})
+	r.give(Exited{r.who.Process(int(m.Rank)), job.Exit{Code: int(m.Code), Signal: int(m.Signal)}})
 	r.alone.note(m)
 	r.meet.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
@@ -174,7 +174,7 @@ func known[T ~uint8, F ~int32](number F, last T) T {
 }
 
 func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
-	r.give(Silent{int(m.Rank), r.process(int(m.Rank)), framesOf(m)})
+	r.give(Silent{int(m.Rank), r.who.Process(int(m.Rank)), framesOf(m)})
 	s := &r.ranks[m.Rank]
 	if s.output {
 		s.output = false
@@ -218,7 +218,7 @@ func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 	if !r.cfg.ReportBindings {
 		return
 	}
-	pl := j.plan.Placements[id-j.base]
+	pl := j.plan.Placements[r.who.Process(id).Rank]
 	host := j.plan.Hosts[pl.Host]
 	what := "is not bound (or bound to all available processors)"
 	if host.Layout != nil && !pl.CPUs.Empty() {
@@ -236,7 +236,7 @@ func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 
 // rendezvous passes what Horovod's ranks on one host put on to the job's other hosts, which bound it. A host speaks for its own ranks.
 func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
-	if int(m.Job) >= len(r.jobs) || int(m.Rank) >= r.jobs[m.Job].size() || r.hostOf(r.jobs[m.Job].base+int(m.Rank)) != from {
+	if int(m.Job) >= len(r.jobs) || int(m.Rank) >= r.jobs[m.Job].size() || r.who.HostOf(r.who.ID(job.Process{Job: int(m.Job), Rank: int(m.Rank)})) != from {
 		return fmt.Errorf("a rendezvous of rank %d of job %d, which is not there", m.Rank, m.Job)
 	}
 	for _, h := range r.live() {
@@ -319,7 +319,7 @@ func (r *Run) hostEnded(e Ended) {
 	left := r.hosts[h].taken
 	for i := range r.ranks {
 		s := &r.ranks[i]
-		if r.hostOf(i) != h {
+		if r.who.HostOf(i) != h {
 			continue
 		}
 		if s.output {

@@ -11,21 +11,18 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
-// roster is the hosts, jobs and processes of a run, and the state of each. Hosts and processes have an index and an id that stay
-// theirs; both only ever grow.
-//
-//	hosts   0: w0   1: w1   2: w0 again, reached anew after it was let go
-//	ids     0 1 2 3 | 4 5   the first job's ranks, then those of jobs that ranks spawned
-//	of      0 0 1 1 | 1 2
+// roster is the hosts, jobs and processes of a run, and the state of each.
 type roster struct {
+	who model.Roster
+
 	job   jobState
 	hosts []*host
 	jobs  []*jobRun
 	ranks []process // by id
-	of    []int     // host, by id
 }
 
 // Host is what a host's agent said when it was reached.
@@ -71,7 +68,6 @@ type process struct {
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
 type jobRun struct {
 	number   int // 0: the command line's
-	base     int // id of rank 0
 	plan     *job.Plan
 	hosts    []int // index in the run of each of plan.Hosts
 	apps     []job.App
@@ -103,38 +99,17 @@ func (j *jobRun) program(app int) string {
 }
 
 // add gives a job its number and ids, with a host for each.
-func (r *roster) add(j *jobRun) (hostOf []int) {
-	j.number, j.base, j.silent, j.left = len(r.jobs), len(r.of), j.size(), j.size()
-	hostOf = make([]int, j.size())
+func (r *roster) add(j *jobRun) {
+	j.number, _ = r.who.Next()
+	j.silent, j.left = j.size(), j.size()
+	hostOf := make([]int, j.size())
 	for i, p := range j.plan.Placements {
 		hostOf[i] = j.hosts[p.Host]
 		r.hosts[hostOf[i]].created++
 	}
 	r.jobs = append(r.jobs, j)
 	r.ranks = append(r.ranks, make([]process, j.size())...)
-	r.of = append(r.of, hostOf...)
-	return hostOf
-}
-
-// hostOf is the host of a process, -1 if there is none such.
-func (r *roster) hostOf(id int) int {
-	if id < 0 || id >= len(r.of) {
-		return -1
-	}
-	return r.of[id]
-}
-
-// owns says that a process is on that host, with an id from a frame.
-func (r *roster) owns(host int, id uint32) bool { return int(id) < len(r.of) && r.of[id] == host }
-
-// own are the processes of a host.
-func (r *roster) own(host int) (ids idset.Set) {
-	for id, h := range r.of {
-		if h == host {
-			ids.Add(id)
-		}
-	}
-	return ids
+	r.who = r.who.Grow(hostOf)
 }
 
 // running are the processes that run.
@@ -158,26 +133,18 @@ func parseIDs(processes int, texts ...string) (sets []idset.Set, err error) {
 	return sets, nil
 }
 
+// first is the id of a job's rank 0.
+func (r *roster) first(j *jobRun) int { return r.who.ID(job.Process{Job: j.number}) }
+
 // jobOf is the job of a process.
-func (r *roster) jobOf(id int) *jobRun {
-	i, same := slices.BinarySearchFunc(r.jobs, id, func(j *jobRun, id int) int { return j.base - id })
-	if !same {
-		i--
-	}
-	return r.jobs[i]
-}
+func (r *roster) jobOf(id int) *jobRun { return r.jobs[r.who.Process(id).Job] }
 
 // rankName is how users know a process.
-func (r *roster) rankName(id int) string { return r.process(id).String() }
-
-func (r *roster) process(id int) job.Process {
-	j := r.jobOf(id)
-	return job.Process{Job: j.number, Rank: id - j.base}
-}
+func (r *roster) rankName(id int) string { return r.who.Process(id).String() }
 
 // where is a process with its host, as users find it.
 func (r *roster) where(id int) string {
-	return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.hosts[r.of[id]].Name, r.ranks[id].pid)
+	return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.hosts[r.who.HostOf(id)].Name, r.ranks[id].pid)
 }
 
 // excused says that a process's end is nobody's failure.
@@ -214,8 +181,9 @@ func (r *roster) ranksOn(h int) string {
 	for _, j := range r.jobs {
 		var s idset.Set
 		over := true
-		for id := j.base; id < j.base+j.size(); id++ {
-			if r.hostOf(id) == h {
+		first, end := r.who.IDs(j.number)
+		for id := first; id < end; id++ {
+			if r.who.HostOf(id) == h {
 				s.Add(id)
 				over = over && r.ranks[id].state.over()
 			}
@@ -233,18 +201,14 @@ func (r *roster) ranksOn(h int) string {
 
 // named is processes as users know them.
 func (r *roster) named(ids idset.Set) string {
-	of := map[*jobRun]*idset.Set{}
+	of := make([]idset.Set, r.who.Jobs())
 	for id := range ids.All() {
-		j := r.jobOf(id)
-		if of[j] == nil {
-			of[j] = &idset.Set{}
-		}
-		of[j].Add(id - j.base)
+		p := r.who.Process(id)
+		of[p.Job].Add(p.Rank)
 	}
 	var parts []string
-	for _, j := range r.jobs {
-		s := of[j]
-		if s == nil {
+	for number, s := range of {
+		if s.Empty() {
 			continue
 		}
 		if len(parts) == maxNamed {
@@ -252,8 +216,8 @@ func (r *roster) named(ids idset.Set) string {
 			break
 		}
 		name := s.Named("rank")
-		if j.number > 0 {
-			name += fmt.Sprintf(" of spawned job %d", j.number)
+		if number > 0 {
+			name += fmt.Sprintf(" of spawned job %d", number)
 		}
 		parts = append(parts, name)
 	}
@@ -281,8 +245,8 @@ func (r *roster) left(targets string) (left idset.Set, err error) {
 func (r *roster) takenOn(host int) (taken []idset.Set) {
 	for _, j := range r.jobs {
 		for rank, pl := range j.plan.Placements {
-			id := j.base + rank
-			if !pl.CPUs.Empty() && r.hostOf(id) == host && !r.ranks[id].state.over() {
+			id := r.who.ID(job.Process{Job: j.number, Rank: rank})
+			if !pl.CPUs.Empty() && r.who.HostOf(id) == host && !r.ranks[id].state.over() {
 				taken = append(taken, pl.CPUs)
 			}
 		}

@@ -127,11 +127,12 @@ func (r *Run) Verdict() *verdict.Case { return &r.verdict }
 
 // Hear hands what ranks wrote to the verdict, when all output has come.
 func (r *Run) Hear(words func(id int) verdict.Said) {
-	r.verdict.Hear(len(r.ranks), words, r.stopped, func(id int) verdict.Fault { return r.about(verdict.Raised, r.hostOf(id), id) })
+	r.verdict.Hear(len(r.ranks), words, r.stopped, func(id int) verdict.Fault { return r.about(verdict.Raised, r.who.HostOf(id), id) })
 }
 
 // addHost makes one that was reached a host of the run, and returns its index.
 func (r *Run) addHost(h Host) int {
+	r.who = r.who.Join()
 	r.hosts = append(r.hosts, &host{Host: h})
 	r.active++
 	return len(r.hosts) - 1
@@ -179,7 +180,7 @@ func (r *Run) nonsense(h int, err error) {
 
 // about is the beginning of a fault of one process.
 func (r *Run) about(what verdict.Event, h, id int) verdict.Fault {
-	return verdict.Fault{Event: what, Host: r.hosts[h].Name, Node: h, ID: id, Process: r.process(id), Piped: !r.cfg.Pty}
+	return verdict.Fault{Event: what, Host: r.hosts[h].Name, Node: h, ID: id, Process: r.who.Process(id), Piped: !r.cfg.Pty}
 }
 
 // sentence is the cause as it stands.

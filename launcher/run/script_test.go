@@ -121,7 +121,7 @@ func (s *script) host(text string) int { return s.number(strings.TrimPrefix(text
 func (s *script) do(command string, args []string) {
 	rest := func(n int) string { return strings.Join(args[min(n, len(args)):], " ") }
 	of := func(f interface{ Frame() *apiv1.Frame }) {
-		s.step(Frame{Host: s.run.hostOf(s.number(args[0])), Frame: f.Frame(), At: s.now.Clock})
+		s.step(Frame{Host: s.run.who.HostOf(s.number(args[0])), Frame: f.Frame(), At: s.now.Clock})
 	}
 	from := func(f interface{ Frame() *apiv1.Frame }) {
 		s.step(Frame{Host: s.host(args[0]), Frame: f.Frame(), At: s.now.Clock})
@@ -300,7 +300,11 @@ func (s *script) take(orders []Order) {
 				answers[len(answers)-1], s.full = Grown{errors.New(s.full)}, ""
 			}
 		case Place:
-			line = fmt.Sprintf("place job %d on %v", o.Job, o.Hosts)
+			var on []int
+			for id, end := o.Roster.IDs(o.Job); id < end; id++ {
+				on = append(on, o.Roster.HostOf(id))
+			}
+			line = fmt.Sprintf("place job %d on %v", o.Job, on)
 		case ReadHosts:
 			targets, err := spawn.Targets(o.Programs, nil)
 			answers = append(answers, HostsRead{targets, err})

@@ -192,7 +192,7 @@ func rankOf(f *apiv1.Frame) (uint32, bool) {
 
 // onFrame does what a host's frame asks for.
 func (r *Run) onFrame(e Frame) {
-	if rank, ok := rankOf(e.Frame); ok && !r.owns(e.Host, rank) {
+	if rank, ok := rankOf(e.Frame); ok && !r.who.Owns(e.Host, rank) {
 		r.nonsense(e.Host, fmt.Errorf("a frame about rank %d, which is not there", rank))
 		return
 	}

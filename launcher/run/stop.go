@@ -225,9 +225,9 @@ func (r *Run) lookBefore(silent map[int]bool) {
 	q.look.begun = r.now.Clock
 	running := r.running()
 	for h := range silent {
-		running = running.Sub(r.own(h))
+		running = running.Sub(r.who.On(h))
 	}
-	ids, all := hang.LookAt(q.look.blame.IDs(), running, r.hostOf)
+	ids, all := hang.LookAt(q.look.blame.IDs(), running, r.who.HostOf)
 	q.look.all = all && len(silent) == 0
 	if r.cfg.Exec != nil || r.cfg.Linger || q.askStacks(ids, lookBound) {
 		r.looked()
@@ -329,7 +329,7 @@ func (r *Run) accuse(b hang.Blame) {
 	ids := b.IDs()
 	switch {
 	case ids.Len() == 1:
-		r.verdict.Waited(r.about(verdict.TimedOut, r.hostOf(ids.First()), ids.First()), "", b.Sure)
+		r.verdict.Waited(r.about(verdict.TimedOut, r.who.HostOf(ids.First()), ids.First()), "", b.Sure)
 	case !ids.Empty() && ids.Last() < r.jobs[0].size():
 		r.verdict.Waited(verdict.Fault{ID: -1, Node: -1}, ids.String(), b.Sure)
 	}
@@ -396,7 +396,7 @@ func (r *Run) endWanted(by int, ids idset.Set, how string, code int32) {
 		return
 	}
 	r.heir.withdraw("a rank has ended another")
-	r.say("%s on %s has ended %s with %s", r.rankName(by), r.hosts[r.hostOf(by)].Name, r.named(ids), how)
+	r.say("%s on %s has ended %s with %s", r.rankName(by), r.hosts[r.who.HostOf(by)].Name, r.named(ids), how)
 	for id := range ids.All() {
 		r.ranks[id].wanted = true
 	}
@@ -411,7 +411,7 @@ func (r *Run) signalTo(ids idset.Set, signal int) {
 	to := map[int][]uint32{}
 	for id := range ids.All() {
 		if r.ranks[id].state == rankRunning {
-			h := r.hostOf(id)
+			h := r.who.HostOf(id)
 			to[h] = append(to[h], uint32(id))
 		}
 	}

@@ -91,7 +91,7 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 		q.look.hear(q.shared, h, m)
 	}
 	report, err := HoldupOf(m, len(q.ranks))
-	q.picture.Add(report, q.own(h))
+	q.picture.Add(report, q.who.On(h))
 	delete(q.open, h)
 	return len(q.open) == 0, err
 }
@@ -180,10 +180,10 @@ const (
 func (l *look) hear(s shared, h int, m *apiv1.Waits) {
 	for _, p := range m.GetStacks()[:min(len(m.GetStacks()), maxStacks)] {
 		id := int(p.GetId())
-		if !l.asked.Contains(id) || s.hostOf(id) != h || slices.ContainsFunc(l.found, func(k hang.Stack) bool { return k.ID == id }) {
+		if !l.asked.Contains(id) || s.who.HostOf(id) != h || slices.ContainsFunc(l.found, func(k hang.Stack) bool { return k.ID == id }) {
 			continue
 		}
-		at := s.process(id)
+		at := s.who.Process(id)
 		k := hang.Stack{ID: id, Rank: stacks.Rank{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: word(p.GetMeans())}}
 		for _, f := range p.GetFrames()[:min(len(p.GetFrames()), maxFrames)] {
 			k.Frames = append(k.Frames, word(f))
@@ -205,9 +205,9 @@ func (q *inquiry) askStacks(ids idset.Set, bound time.Duration) (done bool) {
 	q.look.asked, q.look.found = ids, nil
 	own := map[int]idset.Set{}
 	for id := range ids.All() {
-		s := own[q.hostOf(id)]
+		s := own[q.who.HostOf(id)]
 		s.Add(id)
-		own[q.hostOf(id)] = s
+		own[q.who.HostOf(id)] = s
 	}
 	for _, h := range q.live() {
 		if ids := own[h]; !ids.Empty() {
@@ -311,7 +311,7 @@ func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
 		}
 		report.Places = append(report.Places, hang.Place{Where: fmt.Sprintf("%.*s", long, p.GetWhere()), IDs: ids})
 	}
-	g.watch.Hear(now, g.own(h), report)
+	g.watch.Hear(now, g.who.On(h), report)
 	return nil
 }
 
@@ -347,7 +347,7 @@ func (g *stalls) facts(now, quiet time.Duration) hang.Facts {
 // names are how odd ones out are told of.
 func (r *roster) names() hang.Names {
 	return hang.Names{Ranks: r.named, Rank: func(id int) string {
-		return fmt.Sprintf("%s on %s (pid %d)", r.rankName(id), r.hosts[r.of[id]].Name, r.ranks[id].pid)
+		return fmt.Sprintf("%s on %s (pid %d)", r.rankName(id), r.hosts[r.who.HostOf(id)].Name, r.ranks[id].pid)
 	}}
 }
 

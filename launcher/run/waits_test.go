@@ -33,7 +33,7 @@ func TestNonsenseOfStacks(t *testing.T) {
 	p := aboutToLaunch(t, cfg)
 	p.play(p.Start(p.now))
 	for id := range 4 {
-		p.on(p.hostOf(id), (&apiv1.Started{Rank: uint32(id), Pid: 7}).Frame())
+		p.on(p.who.HostOf(id), (&apiv1.Started{Rank: uint32(id), Pid: 7}).Frame())
 	}
 	p.step(Expired{Limit})
 	for h := range 2 {

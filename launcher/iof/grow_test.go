@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 func TestGrow(t *testing.T) {
+	who := model.Roster{}.Grow([]int{0, 0}).Grow([]int{0}).Grow([]int{0, 0})
 	use := func(s *Sink) {
-		for _, size := range []int{1, 2} {
-			if err := s.Grow(size); err != nil {
+		for number := 1; number < 3; number++ {
+			first, end := who.IDs(number)
+			if err := s.Grow(number, first, end-first); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -41,13 +44,13 @@ func TestGrow(t *testing.T) {
 			`{"time":"2026-11-20T12:00:00.042Z","job":2,"rank":1,"stream":"stdout","text":"e"}`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if out, _ := collect(t, Config{Mode: tt.mode, Ranks: 2}, use); out != strings.Join(tt.want, "\n")+"\n" {
+			if out, _ := collect(t, Config{Mode: tt.mode, Ranks: 2, Process: who.Process}, use); out != strings.Join(tt.want, "\n")+"\n" {
 				t.Errorf("got\n%s", out)
 			}
 		})
 	}
 	t.Run("Open MPI's tags", func(t *testing.T) {
-		out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, Ranks: 2}, use)
+		out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, Ranks: 2, Process: who.Process}, use)
 		if want := "[1,0]<stdout>:a\n[1,1]<stdout>:b\n[2,0]<stdout>:c\n[3,0]<stdout>:d\n[3,1]<stdout>:e\n"; out != want {
 			t.Errorf("got\n%s", out)
 		}
@@ -59,7 +62,7 @@ func TestGrow(t *testing.T) {
 			if noID {
 				first = ""
 			}
-			collect(t, Config{Dir: dir, Style: OpenMPIStyle, NoJobID: noID, Ranks: 2}, use)
+			collect(t, Config{Dir: dir, Style: OpenMPIStyle, NoJobID: noID, Ranks: 2, Process: who.Process}, use)
 			for path, want := range map[string]string{first + "rank.1/stdout": "b\n", "2/rank.0/stdout": "c\n",
 				"3/rank.1/stdout": "e\n", "3/rank.1/stderr": ""} {
 				if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(got) != want {
@@ -77,7 +80,7 @@ func TestGrow(t *testing.T) {
 		}
 	})
 	t.Run("a pattern before lines", func(t *testing.T) {
-		out, _ := collect(t, Config{Prepend: "%r/%g/%p/%h/%%%x: ", Ranks: 2, Host: func(id int) string { return "h" + strconv.Itoa(id) }, Node: func(id int) int { return 10 + id }}, use)
+		out, _ := collect(t, Config{Prepend: "%r/%g/%p/%h/%%%x: ", Ranks: 2, Process: who.Process, Host: func(id int) string { return "h" + strconv.Itoa(id) }, Node: func(id int) int { return 10 + id }}, use)
 		if want := "0/0/10/h0/%: a\n1/0/11/h1/%: b\n0/1/12/h2/%: c\n0/2/13/h3/%: d\n1/2/14/h4/%: e\n"; out != want {
 			t.Errorf("got\n%s", out)
 		}
@@ -93,7 +96,7 @@ func TestGrow(t *testing.T) {
 	})
 	t.Run("one rank's output", func(t *testing.T) {
 		var c credits
-		out, errs := collect(t, Config{Ranks: 2, Only: func(id int) bool { return id == 1 }, Written: c.written}, use)
+		out, errs := collect(t, Config{Ranks: 2, Process: who.Process, Only: func(id int) bool { return id == 1 }, Written: c.written}, use)
 		if out != "b\n" || errs != "" {
 			t.Errorf("got %q and %q", out, errs)
 		}
@@ -101,7 +104,7 @@ func TestGrow(t *testing.T) {
 	t.Run("patterns of files", func(t *testing.T) {
 		dir := t.TempDir()
 		var c credits
-		out, errs := collect(t, Config{Files: [2]Pattern{Pattern(dir) + "/sub/o.%g", ""}, Ranks: 2, Written: c.written}, func(s *Sink) {
+		out, errs := collect(t, Config{Files: [2]Pattern{Pattern(dir) + "/sub/o.%g", ""}, Ranks: 2, Process: who.Process, Written: c.written}, func(s *Sink) {
 			use(s)
 			s.Write(1, job.Stderr, []byte("f\n"), false, noon)
 		})
@@ -123,7 +126,7 @@ func TestGrow(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "0"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg := Config{Files: [2]Pattern{Pattern(dir) + "/%r/o", Pattern(dir) + "/e"}, Ranks: 2, Broken: func(err error) { broken = append(broken, err) }}
+		cfg := Config{Files: [2]Pattern{Pattern(dir) + "/%r/o", Pattern(dir) + "/e"}, Ranks: 2, Process: who.Process, Broken: func(err error) { broken = append(broken, err) }}
 		var out, errs bytes.Buffer
 		cfg.Stdout, cfg.Stderr = &out, &errs
 		s, err := New(cfg)
@@ -138,7 +141,7 @@ func TestGrow(t *testing.T) {
 	})
 	t.Run("files", func(t *testing.T) {
 		dir := t.TempDir()
-		collect(t, Config{Dir: dir, Ranks: 2}, use)
+		collect(t, Config{Dir: dir, Ranks: 2, Process: who.Process}, use)
 		for path, want := range map[string]string{"rank.1/stdout": "b\n", "job.1/rank.0/stdout": "c\n",
 			"job.2/rank.1/stdout": "e\n", "job.2/rank.1/stderr": ""} {
 			if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(got) != want {
@@ -151,18 +154,18 @@ func TestGrow(t *testing.T) {
 // A job whose files cannot be made does not exist: the next one gets its number and ids.
 func TestGrowThatFails(t *testing.T) {
 	dir := t.TempDir()
-	out, _ := collect(t, Config{Mode: Tag, Dir: dir, Ranks: 1}, func(s *Sink) {
+	out, _ := collect(t, Config{Mode: Tag, Dir: dir, Ranks: 1, Process: model.Roster{}.Grow([]int{0}).Grow([]int{0}).Process}, func(s *Sink) {
 		in := filepath.Join(dir, "job.1")
 		if err := os.WriteFile(in, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Grow(3); err == nil || !strings.Contains(err.Error(), "rank 1.0") {
+		if err := s.Grow(1, 1, 3); err == nil || !strings.Contains(err.Error(), "rank 1.0") {
 			t.Errorf("error %v does not name the rank", err)
 		}
 		if err := os.Remove(in); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Grow(1); err != nil {
+		if err := s.Grow(1, 1, 1); err != nil {
 			t.Fatal(err)
 		}
 		s.Write(1, job.Stdout, []byte("x\n"), false, noon)
