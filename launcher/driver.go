@@ -171,6 +171,9 @@ func (r *driver) all(ctx context.Context) error {
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}
+	if r.heir == nil && r.again == nil {
+		r.sayWithheld(found)
+	}
 	if r.cfg.Loss.Hold > 0 {
 		if err := apart(found); err != nil {
 			reach.CloseAll(found)
@@ -184,6 +187,17 @@ func (r *driver) all(ctx context.Context) error {
 		return err
 	}
 	return r.exec.raw(func() error { return r.carry(ctx, life, cancel) })
+}
+
+// sayWithheld says which of this process's variables ranks will not have.
+func (r *driver) sayWithheld(found []reach.Found) {
+	who := "ranks"
+	if r.exec != nil {
+		who = "commands"
+	}
+	for _, text := range reach.Withheld(r.cfg.Unsent, found, who) {
+		r.say("%s", text)
+	}
 }
 
 // mailbox is the loop's queue: of run.Events, and functions that its goroutine is to call. Its senders, readers of connections, must not block; what it

@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -29,6 +30,9 @@ func (t *Table) Attach(ctx context.Context, stream wire.Stream, by Caller) error
 		s.trail.opened(by, s.by(), o.Adopt)
 		reply.Received = s.link.Received()
 		reply.Machine = t.describe(o.Machine)
+		if !o.Resume && !o.Adopt {
+			reply.Lacks = t.lacks(o)
+		}
 	}
 	if err := stream.Send(reply.Frame()); err != nil || s == nil {
 		return err
@@ -99,6 +103,15 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (*session, *apiv1.Opened) {
 	reply.MeetingPorts = t.reservePorts(o)
 	reply.Held = t.heldFor(s, o)
 	return s, reply
+}
+
+// lacks are the launcher's variables that processes here will not have so, unless it hands them over.
+func (t *Table) lacks(o *apiv1.Open) []uint32 {
+	marks := make([]typed.Mark, min(len(o.Marks), typed.MaxMarks))
+	for i := range marks {
+		marks[i] = typed.Mark{Name: o.Marks[i].GetName(), Digest: o.Marks[i].GetDigest()}
+	}
+	return typed.Lacking(marks, t.cfg.Env, o.Secret)
 }
 
 // unheard is how long a launcher is silent that may be lost. It gives a sign of life every second.

@@ -59,8 +59,9 @@ with its exit code (128+signal if one killed it).`,
 			for _, w := range warnings {
 				tell(p.stderr, "mpiup: warning:", w)
 			}
+			unsent := handOver(p.env, apps)
 			return q.reachFor(p, c, &lease, func(r reach.Reach) error {
-				r.Embedded = nil
+				r.Embedded, r.Unsent = nil, unsent
 				signals, stop := passedOn()
 				defer stop()
 				p.code = launcher.Exec(context.Background(), launcher.ExecConfig{Reach: r, Host: args[0],

@@ -111,6 +111,9 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	adjust(&cfg)
+	if l.Family == line.OpenMPI { // Hydra's hands all over that it is not told to keep
+		cfg.Unsent = unsent(p.env, cfg.Apps, nil)
+	}
 	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
@@ -58,7 +59,7 @@ func (p *process) nativeMpirun(name string, args []string, dir string) error {
 }
 
 // nativeRun executes the image's own launcher for a command line of mpiup run.
-func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.App, dir string) error {
+func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.App, unsent []typed.Variable, dir string) error {
 	if f.Explain > 0 {
 		return usage(errors.New("with --mpi native (MPIUP_MPI) another launcher makes the ranks' environment; mpiup env shows mpiup's own: say another --mpi"))
 	}
@@ -88,6 +89,9 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	}
 	if entries == nil && (f.Size > 0 || p.operatorsFile() == "") {
 		entries = set.Entries()
+	}
+	if family != line.Hydra && set != nil { // whose launcher hands all over
+		tellKept(p.stderr, unsent)
 	}
 	args, env, err := f.Native(family == line.Hydra, given, apps, entries)
 	if err != nil {

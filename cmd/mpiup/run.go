@@ -76,6 +76,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	for _, w := range warnings {
 		tell(p.stderr, "mpiup: warning:", w)
 	}
+	unsent := handOver(p.env, apps)
 	set := settings(p.getenv)
 	if !given.Changed("mpi") && !f.Independent {
 		if f.MPI, err = set.protocol(f.MPI); err != nil {
@@ -86,7 +87,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		if p.up != nil {
 			return usage(errNativeUp)
 		}
-		return p.nativeRun(f, given, apps, dir)
+		return p.nativeRun(f, given, apps, unsent, dir)
 	}
 	wish, ports, err := set.network(f.Net, f.MPIPorts)
 	if err != nil {
@@ -106,6 +107,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	defer done()
+	reach.Unsent = unsent
 	reach.Local, reach.Insist, reach.Loss = f.Local, given.Changed("wait"), launcher.Loss(f.OnLoss)
 	if !reach.Insist {
 		if err := set.wait(&reach); err != nil {

@@ -3,8 +3,13 @@ package reach
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/typed"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Opener makes the Open frames of one run. Each session has an id of its own, though all
@@ -41,12 +46,64 @@ func (o *Opener) Adopt(session string) *apiv1.Open {
 
 // Open is the first frame of a new session.
 func (o *Opener) Open() *apiv1.Open {
+	secret := randomBytes(16)
 	return &apiv1.Open{
 		OnLoss: o.Loss, HoldMs: uint64(o.reach.Loss.Hold.Milliseconds()), Command: o.Command,
 		Protocol: apiv1.Protocol, Version: o.reach.Version,
-		Session: o.Run + randomHex(8), Secret: randomBytes(16),
+		Session: o.Run + randomHex(8), Secret: secret,
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
 		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname, Sandbox: o.reach.Sandbox,
 		Machine: o.Wish, MeetingPorts: o.Ports, MpiPorts: o.Within,
+		Marks: marks(o.reach.Unsent, secret),
 	}
+}
+
+// marks are what agents are asked for of the variables that ranks do not get.
+func marks(unsent []typed.Variable, key []byte) (list []*apiv1.Mark) {
+	for _, v := range unsent[:min(len(unsent), typed.MaxMarks)] {
+		m := typed.Of(v.Text, v.Secret, key)
+		list = append(list, &apiv1.Mark{Name: m.Name, Digest: m.Digest})
+	}
+	return list
+}
+
+// Withheld says which variables of this process ranks on hosts lack, or have with another value, and how to hand them over: those that may
+// have been set for this command, and older ones of the kinds that go along when they are. who gets them is "the ranks".
+func Withheld(unsent []typed.Variable, found []Found, who string) (lines []string) {
+	const mostNames, mostHosts = 8, 4
+	for _, since := range []bool{true, false} {
+		var names, flags, on []string
+		for i, v := range unsent {
+			var lack []string
+			for _, f := range found {
+				if slices.Contains(f.Session.Opened.Lacks, uint32(i)) {
+					lack = append(lack, f.Entry.Name)
+				}
+			}
+			if v.Since != since || len(lack) == 0 {
+				continue
+			}
+			names = append(names, v.Name())
+			if len(names) <= mostNames {
+				flags = append(flags, "-x "+v.Name())
+			}
+			for _, host := range lack {
+				if !slices.Contains(on, host) {
+					on = append(on, host)
+				}
+			}
+		}
+		if names == nil {
+			continue
+		}
+		text := "set here, and not so on %s: %s; %s get theirs from their container, or this process's with %s"
+		if since {
+			text = "set in this session, perhaps for this command, and not so on %s: %s; %s get them with %s"
+		}
+		lines = append(lines, fmt.Sprintf(text, wording.Few(on, mostHosts, ", "), wording.Few(names, mostNames, ", "), who, strings.Join(flags, " ")))
+	}
+	if more := len(unsent) - typed.MaxMarks; more > 0 && lines != nil {
+		lines = append(lines, fmt.Sprintf("%s more of this process were not compared with the hosts'", wording.Count(more, "variable")))
+	}
+	return lines
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -81,7 +82,9 @@ type Reach struct {
 	// Met is called with each host that answers, and where its agent is, by any goroutine. nil: nobody wants to know.
 	Met  func(hosts.Wanted)
 	Need quorum.Need // what hosts that are found one by one must be
-	Loss Loss        // what becomes of a run's ranks when this launcher is lost
+	// Unsent are variables of this process that ranks do not get from it. Hosts tell which of them they have otherwise.
+	Unsent []typed.Variable
+	Loss   Loss // what becomes of a run's ranks when this launcher is lost
 }
 
 // Loss is what becomes of ranks when their launcher is lost.

@@ -142,3 +142,45 @@ func TestEnvExplains(t *testing.T) {
 	show("--explain", "2", "-n", "2", "true").Fails(t, 240, "--explain 2: the job has ranks 0 to 1")
 	show("-n", "2").Fails(t, 240)
 }
+
+// Variables that were set for the command: settings of communication libraries reach ranks on other hosts, of others one line says that
+// they do not. Where nobody can tell when they were set, hosts are asked what they have.
+func TestVariablesBeforeTheCommand(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	const (
+		show  = `sh -c 'echo "$NCCL_DEBUG,$MODE,$FI_AUTH_KEY"'`
+		not   = "set in this session, perhaps for this command, and not so on w0: "
+		older = "set here, and not so on w0: NCCL_DEBUG; ranks get theirs from their container, or this process's with -x NCCL_DEBUG\n"
+	)
+	run := l.bin + " run --key " + l.key + " --host w0:1 "
+	for _, c := range []struct {
+		name, script string
+		env          []string
+		out          string
+		says         string // all of standard error
+	}{
+		{"typed", "NCCL_DEBUG=INFO MODE=x FI_AUTH_KEY=hush " + run + show, nil, "INFO,,", not + "FI_AUTH_KEY, MODE; ranks get them with -x FI_AUTH_KEY -x MODE\n"},
+		{"for a command between", "NCCL_DEBUG=INFO timeout 60 " + run + show, nil, "INFO,,", ""},
+		{"exported, and asked for", "export NCCL_DEBUG=INFO MODE=x; " + run + "-x NCCL_DEBUG=WARN -x 'MOD*' " + show, nil, "WARN,x,", ""},
+		{"of two programs one is given it", "MODE=x " + run + "-n 1 -x MODE true : -n 1 " + show, nil, ",,", not + "MODE; ranks get them with -x MODE\n"},
+		{"another value", "NCCL_DEBUG=WARN " + run + show, []string{"NCCL_DEBUG=INFO"}, "WARN,,", ""},
+		{"the launcher's container has it", run + show, []string{"NCCL_DEBUG=INFO", "MODE=x"}, ",,", older},
+		{"another user's parent", "NCCL_DEBUG=INFO exec setpriv --reuid 1000 --clear-groups " + run + show, []string{"TMPDIR=/dev/shm"}, ",,", older},
+		{"shell's own", "export PATH=$PATH:/x SHLVL=7 MPIUP_POD_GRACE=30; " + run + show, nil, ",,", ""},
+		{"on this machine alone", "NCCL_DEBUG=INFO MODE=x " + l.bin + " run -n 1 " + show, nil, "INFO,x,", ""},
+		{"exec", "NCCL_DEBUG=INFO MODE=x " + l.bin + " exec --key " + l.key + " w0 -- " + show, nil, "INFO,,", not + "MODE; commands get them with -x MODE\n"},
+		{"env", "NCCL_DEBUG=INFO MODE=x " + l.bin + " env --key " + l.key + " --host w0 -n 1 true | grep -c NCCL_DEBUG=INFO", nil, "1", not + "MODE; ranks get them with -x MODE\n"},
+		{"mpirun has a rule of its own", "NCCL_DEBUG=INFO MODE=x MPIUP_KEY=" + l.key + " " + l.bin + " mpirun --allow-run-as-root --host w0:1 -n 1 " + show, nil, ",,", older},
+		{"torchrun hands all over", "NCCL_DEBUG=INFO MODE=x MPIUP_KEY=" + l.key + " OMPI_MCA_orte_default_hostfile=" + l.file(t, "w0 slots=1\n") + " " +
+			l.bin + " torchrun --nnodes 1:1 --nproc-per-node 1 --no-python " + show, nil, "INFO,x,", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := l.command(t, job{env: append([]string{"A=1"}, c.env...)}, "sh", "-c", c.script+"; exit $?").Wait(t)
+			says := strings.ReplaceAll(r.Stderr, "mpiup: ", "")
+			if r.Code != 0 || strings.TrimSuffix(r.Stdout, "\n") != c.out || says != c.says {
+				t.Errorf("ended with %d, printed %q, said %q and not %q", r.Code, r.Stdout, says, c.says)
+			}
+		})
+	}
+}

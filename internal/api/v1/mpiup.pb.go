@@ -1672,6 +1672,7 @@ type Open struct {
 	HoldMs        uint64                 `protobuf:"varint,17,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`                    // with LOSS_HOLD: how long ranks live on without a launcher
 	Adopt         bool                   `protobuf:"varint,18,opt,name=adopt,proto3" json:"adopt,omitempty"`                                    // the session is that of a launcher that is lost: it is this one's from now on, with this secret
 	Command       []byte                 `protobuf:"bytes,19,opt,name=command,proto3" json:"command,omitempty"`                                 // with LOSS_HOLD: as Hold.command
+	Marks         []*Mark                `protobuf:"bytes,20,rep,name=marks,proto3" json:"marks,omitempty"`                                     // variables of the launcher's, of which Opened.lacks says which the container has otherwise; the first 64 count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1839,6 +1840,66 @@ func (x *Open) GetCommand() []byte {
 	return nil
 }
 
+func (x *Open) GetMarks() []*Mark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// Mark is a variable of the launcher's.
+type Mark struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // of name and value under Open.secret (internal/typed); empty: only whether the container has one of that name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mark) Reset() {
+	*x = Mark{}
+	mi := &file_mpiup_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mark) ProtoMessage() {}
+
+func (x *Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
+func (*Mark) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Mark) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Mark) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 type Opened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       Refusal                `protobuf:"varint,1,opt,name=refusal,proto3,enum=mpiup.v1.Refusal" json:"refusal,omitempty"`
@@ -1854,13 +1915,14 @@ type Opened struct {
 	OwnProof      []byte                 `protobuf:"bytes,11,opt,name=own_proof,json=ownProof,proto3" json:"own_proof,omitempty"`                     // Launch.number_proof that came with own_number; without it the launcher takes that for no word of its own
 	Held          []*Held                `protobuf:"bytes,12,rep,name=held,proto3" json:"held,omitempty"`                                             // runs here that have lost their launcher, or are about to, and that this one may take over
 	Left          []string               `protobuf:"bytes,13,rep,name=left,proto3" json:"left,omitempty"`                                             // to adopt: incarnations of agents that were told to end while no launcher was there
+	Lacks         []uint32               `protobuf:"varint,14,rep,packed,name=lacks,proto3" json:"lacks,omitempty"`                                   // of a new session: Open.marks by index that the container's own environment lacks, or has with another value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_mpiup_proto_msgTypes[2]
+	mi := &file_mpiup_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1934,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[2]
+	mi := &file_mpiup_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1947,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{2}
+	return file_mpiup_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Opened) GetRefusal() Refusal {
@@ -1979,6 +2041,13 @@ func (x *Opened) GetLeft() []string {
 	return nil
 }
 
+func (x *Opened) GetLacks() []uint32 {
+	if x != nil {
+		return x.Lacks
+	}
+	return nil
+}
+
 // Held is a run whose ranks wait for another launcher, as its own last one described it. Agents understand nothing of it.
 type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1993,7 +2062,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_mpiup_proto_msgTypes[3]
+	mi := &file_mpiup_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2074,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[3]
+	mi := &file_mpiup_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2087,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{3}
+	return file_mpiup_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Held) GetSession() string {
@@ -2074,7 +2143,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_mpiup_proto_msgTypes[4]
+	mi := &file_mpiup_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2155,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[4]
+	mi := &file_mpiup_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2168,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{4}
+	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Machine) GetCpu() []uint32 {
@@ -2168,7 +2237,7 @@ type HelloRequest struct {
 
 func (x *HelloRequest) Reset() {
 	*x = HelloRequest{}
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2249,7 @@ func (x *HelloRequest) String() string {
 func (*HelloRequest) ProtoMessage() {}
 
 func (x *HelloRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2262,7 @@ func (x *HelloRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloRequest.ProtoReflect.Descriptor instead.
 func (*HelloRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{5}
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HelloRequest) GetProtocol() uint32 {
@@ -2234,7 +2303,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2315,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2328,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -2389,7 +2458,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2401,7 +2470,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2414,7 +2483,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Use) GetLauncher() string {
@@ -2473,7 +2542,7 @@ type GpuUnit struct {
 
 func (x *GpuUnit) Reset() {
 	*x = GpuUnit{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2554,7 @@ func (x *GpuUnit) String() string {
 func (*GpuUnit) ProtoMessage() {}
 
 func (x *GpuUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2567,7 @@ func (x *GpuUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuUnit.ProtoReflect.Descriptor instead.
 func (*GpuUnit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GpuUnit) GetVendor() string {
@@ -2554,7 +2623,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2635,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2648,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *App) GetArgv() []string {
@@ -2663,7 +2732,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2744,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2757,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Tool) GetArgv() []string {
@@ -2718,7 +2787,7 @@ type CopyFile struct {
 
 func (x *CopyFile) Reset() {
 	*x = CopyFile{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2799,7 @@ func (x *CopyFile) String() string {
 func (*CopyFile) ProtoMessage() {}
 
 func (x *CopyFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2812,7 @@ func (x *CopyFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyFile.ProtoReflect.Descriptor instead.
 func (*CopyFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CopyFile) GetName() string {
@@ -2779,7 +2848,7 @@ type CopyData struct {
 
 func (x *CopyData) Reset() {
 	*x = CopyData{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2860,7 @@ func (x *CopyData) String() string {
 func (*CopyData) ProtoMessage() {}
 
 func (x *CopyData) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2873,7 @@ func (x *CopyData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyData.ProtoReflect.Descriptor instead.
 func (*CopyData) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CopyData) GetJob() uint32 {
@@ -2832,7 +2901,7 @@ type CopyCredit struct {
 
 func (x *CopyCredit) Reset() {
 	*x = CopyCredit{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2913,7 @@ func (x *CopyCredit) String() string {
 func (*CopyCredit) ProtoMessage() {}
 
 func (x *CopyCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2926,7 @@ func (x *CopyCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyCredit.ProtoReflect.Descriptor instead.
 func (*CopyCredit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CopyCredit) GetJob() uint32 {
@@ -2889,7 +2958,7 @@ type Proc struct {
 
 func (x *Proc) Reset() {
 	*x = Proc{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +2970,7 @@ func (x *Proc) String() string {
 func (*Proc) ProtoMessage() {}
 
 func (x *Proc) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +2983,7 @@ func (x *Proc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proc.ProtoReflect.Descriptor instead.
 func (*Proc) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Proc) GetRank() uint32 {
@@ -2977,7 +3046,7 @@ type HostRanks struct {
 
 func (x *HostRanks) Reset() {
 	*x = HostRanks{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3058,7 @@ func (x *HostRanks) String() string {
 func (*HostRanks) ProtoMessage() {}
 
 func (x *HostRanks) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3071,7 @@ func (x *HostRanks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
 func (*HostRanks) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HostRanks) GetName() string {
@@ -3030,7 +3099,7 @@ type KeyValue struct {
 
 func (x *KeyValue) Reset() {
 	*x = KeyValue{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3111,7 @@ func (x *KeyValue) String() string {
 func (*KeyValue) ProtoMessage() {}
 
 func (x *KeyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3124,7 @@ func (x *KeyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyValue.ProtoReflect.Descriptor instead.
 func (*KeyValue) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *KeyValue) GetKey() string {
@@ -3091,7 +3160,7 @@ type Launch struct {
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3103,7 +3172,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3116,7 +3185,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -3226,7 +3295,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3238,7 +3307,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3251,7 +3320,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Job) GetId() string {
@@ -3516,7 +3585,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3597,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3610,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Hold) GetJournal() []byte {
@@ -3606,7 +3675,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3687,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3700,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Resumed) GetDropped() []*Dropped {
@@ -3665,7 +3734,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +3746,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +3759,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Dropped) GetRank() uint32 {
@@ -3722,7 +3791,7 @@ type Exec struct {
 
 func (x *Exec) Reset() {
 	*x = Exec{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +3803,7 @@ func (x *Exec) String() string {
 func (*Exec) ProtoMessage() {}
 
 func (x *Exec) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +3816,7 @@ func (x *Exec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exec.ProtoReflect.Descriptor instead.
 func (*Exec) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Exec) GetTerminal() bool {
@@ -3810,7 +3879,7 @@ type Meeting struct {
 
 func (x *Meeting) Reset() {
 	*x = Meeting{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3891,7 @@ func (x *Meeting) String() string {
 func (*Meeting) ProtoMessage() {}
 
 func (x *Meeting) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3904,7 @@ func (x *Meeting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meeting.ProtoReflect.Descriptor instead.
 func (*Meeting) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Meeting) GetFrameworks() uint32 {
@@ -3913,7 +3982,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +3994,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4007,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Fabric) GetUse() string {
@@ -3975,7 +4044,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4056,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4069,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -4047,7 +4116,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4128,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4141,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -4144,7 +4213,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4225,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4238,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -4204,7 +4273,7 @@ type JobOver struct {
 
 func (x *JobOver) Reset() {
 	*x = JobOver{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4216,7 +4285,7 @@ func (x *JobOver) String() string {
 func (*JobOver) ProtoMessage() {}
 
 func (x *JobOver) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4229,7 +4298,7 @@ func (x *JobOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
 func (*JobOver) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobOver) GetJob() uint32 {
@@ -4262,7 +4331,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4343,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4356,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -4350,7 +4419,7 @@ type Proceed struct {
 
 func (x *Proceed) Reset() {
 	*x = Proceed{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4431,7 @@ func (x *Proceed) String() string {
 func (*Proceed) ProtoMessage() {}
 
 func (x *Proceed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4444,7 @@ func (x *Proceed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
 func (*Proceed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Proceed) GetJob() uint32 {
@@ -4402,7 +4471,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +4483,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +4496,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -4457,7 +4526,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4538,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4551,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -4533,7 +4602,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4545,7 +4614,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4558,7 +4627,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -4608,7 +4677,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4620,7 +4689,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4633,7 +4702,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -4668,7 +4737,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4749,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4762,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Input) GetData() []byte {
@@ -4721,7 +4790,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4733,7 +4802,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4746,7 +4815,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -4773,7 +4842,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4785,7 +4854,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4798,7 +4867,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -4826,7 +4895,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4838,7 +4907,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4851,7 +4920,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -4885,7 +4954,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4897,7 +4966,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4910,7 +4979,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Stop) GetWhy() string {
@@ -4949,7 +5018,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4961,7 +5030,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4974,7 +5043,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -5089,7 +5158,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5101,7 +5170,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5114,7 +5183,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -5158,7 +5227,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +5239,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +5252,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -5232,7 +5301,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5244,7 +5313,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5257,7 +5326,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -5279,7 +5348,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5291,7 +5360,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5304,7 +5373,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -5342,7 +5411,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5423,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5436,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -5418,7 +5487,7 @@ type ProcStack struct {
 
 func (x *ProcStack) Reset() {
 	*x = ProcStack{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5430,7 +5499,7 @@ func (x *ProcStack) String() string {
 func (*ProcStack) ProtoMessage() {}
 
 func (x *ProcStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5443,7 +5512,7 @@ func (x *ProcStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
 func (*ProcStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProcStack) GetId() uint32 {
@@ -5487,7 +5556,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5568,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5581,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Wait) GetSet() string {
@@ -5559,7 +5628,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5571,7 +5640,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5584,7 +5653,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -5645,7 +5714,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5657,7 +5726,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5670,7 +5739,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -5725,7 +5794,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +5806,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +5819,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Place) GetIds() string {
@@ -5781,7 +5850,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5793,7 +5862,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5806,7 +5875,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -5850,7 +5919,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5862,7 +5931,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5875,7 +5944,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -5926,7 +5995,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5938,7 +6007,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5951,7 +6020,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -6002,7 +6071,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6014,7 +6083,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6027,7 +6096,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -6069,7 +6138,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6081,7 +6150,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6094,7 +6163,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Notice) GetText() string {
@@ -6121,7 +6190,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6133,7 +6202,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6146,7 +6215,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Ending) GetWhy() string {
@@ -6164,7 +6233,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6176,7 +6245,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6189,7 +6258,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -6203,7 +6272,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6215,7 +6284,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6228,7 +6297,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Closed) GetText() string {
@@ -6253,7 +6322,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6265,7 +6334,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6278,7 +6347,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -6294,7 +6363,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6306,7 +6375,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6319,7 +6388,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -6363,7 +6432,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6375,7 +6444,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6388,7 +6457,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -6443,7 +6512,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6455,7 +6524,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6468,7 +6537,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -6532,7 +6601,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6544,7 +6613,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6557,7 +6626,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -6598,7 +6667,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6610,7 +6679,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6623,7 +6692,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Event) GetData() []byte {
@@ -6650,7 +6719,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6662,7 +6731,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6675,7 +6744,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -6742,7 +6811,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6754,7 +6823,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6767,7 +6836,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Gone) GetIds() string {
@@ -6826,7 +6895,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6838,7 +6907,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6851,7 +6920,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -6909,7 +6978,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6921,7 +6990,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6934,7 +7003,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -6980,7 +7049,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6992,7 +7061,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7005,7 +7074,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 type Peer struct {
@@ -7025,7 +7094,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7037,7 +7106,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7050,7 +7119,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Peer) GetName() string {
@@ -7126,7 +7195,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7138,7 +7207,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7151,7 +7220,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -7179,7 +7248,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7191,7 +7260,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7204,7 +7273,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -7236,7 +7305,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7248,7 +7317,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7261,7 +7330,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 type CheckupRequest struct {
@@ -7279,7 +7348,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7291,7 +7360,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7304,7 +7373,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -7370,7 +7439,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7382,7 +7451,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7395,7 +7464,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -7453,7 +7522,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7465,7 +7534,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7478,7 +7547,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -7521,7 +7590,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7533,7 +7602,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7546,7 +7615,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Finding) GetName() string {
@@ -7587,7 +7656,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7599,7 +7668,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7612,7 +7681,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Fact) GetName() string {
@@ -7641,7 +7710,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7653,7 +7722,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7666,7 +7735,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -7699,7 +7768,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7711,7 +7780,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7724,7 +7793,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -7745,7 +7814,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7757,7 +7826,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7770,7 +7839,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -7804,7 +7873,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7816,7 +7885,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7829,7 +7898,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Target) GetHost() string {
@@ -7855,7 +7924,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7867,7 +7936,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7880,7 +7949,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -7904,7 +7973,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7916,7 +7985,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7929,7 +7998,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Way) GetHost() string {
@@ -7982,7 +8051,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7994,7 +8063,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8007,7 +8076,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 type RanksReply struct {
@@ -8021,7 +8090,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8033,7 +8102,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8046,7 +8115,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -8084,7 +8153,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +8165,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +8178,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -8176,7 +8245,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8188,7 +8257,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8201,7 +8270,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -8354,7 +8423,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8366,7 +8435,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8379,7 +8448,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -8407,7 +8476,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8419,7 +8488,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8432,7 +8501,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -8468,7 +8537,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8480,7 +8549,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8493,7 +8562,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -8534,7 +8603,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8546,7 +8615,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8559,7 +8628,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -8680,7 +8749,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"rendezvous\x18A \x01(\v2\x14.mpiup.v1.RendezvousH\x00R\n" +
 	"rendezvousB\x06\n" +
-	"\x04body\"\xaa\x04\n" +
+	"\x04body\"\xd0\x04\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -8701,7 +8770,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aon_loss\x18\x10 \x01(\x0e2\x0e.mpiup.v1.LossR\x06onLoss\x12\x17\n" +
 	"\ahold_ms\x18\x11 \x01(\x04R\x06holdMs\x12\x14\n" +
 	"\x05adopt\x18\x12 \x01(\bR\x05adopt\x12\x18\n" +
-	"\acommand\x18\x13 \x01(\fR\acommand\"\xb2\x03\n" +
+	"\acommand\x18\x13 \x01(\fR\acommand\x12$\n" +
+	"\x05marks\x18\x14 \x03(\v2\x0e.mpiup.v1.MarkR\x05marks\"2\n" +
+	"\x04Mark\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xc8\x03\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -8717,7 +8790,8 @@ const file_mpiup_proto_rawDesc = "" +
 	" \x03(\rR\fmeetingPorts\x12\x1b\n" +
 	"\town_proof\x18\v \x01(\fR\bownProof\x12\"\n" +
 	"\x04held\x18\f \x03(\v2\x0e.mpiup.v1.HeldR\x04held\x12\x12\n" +
-	"\x04left\x18\r \x03(\tR\x04left\"\x8f\x01\n" +
+	"\x04left\x18\r \x03(\tR\x04left\x12\x14\n" +
+	"\x05lacks\x18\x0e \x03(\rR\x05lacks\"\x8f\x01\n" +
 	"\x04Held\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\"\n" +
 	"\x04hold\x18\x02 \x01(\v2\x0e.mpiup.v1.HoldR\x04hold\x12\x1a\n" +
@@ -9368,7 +9442,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -9387,223 +9461,225 @@ var file_mpiup_proto_goTypes = []any{
 	(RankPhase)(0),          // 14: mpiup.v1.RankPhase
 	(*Frame)(nil),           // 15: mpiup.v1.Frame
 	(*Open)(nil),            // 16: mpiup.v1.Open
-	(*Opened)(nil),          // 17: mpiup.v1.Opened
-	(*Held)(nil),            // 18: mpiup.v1.Held
-	(*Machine)(nil),         // 19: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 20: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 21: mpiup.v1.HelloReply
-	(*Use)(nil),             // 22: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 23: mpiup.v1.GpuUnit
-	(*App)(nil),             // 24: mpiup.v1.App
-	(*Tool)(nil),            // 25: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 26: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 27: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 28: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 29: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 30: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 31: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 32: mpiup.v1.Launch
-	(*Job)(nil),             // 33: mpiup.v1.Job
-	(*Hold)(nil),            // 34: mpiup.v1.Hold
-	(*Resumed)(nil),         // 35: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 36: mpiup.v1.Dropped
-	(*Exec)(nil),            // 37: mpiup.v1.Exec
-	(*Meeting)(nil),         // 38: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 39: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 40: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 41: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 42: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 43: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 44: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 45: mpiup.v1.Proceed
-	(*Started)(nil),         // 46: mpiup.v1.Started
-	(*StartFailed)(nil),     // 47: mpiup.v1.StartFailed
-	(*Output)(nil),          // 48: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 49: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 50: mpiup.v1.Input
-	(*Credit)(nil),          // 51: mpiup.v1.Credit
-	(*Resize)(nil),          // 52: mpiup.v1.Resize
-	(*Signal)(nil),          // 53: mpiup.v1.Signal
-	(*Stop)(nil),            // 54: mpiup.v1.Stop
-	(*Exited)(nil),          // 55: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 56: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 57: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 58: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 59: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 60: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 61: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 62: mpiup.v1.Wait
-	(*Met)(nil),             // 63: mpiup.v1.Met
-	(*Activity)(nil),        // 64: mpiup.v1.Activity
-	(*Place)(nil),           // 65: mpiup.v1.Place
-	(*Flight)(nil),          // 66: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 67: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 68: mpiup.v1.FlightOp
-	(*Control)(nil),         // 69: mpiup.v1.Control
-	(*Notice)(nil),          // 70: mpiup.v1.Notice
-	(*Ending)(nil),          // 71: mpiup.v1.Ending
-	(*Bye)(nil),             // 72: mpiup.v1.Bye
-	(*Closed)(nil),          // 73: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 74: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 75: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 76: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 77: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 78: mpiup.v1.FetchResult
-	(*Event)(nil),           // 79: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 80: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 81: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 82: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 83: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 84: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 85: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 86: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 87: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 88: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 89: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 90: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 91: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 92: mpiup.v1.Finding
-	(*Fact)(nil),            // 93: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 94: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 95: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 96: mpiup.v1.AskRequest
-	(*Target)(nil),          // 97: mpiup.v1.Target
-	(*AskReply)(nil),        // 98: mpiup.v1.AskReply
-	(*Way)(nil),             // 99: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 100: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 101: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 102: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 103: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 104: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 105: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 106: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 107: mpiup.v1.RankStack
+	(*Mark)(nil),            // 17: mpiup.v1.Mark
+	(*Opened)(nil),          // 18: mpiup.v1.Opened
+	(*Held)(nil),            // 19: mpiup.v1.Held
+	(*Machine)(nil),         // 20: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 21: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 22: mpiup.v1.HelloReply
+	(*Use)(nil),             // 23: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 24: mpiup.v1.GpuUnit
+	(*App)(nil),             // 25: mpiup.v1.App
+	(*Tool)(nil),            // 26: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 27: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 28: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 29: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 30: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 31: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 32: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 33: mpiup.v1.Launch
+	(*Job)(nil),             // 34: mpiup.v1.Job
+	(*Hold)(nil),            // 35: mpiup.v1.Hold
+	(*Resumed)(nil),         // 36: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 37: mpiup.v1.Dropped
+	(*Exec)(nil),            // 38: mpiup.v1.Exec
+	(*Meeting)(nil),         // 39: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 40: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 41: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 42: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 43: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 44: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 45: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 46: mpiup.v1.Proceed
+	(*Started)(nil),         // 47: mpiup.v1.Started
+	(*StartFailed)(nil),     // 48: mpiup.v1.StartFailed
+	(*Output)(nil),          // 49: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 50: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 51: mpiup.v1.Input
+	(*Credit)(nil),          // 52: mpiup.v1.Credit
+	(*Resize)(nil),          // 53: mpiup.v1.Resize
+	(*Signal)(nil),          // 54: mpiup.v1.Signal
+	(*Stop)(nil),            // 55: mpiup.v1.Stop
+	(*Exited)(nil),          // 56: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 57: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 58: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 59: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 60: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 61: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 62: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 63: mpiup.v1.Wait
+	(*Met)(nil),             // 64: mpiup.v1.Met
+	(*Activity)(nil),        // 65: mpiup.v1.Activity
+	(*Place)(nil),           // 66: mpiup.v1.Place
+	(*Flight)(nil),          // 67: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 68: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 69: mpiup.v1.FlightOp
+	(*Control)(nil),         // 70: mpiup.v1.Control
+	(*Notice)(nil),          // 71: mpiup.v1.Notice
+	(*Ending)(nil),          // 72: mpiup.v1.Ending
+	(*Bye)(nil),             // 73: mpiup.v1.Bye
+	(*Closed)(nil),          // 74: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 75: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 76: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 77: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 78: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 79: mpiup.v1.FetchResult
+	(*Event)(nil),           // 80: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 81: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 82: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 83: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 84: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 85: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 86: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 87: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 88: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 89: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 90: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 91: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 92: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 93: mpiup.v1.Finding
+	(*Fact)(nil),            // 94: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 95: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 96: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 97: mpiup.v1.AskRequest
+	(*Target)(nil),          // 98: mpiup.v1.Target
+	(*AskReply)(nil),        // 99: mpiup.v1.AskReply
+	(*Way)(nil),             // 100: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 101: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 102: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 103: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 104: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 105: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 106: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 107: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 108: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	16,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	32,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	50,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	53,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	54,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	52,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	76,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	83,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	72,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	42,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	81,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	27,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	43,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	58,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	59,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	45,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	34,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	17,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	46,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	47,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	48,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	49,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	55,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	75,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	82,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	57,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	70,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	71,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	73,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	56,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	40,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	44,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	28,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	69,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	60,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	63,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	64,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	66,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	35,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	51,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	74,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	77,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	78,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	79,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	80,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	33,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	51,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	54,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	55,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	53,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	77,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	84,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	73,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	43,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	82,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	28,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	44,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	59,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	60,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	46,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	35,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	18,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	47,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	48,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	49,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	50,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	56,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	76,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	83,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	58,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	71,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	72,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	74,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	57,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	41,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	45,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	29,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	70,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	61,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	64,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	65,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	67,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	36,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	52,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	75,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	78,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	79,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	80,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	81,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	2,   // 47: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	21,  // 48: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	19,  // 49: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	18,  // 50: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	34,  // 51: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	22,  // 52: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	23,  // 53: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	25,  // 54: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	33,  // 55: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	24,  // 56: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	29,  // 57: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	26,  // 58: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	31,  // 59: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	37,  // 60: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	3,   // 61: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	30,  // 62: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	39,  // 63: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	38,  // 64: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	11,  // 65: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	36,  // 66: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	41,  // 67: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	31,  // 68: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	24,  // 69: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 70: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 71: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 72: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	6,   // 73: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	7,   // 74: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	8,   // 75: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	9,   // 76: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	62,  // 77: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	61,  // 78: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	65,  // 79: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	67,  // 80: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	68,  // 81: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 82: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	12,  // 83: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	85,  // 84: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	21,  // 85: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	21,  // 86: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	92,  // 87: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	93,  // 88: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	93,  // 89: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	91,  // 90: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	13,  // 91: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	97,  // 92: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	99,  // 93: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	103, // 94: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	102, // 95: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	60,  // 96: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	14,  // 97: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	107, // 98: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	106, // 99: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	66,  // 100: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	15,  // 101: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	20,  // 102: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	84,  // 103: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	87,  // 104: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	89,  // 105: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	94,  // 106: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	96,  // 107: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	100, // 108: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	104, // 109: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	15,  // 110: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	21,  // 111: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	86,  // 112: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	88,  // 113: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	90,  // 114: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	95,  // 115: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	98,  // 116: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	101, // 117: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	105, // 118: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	110, // [110:119] is the sub-list for method output_type
-	101, // [101:110] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	17,  // 47: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	2,   // 48: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	22,  // 49: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	20,  // 50: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	19,  // 51: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	35,  // 52: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	23,  // 53: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	24,  // 54: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	26,  // 55: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	34,  // 56: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	25,  // 57: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	30,  // 58: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	27,  // 59: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	32,  // 60: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	38,  // 61: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 62: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	31,  // 63: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	40,  // 64: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	39,  // 65: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	11,  // 66: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	37,  // 67: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	42,  // 68: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	32,  // 69: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	25,  // 70: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 71: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 72: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 73: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	6,   // 74: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	7,   // 75: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	8,   // 76: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	9,   // 77: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	63,  // 78: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	62,  // 79: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	66,  // 80: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	68,  // 81: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	69,  // 82: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 83: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	12,  // 84: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	86,  // 85: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	22,  // 86: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	22,  // 87: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	93,  // 88: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	94,  // 89: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	94,  // 90: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	92,  // 91: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	13,  // 92: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	98,  // 93: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	100, // 94: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	104, // 95: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	103, // 96: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	61,  // 97: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	14,  // 98: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	108, // 99: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	107, // 100: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	67,  // 101: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	15,  // 102: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	21,  // 103: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	85,  // 104: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	88,  // 105: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	90,  // 106: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	95,  // 107: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	97,  // 108: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	101, // 109: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	105, // 110: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	15,  // 111: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	22,  // 112: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	87,  // 113: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	89,  // 114: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	91,  // 115: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	96,  // 116: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	99,  // 117: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	102, // 118: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	106, // 119: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	111, // [111:120] is the sub-list for method output_type
+	102, // [102:111] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -9664,7 +9740,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   93,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,7 +28,7 @@ func items(most int) rule { return rule{most: most} }
 // rules are by message and field.
 var rules = map[string]rule{
 	// Who it is.
-	"Opened.text": aLine, "Opened.version": aWord, "Opened.meeting_ports": items(64), "Opened.own_proof": asIs, "Opened.held": items(64), "Opened.left": names(1 << 16),
+	"Opened.text": aLine, "Opened.version": aWord, "Opened.meeting_ports": items(64), "Opened.own_proof": asIs, "Opened.held": items(64), "Opened.left": names(1 << 16), "Opened.lacks": items(64),
 	"Held.session": aWord, "Held.launcher": aName, "Hold.journal": asIs, "Hold.proof": asIs, "Hold.command": asIs, "Hold.text": aLine, "Hold.withdrawn": aLine,
 	"Machine.cpu": asIs, "Machine.core": asIs, "Machine.l1": asIs, "Machine.l2": asIs, "Machine.l3": asIs, "Machine.numa": asIs, "Machine.package": asIs,
 	"HelloReply.version": aWord, "HelloReply.name": aName, "HelloReply.incarnation": aWord, "HelloReply.scope": aLine, "HelloReply.arch": aWord,

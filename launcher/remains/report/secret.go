@@ -36,12 +36,21 @@ func (m masker) variable(kv string) string {
 	if !ok {
 		return cut(m.text(kv), maxVariable)
 	}
-	upper := strings.ToUpper(name)
-	secret := slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(upper, word) })
-	if secret && value != "" && !slices.Contains(openNames, upper) {
+	if secretName(name) && value != "" {
 		return name + "=" + mask
 	}
 	return name + "=" + cut(m.text(value), maxVariable)
+}
+
+func secretName(name string) bool {
+	name = strings.ToUpper(name)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) }) && !slices.Contains(openNames, name)
+}
+
+// Secret says that NAME=value may be a secret.
+func Secret(kv string) bool {
+	name, value, _ := strings.Cut(kv, "=")
+	return secretName(name) || newMasker().secret.MatchString(value)
 }
 
 // words are the words of a command line, in which NAME=value is a variable.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/typed"
+	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/remains/report"
+)
+
+// handOver gives programs what of this process's own environment may have been set for this command and goes along by itself, under what the command
+// line says (docs/environment.md). The rest is what hosts are asked for.
+func handOver(own []string, apps []job.App) []typed.Variable {
+	before, known := began("/", "self")
+	var since, goes []string
+	if known {
+		since = typed.Since(own, before)
+	}
+	for _, kv := range since {
+		if name, _, _ := strings.Cut(kv, "="); typed.Goes(name) && !report.Secret(kv) && len(kv) <= line.MaxVar {
+			goes = append(goes, kv)
+		}
+	}
+	for i := range apps {
+		apps[i].Env = line.Distinct(slices.Concat(goes, apps[i].Env))
+	}
+	return unsent(own, apps, since)
+}
+
+// unsent are the variables that may have been set for this command, and those that would go along if they were not older, which no
+// program is given. Those of a rank are its run's, and older ones no wish of its own.
+func unsent(own []string, apps []job.App, since []string) (list []typed.Variable) {
+	given := func(name string) bool {
+		return !slices.ContainsFunc(apps, func(a job.App) bool {
+			return !slices.ContainsFunc(a.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		})
+	}
+	rank := slices.ContainsFunc(own, func(kv string) bool { return strings.HasPrefix(kv, "MPIUP_RANK=") })
+	for _, kv := range own {
+		name, _, ok := strings.Cut(kv, "=")
+		young := slices.Contains(since, kv)
+		if ok && (young || typed.Goes(name) && !rank) && !given(name) {
+			list = append(list, typed.Variable{Text: kv, Secret: report.Secret(kv), Since: young})
+		}
+	}
+	slices.SortFunc(list, func(a, b typed.Variable) int { return strings.Compare(a.Text, b.Text) })
+	return list
+}
+
+// tellKept names what may have been set for this command where another launcher starts the ranks, and hosts are not asked.
+func tellKept(w io.Writer, list []typed.Variable) {
+	var names []string
+	for _, v := range list {
+		if v.Since {
+			names = append(names, v.Name())
+		}
+	}
+	if names != nil {
+		const most = 8
+		tell(w, "mpiup:", "set in this session, perhaps for this command, and not handed to other hosts: "+wording.Few(names, most, ", ")+"; -x NAME hands one over")
+	}
+}
+
+// maxEnviron is how much of a process's environment is read, in bytes; the kernel allows 6 MiB of arguments and environment in all
+// (execve(2)).
+const maxEnviron = 6 << 20
+
+// began is the environment with which the first of a process's ancestors began that are of its session: what its terminal, its container
+// or its script had before anything was typed or exported there. An ancestor whose environment cannot be read, as another user's, ends the
+// way up. false: nobody can tell. So it is of a process without a parent in sight, as a container's first, and of one whose own parent
+// has ended: PID 1 counts only in its own session. Who comes by kubectl exec came with PID 1's.
+//
+//	bash (session's first: NCCL_DEBUG is not there) ─▶ NCCL_DEBUG=INFO timeout 60 ... ─▶ mpiup
+func began(root, pid string) (env []string, known bool) {
+	parent, session, ok := kin(root, pid)
+	switch {
+	case !ok:
+		return nil, false
+	case parent == "0" && entered(root): // by kubectl exec, with the container's own
+		return environ(root, "1")
+	}
+	const most = 64 // ancestors; the kernel may give a number anew while we read
+	for at, n := parent, 0; at != "0" && n < most; n++ {
+		up, of, ok := kin(root, at)
+		if !ok || of != session && (n > 0 || at == "1") {
+			break
+		}
+		older, readable := environ(root, at)
+		if !readable {
+			break
+		}
+		env, known = older, true
+		if of != session {
+			break
+		}
+		at = up
+	}
+	if again, _, ok := kin(root, pid); !ok || again != parent { // it ended meanwhile, and its number may be another's
+		return nil, false
+	}
+	return env, known
+}
+
+// environ is what a process began with (proc_pid_environ(5)); false: it cannot be read, or there is nothing.
+func environ(root, pid string) (env []string, ok bool) {
+	text, err := bounded.File(filepath.Join(root, "proc", pid, "environ"), maxEnviron)
+	if err != nil || len(text) == 0 {
+		return nil, false
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), true
+}
+
+// kin is the parent of a process, and the session that it is of, by number (proc_pid_stat(5)).
+func kin(root, pid string) (parent, session string, ok bool) {
+	stat, err := os.ReadFile(filepath.Join(root, "proc", pid, "stat")) // a line of the kernel's
+	i := bytes.LastIndexByte(stat, ')')                                // the command before it may have blanks and parentheses
+	if err != nil || i < 0 {
+		return "", "", false
+	}
+	f := strings.Fields(string(stat[i+1:]))
+	if len(f) < 4 {
+		return "", "", false
+	}
+	for _, n := range []string{f[1], f[3]} {
+		if _, err := strconv.ParseUint(n, 10, 31); err != nil {
+			return "", "", false
+		}
+	}
+	return f[1], f[3], true
+}
