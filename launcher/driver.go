@@ -51,7 +51,7 @@ type driver struct {
 	mail    *mailbox
 	remains *remains.Keeper
 	back    credits
-	joiners map[string]joiner // by name
+	joiners joiners
 
 	copier *copies.Copier // nil: nothing is copied
 	comers []hosts.Wanted // for which the ranks were ended; seek's until it has ended
@@ -63,12 +63,11 @@ type driver struct {
 	run    *run.Run // nil: nothing is to be started
 	alarms alarms
 	cores  map[int][]string // where processes crashed by their core files, by id
-	over   bool             // nothing that comes is for the run any more
 }
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering", shy: map[string]bool{}},
-		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), joiners: map[string]joiner{}, cores: map[int][]string{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
+		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
@@ -200,18 +199,18 @@ func (r *driver) sayWithheld(found []reach.Found) {
 	}
 }
 
-// mailbox is the loop's queue: of run.Events, and functions that its goroutine is to call. Its senders, readers of connections, must not block; what it
+// mailbox is the loop's queue. Its senders, readers of connections, must not block; what it
 // holds is bounded by what ranks do (output, the bulk, does not pass here).
 type mailbox struct {
 	wake chan struct{} // capacity 1
 
 	mu    sync.Mutex
-	items []any // guarded by mu
+	items []run.Event // guarded by mu
 }
 
 func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
 
-func (m *mailbox) put(e any) {
+func (m *mailbox) put(e run.Event) {
 	m.mu.Lock()
 	m.items = append(m.items, e)
 	m.mu.Unlock()
@@ -221,7 +220,7 @@ func (m *mailbox) put(e any) {
 	}
 }
 
-func (m *mailbox) take() []any {
+func (m *mailbox) take() []run.Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	items := m.items

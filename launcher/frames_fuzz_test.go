@@ -99,12 +99,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			r.step(run.Frame{Host: i % 2, Frame: &frame, At: r.clock.Now()})
 			for _, e := range r.mail.take() {
-				switch e := e.(type) {
-				case run.Event:
-					r.step(e)
-				case func():
-					e()
-				}
+				r.step(e)
 			}
 			r.step(run.Turn{})
 		}

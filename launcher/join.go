@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,45 @@ const joinWait = 10 * time.Second
 type joiner struct {
 	reach.Found
 	attach link.Attach
+}
+
+// joiners are those of one ask. Whoever reaches them adds, and the loop takes.
+type joiners struct {
+	mu   sync.Mutex
+	list []joiner // guarded by mu
+}
+
+func (js *joiners) add(have []reach.Found, attach link.Attach) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	for _, f := range have {
+		js.list = append(js.list, joiner{f, attach})
+	}
+}
+
+// take is the one of that name, which must be there.
+func (js *joiners) take(name string) (j joiner) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	js.list = slices.DeleteFunc(js.list, func(one joiner) bool {
+		found := one.Entry.Name == name
+		if found {
+			j = one
+		}
+		return found
+	})
+	return j
+}
+
+// takeAll is all that are left.
+func (js *joiners) takeAll() (left []reach.Found) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	for _, j := range js.list {
+		left = append(left, j.Found)
+	}
+	js.list = nil
+	return left
 }
 
 // named is how a host of that name is reached.
@@ -69,43 +109,38 @@ func (r *driver) join(o run.Reach) run.Event {
 		defer cancel()
 		attach := r.dial(&to, len(want))
 		have, err := to.Reinforce(ctx, life, want, claims, attach, r.opener)
-		r.mail.put(func() { r.joined(have, attach, err) })
+		if err != nil {
+			reach.CloseAll(have)
+			r.mail.put(run.Reached{Err: err})
+			return
+		}
+		r.joiners.add(have, attach)
+		r.mail.put(r.reached(have))
 	})
 	return nil
 }
 
-// joined keeps what was reached, for the run to take or to let go.
-func (r *driver) joined(have []reach.Found, attach link.Attach, err error) {
-	if r.over || err != nil {
-		reach.CloseAll(have)
-		have = nil
-	}
-	if r.over {
-		return
-	}
-	e := run.Reached{Err: err}
+// reached is what the run is told of hosts that were reached for it.
+func (r *driver) reached(have []reach.Found) (e run.Reached) {
 	for _, f := range have {
-		name, agent := f.Entry.Name, f.Session.Opened.Host
-		r.wanted = append(slices.DeleteFunc(r.wanted, func(w hosts.Wanted) bool { return w.Entry.Name == name }), anew(f))
-		r.joiners[name] = joiner{f, attach}
+		agent := f.Session.Opened.Host
 		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: int(agent.GetCpus()), Slots: int(agent.GetSlots()),
 			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.GPUs)})
 	}
-	r.step(e)
+	return e
 }
 
 // enlist makes a site that was found the run's next host.
 func (r *driver) enlist(name string) {
-	j := r.joiners[name]
-	delete(r.joiners, name)
+	j := r.joiners.take(name)
+	r.wanted = append(slices.DeleteFunc(r.wanted, func(w hosts.Wanted) bool { return w.Entry.Name == name }), anew(j.Found))
 	r.aside(r.carryHost(r.addHost(j.Found, j.attach)))
 }
 
 // dismiss closes sessions with hosts that were reached for an ask and not used.
 func (r *driver) dismiss() {
-	for name, j := range r.joiners {
-		delete(r.joiners, name)
-		r.aside(func(context.Context) { reach.CloseAll([]reach.Found{j.Found}) })
+	if left := r.joiners.takeAll(); len(left) > 0 {
+		r.aside(func(context.Context) { reach.CloseAll(left) })
 	}
 }
 
@@ -142,7 +177,7 @@ func (r *driver) hold(f reach.Found, attach link.Attach) {
 func (r *driver) holdSpare(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
 		if err := h.Run(life); err != nil {
-			r.mail.put(func() { r.say("spare %s is lost: %v", h.Name, err) })
+			r.mail.put(run.SpareLost{Host: h.Name, Why: err.Error()})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
@@ -19,11 +20,7 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	var parts, sink, input sync.WaitGroup
 	defer func() {
 		parts.Wait()
-		for _, e := range r.mail.take() {
-			if late, ok := e.(func()); ok { // hosts that joined too late
-				late()
-			}
-		}
+		reach.CloseAll(r.joiners.takeAll()) // those that came too late
 	}()
 	defer cancel()
 	r.aside = func(f func(context.Context)) { parts.Go(func() { f(life) }) }
@@ -89,18 +86,12 @@ func (r *driver) flush(sink *sync.WaitGroup) {
 // loop feeds the run from launch until every host is done. It returns early only when ctx ends.
 func (r *driver) loop(ctx context.Context) {
 	defer r.alarms.next.Stop()
-	defer func() { r.over = true }()
 	done := ctx.Done()
 	for r.run.Active() > 0 {
 		select {
 		case <-r.mail.wake:
 			for _, e := range r.mail.take() {
-				switch e := e.(type) {
-				case run.Event:
-					r.step(e)
-				case func():
-					e()
-				}
+				r.step(e)
 			}
 			r.step(run.Turn{})
 		case s := <-r.cfg.Signals:

@@ -91,6 +91,8 @@ type (
 		Hosts string
 		Size  int // ranks then
 	}
+	// SpareLost is a host without ranks whose session has ended: ranks that start again would have counted on it.
+	SpareLost struct{ Host, Why string }
 	// Cancelled ends the run from outside.
 	Cancelled struct{}
 	// Over comes last, when all output is written.
@@ -109,6 +111,7 @@ func (HostsRead) event() {}
 func (Reached) event()   {}
 func (Grown) event()     {}
 func (Came) event()      {}
+func (SpareLost) event() {}
 func (Cancelled) event() {}
 func (Over) event()      {}
 

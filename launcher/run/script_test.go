@@ -27,7 +27,7 @@ import (
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
 //	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
 //	activity HOST WORKS BUSY IDLE                                                      what its ranks do; -: none
-//	lost HOST TEXT | gone HOST                                                         the end of its connection
+//	lost HOST TEXT | gone HOST | spare-lost NAME TEXT                                                       the end of its connection
 //	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
 //	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
 //	resumed HOST MS [ID BYTES] [SET/EPOCH...] | enter HOST SET/EPOCH | publish HOST    of a run that was another launcher's
@@ -209,6 +209,8 @@ func (s *script) do(command string, args []string) {
 		from(&apiv1.NameRequest{Id: 1, Op: apiv1.NameOp_NAME_PUBLISH, Service: "s", Value: []byte("v")})
 	case "lost":
 		s.step(Ended{Host: s.host(args[0]), Lost: true, Why: rest(1), Since: s.now.Clock})
+	case "spare-lost":
+		s.step(SpareLost{args[0], rest(1)})
 	case "came":
 		s.step(Came{Hosts: args[0], Size: 4})
 	case "gone":

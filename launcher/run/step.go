@@ -119,6 +119,8 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.grown(e.Err)
 	case Came:
 		r.came(e)
+	case SpareLost:
+		r.say("spare %s is lost: %s", e.Host, e.Why)
 	case Cancelled:
 		r.stop("the launcher ends", false)
 	case Over:
