@@ -11,7 +11,9 @@
 package imagecheck
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
 // Config is the image.
@@ -121,6 +124,29 @@ func (i *image) libraries() {
 	}
 }
 
+// head is the beginning of a file that may be executed.
+func (i *image) head(name string) ([]byte, error) {
+	info, err := fs.Stat(i.Files, inFS(name))
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return nil, fs.ErrPermission
+	}
+	f, err := i.Files.Open(inFS(name))
+	if err != nil {
+		return nil, errUnread
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, program.HeadBytes))
+	if err != nil {
+		return nil, errUnread
+	}
+	return head, nil
+}
+
+var errUnread = errors.New("it may be executed, and cannot be read")
+
 // program looks at what ranks will run.
 func (i *image) program() {
 	const name = "program"
@@ -128,6 +154,11 @@ func (i *image) program() {
 	exe, missing, whole := i.libs.Missing(q)
 	if exe == "" {
 		i.add(name, checkup.Fail, fmt.Sprintf("%.200s is not here, or cannot be executed", i.Program[0]), "install it, make it executable (chmod +x), or put its directory on PATH")
+		return
+	}
+	var unfit *program.Error
+	if err := program.Image(exe, i.head); errors.As(err, &unfit) {
+		i.add(name, checkup.Fail, fmt.Sprintf("%.200s %s", exe, unfit.Cause), unfit.Hint)
 		return
 	}
 	choice := i.libs.Look(q)

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/test/elf"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -25,7 +26,7 @@ func inImage(files map[string]string) Config {
 		case link:
 			f.Data, f.Mode = []byte(target), fs.ModeSymlink|0o777
 		case text == "mpiup", text == "exe":
-			f.Mode = 0o755
+			f.Mode, f.Data = 0o755, []byte(elf.WithLoader(""))
 		}
 		ours["/"+name] = text == "mpiup"
 		m[name] = f

@@ -18,7 +18,7 @@ func Explain(path, dir string, argv, env []string, errno syscall.Errno) error {
 		if err := checkAccess(path); err != nil {
 			return err
 		}
-		if err := checkImage(path); err != nil {
+		if err := Image(path, here); err != nil {
 			return err
 		}
 	case syscall.E2BIG:

@@ -95,9 +95,9 @@ func resolve(prog, dir, pathEnv string, asks func(place)) (string, error) {
 	if err := checkAccess(path); err != nil {
 		return "", err
 	}
-	// Interpreters and loaders may lie on other mounts. Linux follows five (BINPRM rewrites).
+	// Interpreters and loaders may lie on other mounts.
 	next := path
-	for range 6 {
+	for range maxInterpreters + 1 {
 		head, err := readHead(next)
 		if err != nil {
 			break

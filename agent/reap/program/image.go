@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// headBytes is how much of a program is read to say what it is. Linux itself looks at 256
+// HeadBytes is how much of a program is read to say what it is. Linux itself looks at 256
 // bytes for a script's interpreter (BINPRM_BUF_SIZE); an ELF file has its program headers right
 // behind its own header in practice.
-const headBytes = 4096
+const HeadBytes = 4096
 
 // image is what the first bytes of a program say about it.
 type image struct {

@@ -183,51 +183,91 @@ func checkAccess(path string) error {
 	return nil
 }
 
-// checkImage reports what the file's first bytes make likely to fail. binfmt_misc may run what
-// looks foreign, so Explain asks it only after an exec failed.
-func checkImage(path string) error {
-	head, err := readHead(path)
-	if err != nil {
-		return nil // may be executed, may not be read
-	}
-	e := &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC}
-	img := readImage(head)
-	switch img.kind {
-	case imageEmpty:
-		e.Cause, e.Hint = "is an empty file", "check how it got into the image or onto the volume"
-		return e
-	case imageUnknown:
-		e.Cause, e.Hint = "is neither a program (ELF) nor a script with a #! line", "if it is a shell script, make #!/bin/sh its first line"
-		return e
-	case imageELF:
-		if foreign(img.arch) {
-			e.Cause, e.Hint = "is built for "+img.arch+", this host is "+runtime.GOARCH, "use an image for "+runtime.GOARCH+" or a node selector for "+img.arch
-			return e
+// maxInterpreters is how many interpreters Linux follows, one of another (BINPRM rewrites).
+const maxInterpreters = 5
+
+// Image reports what the first bytes of a program, and of the interpreters that they name, make likely to fail: an *Error, or nil. head
+// reads them, or says that a file is not there (fs.ErrNotExist) or may not be executed (fs.ErrPermission). What else cannot be read is
+// nothing against it. binfmt_misc may run what looks foreign, so who can try an exec asks after that has failed.
+func Image(path string, head func(path string) ([]byte, error)) error {
+	var by image
+	whose := "its"
+	for n, file := 0, path; n <= maxInterpreters; n++ {
+		b, err := head(file)
+		switch {
+		case n > 0 && errors.Is(err, fs.ErrNotExist):
+			return missing(path, whose, by)
+		case n > 0 && errors.Is(err, fs.ErrPermission):
+			return &Error{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: fmt.Sprintf("%s %s may not be executed", whose, by.interpreter()), Hint: "set its x bit (chmod +x)"}
+		case err != nil:
+			return nil // may be executed, may not be read
 		}
+		img := readImage(b)
+		if cause, hint := img.unfit(n > 0); cause != "" {
+			if n > 0 {
+				cause = whose + " " + by.interpreter() + " " + cause
+			}
+			return &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC, Cause: cause, Hint: hint}
+		}
+		if img.interp == "" {
+			return nil
+		}
+		if n > 0 {
+			whose = file + "'s"
+		}
+		by, file = img, img.interp
 	}
-	return checkInterpreter(path, img)
+	return nil
 }
 
-func checkInterpreter(path string, img image) error {
-	if img.interp == "" {
-		return nil
+// interpreter is what a file names to run it.
+func (img image) interpreter() string {
+	if img.kind == imageELF {
+		return "loader " + img.interp
 	}
-	_, err := os.Stat(img.interp)
-	if err == nil {
-		return nil
+	return fmt.Sprintf("interpreter %q", img.interp)
+}
+
+// unfit is why the kernel runs no such file, and what to do; "": it may. A loader or interpreter was not written by who runs the program.
+func (img image) unfit(named bool) (cause, hint string) {
+	switch {
+	case img.kind == imageEmpty:
+		return "is an empty file", "check how it got into the image or onto the volume"
+	case img.kind == imageUnknown && named:
+		return "is neither a program (ELF) nor a script with a #! line", "install it anew in the image"
+	case img.kind == imageUnknown:
+		return "is neither a program (ELF) nor a script with a #! line", "if it is a shell script, make #!/bin/sh its first line"
+	case img.kind == imageELF && foreign(img.arch):
+		return "is built for " + img.arch + ", this host is " + runtime.GOARCH, "use an image for " + runtime.GOARCH + " or a node selector for " + img.arch
 	}
-	e := &Error{Phase: PhaseExec, Path: path, Errno: Errno(err)}
-	e.Cause = fmt.Sprintf("its interpreter %q is missing", img.interp)
-	e.Hint = "install it in the image, or correct the #! line"
+	return "", ""
+}
+
+// missing is the error of a file whose interpreter is not there.
+func missing(path, whose string, img image) *Error {
+	e := &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOENT, Cause: fmt.Sprintf("%s %s is missing", whose, img.interpreter()), Hint: "install it in the image, or correct the #! line"}
 	switch {
 	case strings.HasSuffix(img.interp, "\r"):
 		e.Hint = "the file has Windows line endings: convert it with dos2unix"
 	case img.kind == imageELF:
-		e.Cause = fmt.Sprintf("its loader %s is missing", img.interp)
 		e.Hint = "the program was linked for another C library than the image has (glibc or musl), or the image has none"
 	}
 	return e
 }
+
+// here reads what may be executed here. What may be executed and not read is no error of its own.
+func here(path string) ([]byte, error) {
+	if err := executable(path); err != nil {
+		return nil, err
+	}
+	head, err := readHead(path)
+	if err != nil {
+		err = errUnread
+	}
+	return head, err
+}
+
+var errUnread = errors.New("it cannot be read")
 
 func readHead(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -235,7 +275,7 @@ func readHead(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	buf := make([]byte, headBytes)
+	buf := make([]byte, HeadBytes)
 	n, err := unix.Pread(fd, buf, 0)
 	if err != nil {
 		return nil, err
