@@ -58,7 +58,7 @@ type Process struct {
 
 // markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.
 func (p *Process) markStopped(kill time.Time) {
-	if p.process.Over() {
+	if p.process.Dying() { // others may fail of that, and the stop may be of theirs
 		return
 	}
 	p.mu.Lock()

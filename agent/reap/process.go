@@ -56,6 +56,15 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // and a caller that is about to stop it has to know that the stop did not end it.
 func (p *Process) Over() bool { return p.tryReap() }
 
+// Dying says that the process is about to end, or has: the kernel closes its descriptors some time before it can be reaped.
+func (p *Process) Dying() bool {
+	if p.Over() {
+		return true
+	}
+	st, err := p.s.proc.Stat(p.pid)
+	return err == nil && st.Start == p.start && st.Dying && st.Alive() // a zombie that Over does not reap has threads that live on
+}
+
 // Exit is how it ended; zero before Done is closed.
 func (p *Process) Exit() job.Exit {
 	p.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -132,6 +133,36 @@ func TestOverKnowsAtOnce(t *testing.T) {
 		if p.Exit().Signal != int(unix.SIGKILL) {
 			t.Fatalf("%+v", p.Exit())
 		}
+	}
+}
+
+// From the moment others see a process's descriptors closed, Dying knows of its end.
+func TestDyingKnowsWhatPeersSee(t *testing.T) {
+	s := supervise(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		p := start(t, s, sh("exec sleep 100 >"+fifo))
+		peer, err := os.Open(fifo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Dying() {
+			t.Fatal("it dies before it is killed")
+		}
+		if err := unix.Kill(p.Pid(), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(peer); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Dying() {
+			t.Fatal("its peer sees the end, and it does not die")
+		}
+		peer.Close()
+		wait(t, p)
 	}
 }
 

@@ -147,6 +147,9 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 			r.fail(f)
 		}
 	}
+	if f.Exit.Status() == 0 && m.Pmi == apiv1.PmiState_PMI_NEVER && !m.StoppedByUs {
+		r.ranks[m.Rank].mute = max(r.now.Clock, 1)
+	}
 	r.exchange.Over(int(m.Rank), f.Sentence())
 	j := r.jobOf(f.ID)
 	j.spoke = j.spoke || m.Pmi != apiv1.PmiState_PMI_NEVER
@@ -162,7 +165,22 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 	}
 	f := r.about(verdict.NotWired, h, int(m.Rank))
 	f.At, f.Text, f.Stranded = at, m.Text, known(m.Cause, job.StrandedByLeaving)
+	if id, ok := r.firstMute(r.jobOf(f.ID)); ok && f.Stranded == job.Stranded {
+		own := r.about(verdict.Ended, r.hostOf(id), id)
+		own.At, own.Uncalled, r.ranks[id].mute = at, true, 0
+		r.fail(own)
+	}
 	r.fail(f)
+}
+
+// firstMute is the first of a job that ended with 0 and had never spoken to its agent. Where others wait for it, it is the guilty one.
+func (r *Run) firstMute(j *jobRun) (first int, ok bool) {
+	for id := j.base; id < j.base+j.size(); id++ {
+		if at := r.ranks[id].mute; at > 0 && (!ok || at < r.ranks[first].mute) {
+			first, ok = id, true
+		}
+	}
+	return first, ok
 }
 
 // known is a number of a frame as this launcher knows it; another one says nothing.

@@ -60,8 +60,9 @@ type Loss struct {
 // process is what is known of one.
 type process struct {
 	state  rankState
-	output bool // its output has begun and not ended
-	wanted bool // another process has it ended: that is no failure
+	output bool          // its output has begun and not ended
+	wanted bool          // another process has it ended: that is no failure
+	mute   time.Duration // Clock time when it ended with 0 and had never spoken to its agent; 0: it has not
 	pid    int32
 }
 

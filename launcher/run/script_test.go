@@ -136,6 +136,8 @@ func (s *script) do(command string, args []string) {
 		of(&apiv1.StartFailed{Rank: id(), Text: rest(1)})
 	case "exit":
 		of(&apiv1.Exited{Rank: id(), Code: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_FINALIZED})
+	case "never":
+		of(&apiv1.Exited{Rank: id(), Code: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_NEVER})
 	case "killed":
 		of(&apiv1.Exited{Rank: id(), Signal: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_FINALIZED})
 	case "ours", "cut":

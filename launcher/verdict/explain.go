@@ -94,7 +94,7 @@ func (c *Case) asked(f Fault) bool {
 
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
 func (f Fault) speaks() bool {
-	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized &&
+	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized && !f.Uncalled &&
 		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT)
 }
 
@@ -103,6 +103,8 @@ func (f Fault) advice(said Finding, spoke bool) string {
 	switch {
 	case spoke && f.speaks():
 		return said.Advice
+	case spoke && f.Event == Aborted && (said.Kind == PeerLost || said.Kind == MPIError):
+		return "its MPI library ended the job, after " + said.Line
 	case spoke && f.Event == Aborted:
 		return "the program ended the job itself, after " + said.Line
 	}
@@ -216,6 +218,8 @@ func (f Fault) Sentence() string {
 
 func (f Fault) ended() string {
 	switch {
+	case f.Uncalled:
+		return "exited with code 0 without having called MPI_Init, and others wait for it there"
 	case f.Unfinalized && f.Exit.Status() == 0:
 		return "exited with code 0 after MPI_Init without MPI_Finalize, which counts as failure 1"
 	case f.Exit.Signal != 0 && f.Exit.Core:
@@ -278,6 +282,8 @@ func (f Fault) rankHint() string {
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.OOM:
 		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.Host)
+	case f.Uncalled:
+		return "see what it wrote, and that each rank takes a way to MPI_Init"
 	case f.Unfinalized && f.Exit.Status() == 0:
 		return "call MPI_Finalize on every way out of the program"
 	}

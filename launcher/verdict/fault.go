@@ -52,6 +52,7 @@ type Fault struct {
 	Exit        job.Exit
 	TimeNS      int64         // Ended: by the host's clock
 	Unfinalized bool          // Ended: exit 0 after MPI_Init without MPI_Finalize
+	Uncalled    bool          // Ended: exit 0 without MPI_Init, in which others wait for it
 	Broke       job.Breach    // Ended: its agent killed it for what Text says
 	Piped       bool          // its standard output was a pipe, to which programs write block by block
 	OOM         bool          // Ended: the container's memory limit struck
@@ -78,7 +79,7 @@ func (f Fault) broke() bool { return f.Broke != job.NoBreach }
 func (f Fault) Status() int {
 	switch f.Event {
 	case Ended:
-		if f.broke() {
+		if f.broke() || f.Uncalled {
 			return job.ExitInit
 		}
 		if s := f.Exit.Status(); s != 0 {

@@ -224,6 +224,8 @@ var Signs = sync.OnceValue(func() []Sign {
 		// MPICH's stack of a call that lost another rank.
 		likelyAs(Program, Network, "Communication error with rank*Connection refused"),
 		likelyAs(Program, PeerLost, "Communication error with rank", "_connpoll*Communication error", "): connection failure", "Check_for_failed_procs"),
+		// The end of such a stack where ranks of a collective pass on that one of them saw an error (MPICH, errnames.txt: **coll_fail).
+		likelyAs(Echo, PeerLost, "Failure during collective"),
 		is(Network, "failed to TCP connect to a peer"),
 		weighing(Echo, PeerLost, "PMIX ERROR: UNREACHABLE", "?PMIX ERROR: LOST-CONNECTION", "mpi/pmix*Error handler invoked"),
 

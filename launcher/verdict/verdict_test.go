@@ -136,7 +136,7 @@ func (p *play) fault(e Event, keys, text string) Fault {
 		case "ranks":
 			f.Ranks = "ranks " + value
 		default:
-			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "piped": &f.Piped, "oom": &f.OOM,
+			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "uncalled": &f.Uncalled, "piped": &f.Piped, "oom": &f.OOM,
 				"init": &f.Init, "dir": &f.Dir, "stalled": &stalled, "command": &f.Command, "fenced": &f.Fenced}[name]
 			if flag == nil {
 				p.t.Fatalf("no key %q", name)

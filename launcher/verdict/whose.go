@@ -18,7 +18,7 @@ func (c *Case) Cause() (Fault, bool) {
 		return t, true
 	}
 	if a, ok := c.earliest(func(f Fault) bool { return f.Event == Aborted }); ok {
-		return c.killed(a), true
+		return c.blame(c.killed(a)), true
 	}
 	if first.Event == Signalled {
 		return first, true
@@ -107,8 +107,11 @@ func (c *Case) interrupted(f Fault) (by Fault, ok bool) {
 	return by, ok && own
 }
 
-// echoes says that a rank failed because it lost another, as far as it says.
-func (c *Case) echoes(f Fault) bool { return c.found[f.ID].Echo && !f.struck() }
+// echoes says that a rank failed because it lost another, as far as it says: an MPI library aborts then.
+func (c *Case) echoes(f Fault) bool {
+	said := c.found[f.ID]
+	return (said.Echo || said.Kind == PeerLost) && !f.struck()
+}
 
 // struck says that a signal from elsewhere, or a crash, ended the rank.
 func (f Fault) struck() bool {
@@ -128,9 +131,9 @@ func (c *Case) blame(first Fault) Fault {
 	spoke := func(f Fault) bool { _, ok := c.found[f.ID]; return ok }
 	for _, want := range []func(Fault) bool{
 		func(f Fault) bool {
-			return f.Event == Raised || f.Event == Ended && (f.struck() || spoke(f) && !c.echoes(f))
+			return f.Event == Raised || (f.Event == Ended || f.Event == Aborted) && (f.struck() || spoke(f) && !c.echoes(f))
 		},
-		func(f Fault) bool { return f.Event == Ended && !spoke(f) },
+		func(f Fault) bool { return (f.Event == Ended || f.Event == Aborted) && !spoke(f) },
 	} {
 		if f, ok := c.earliest(want); ok {
 			return f
@@ -152,7 +155,7 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		return
 	}
 	failed := map[int]bool{}
-	for _, g := range c.of(func(g Fault) bool { return g.Event == Ended }) {
+	for _, g := range c.of(func(g Fault) bool { return g.Event == Ended || g.Event == Aborted }) {
 		failed[g.ID] = true
 		c.hear(g.ID, g.says(words))
 	}

@@ -65,11 +65,31 @@ func Read(s Said) (Finding, bool) {
 		for i := len(lines) - 1; i >= 0; i-- {
 			if f, ok := look(lines[i]); ok && f.Kind.endsWith(s.Code) {
 				f.Line = strings.TrimSpace(lines[i])
+				if own, ok := headOf(lines[:i]); ok && f.Echo && f.Likely {
+					f = own
+				}
 				return f, true
 			}
 		}
 	}
 	return relay, relay.Kind != ""
+}
+
+// headOf is what the head of an error stack of MPICH's says, where that is more than "other error". The stack may end where a
+// collective only passes on that there was an error.
+func headOf(above []string) (Finding, bool) {
+	for _, line := range slices.Backward(above) {
+		if strings.Contains(line, "error stack:") {
+			s, ok := Recognise(line)
+			if !ok || s.Weight() < Program {
+				return Finding{}, false
+			}
+			f, ok := look(line)
+			f.Line = strings.TrimSpace(line)
+			return f, ok
+		}
+	}
+	return Finding{}, false
 }
 
 // endsWith says whether a process may end with a code for this reason, as far as a line says it: a shell and the loader end with 126

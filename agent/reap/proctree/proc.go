@@ -22,6 +22,7 @@ type Stat struct {
 	State      byte   // 'S': sleeping
 	Start      uint64 // starttime, clock ticks since boot: with PID, the process and no later one
 	Name       string // by the kernel
+	Dying      bool   // it is about to end, and may have closed its descriptors
 
 	Own time.Duration // user and system time
 	CPU time.Duration // that of children that were waited for included
@@ -40,6 +41,9 @@ type Stat struct {
 
 // Alive is false for a zombie.
 func (s Stat) Alive() bool { return s.State != 'Z' && s.State != 'X' && s.State != 'x' }
+
+// dying is the flags of a process that ends: PF_EXITING, and PF_SIGNALED, which a fatal signal sets (include/linux/sched.h).
+const dying = 0x4 | 0x400
 
 var errStat = errors.New("malformed /proc/PID/stat")
 
@@ -68,6 +72,7 @@ func parse(b []byte) (Stat, error) {
 		n, _ := strconv.ParseUint(string(f[field-3]), 10, 63)
 		return n
 	}
+	s.Dying = used(9)&dying != 0
 	s.PID = number(bytes.TrimSpace(b[:open]))
 	s.PPID, s.Group, s.SID = number(f[1]), number(f[2]), number(f[3])
 	start, e := strconv.ParseUint(string(f[19]), 10, 64)

@@ -22,6 +22,11 @@ func TestStatIsReadFromTheLastParenthesis(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got %+v %v, want %+v", got, err, want)
 	}
+	for flags, dying := range map[string]bool{"4194560": false, "4194564": true, "4195584": true} { // PF_EXITING, PF_SIGNALED
+		if got, err := parse([]byte(strings.Replace(statLine, " 4194560 ", " "+flags+" ", 1))); err != nil || got.Dying != dying {
+			t.Errorf("flags %s: %+v, %v", flags, got, err)
+		}
+	}
 	self, err := Proc{Root: "/proc"}.Stat(os.Getpid())
 	if err != nil || self.PID != os.Getpid() || self.PPID != os.Getppid() || self.Start == 0 || self.unsettled {
 		t.Errorf("self %+v %v", self, err)

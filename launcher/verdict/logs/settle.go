@@ -22,7 +22,7 @@ var (
 	met     = pattern.Of(`(?i)^\W*hello\b.*\d|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
 	isBad   = pattern.Of(`(?i)\b(?:but|not|un\w+|without success|fail\w*|error\w*|abort\w*|killed|timed? ?out)\b`)
 	passed  = pattern.Of(`\bPASSED\b`) // a test
-	initing = "Init COMPLETE"            // NCCL
+	initing = "Init COMPLETE"          // NCCL
 )
 
 const (
