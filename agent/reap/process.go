@@ -1,7 +1,9 @@
 package reap
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -9,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -62,7 +65,15 @@ func (p *Process) Dying() bool {
 		return true
 	}
 	st, err := p.s.proc.Stat(p.pid)
-	return err == nil && st.Start == p.start && st.Dying && st.Alive() // a zombie that Over does not reap has threads that live on
+	if err != nil || st.Start != p.start || !st.Dying {
+		return false
+	}
+	if st.Alive() {
+		return true
+	}
+	// Its first thread has ended. So have all others, or it lives on without that.
+	threads, err := proctree.Proc{Root: fmt.Sprintf("%s/%d/task", p.s.proc.Root, p.pid)}.Snapshot()
+	return err == nil && !slices.ContainsFunc(threads, func(t proctree.Stat) bool { return !t.Dying })
 }
 
 // Exit is how it ended; zero before Done is closed.

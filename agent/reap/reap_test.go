@@ -15,6 +15,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -164,6 +165,39 @@ func TestDyingKnowsWhatPeersSee(t *testing.T) {
 		peer.Close()
 		wait(t, p)
 	}
+}
+
+// A process whose first thread has ended lives as long as another one does, and dies with it.
+func TestThreadsThatLiveOn(t *testing.T) {
+	need.Program(t, "python3", "python3")
+	s := supervise(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, s, sh("exec /usr/bin/python3 -c 'import ctypes, threading, time; threading.Thread(target=lambda: time.sleep(100)).start(); ctypes.CDLL(None).pthread_exit(None)' >"+fifo))
+	peer, err := os.Open(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	lab.Eventually(t, "its first thread has ended", func() bool {
+		st, err := s.proc.Stat(p.Pid())
+		return err == nil && !st.Alive()
+	})
+	if p.Dying() {
+		t.Error("it dies, and a thread of it sleeps")
+	}
+	if err := unix.Kill(p.Pid(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(peer); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Dying() {
+		t.Error("its peer sees the end, and it does not die")
+	}
+	wait(t, p)
 }
 
 func TestStoppingRunStopsEverything(t *testing.T) {
