@@ -166,7 +166,7 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 	f := r.about(verdict.NotWired, h, int(m.Rank))
 	f.At, f.Text, f.Stranded = at, m.Text, known(m.Cause, job.StrandedByLeaving)
 	if id, ok := r.firstMute(r.jobOf(f.ID)); ok && f.Stranded == job.Stranded {
-		own := r.about(verdict.Ended, r.hostOf(id), id)
+		own := r.about(verdict.Ended, r.who.HostOf(id), id)
 		own.At, own.Uncalled, r.ranks[id].mute = at, true, 0
 		r.fail(own)
 	}
@@ -175,7 +175,8 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 
 // firstMute is the first of a job that ended with 0 and had never spoken to its agent. Where others wait for it, it is the guilty one.
 func (r *Run) firstMute(j *jobRun) (first int, ok bool) {
-	for id := j.base; id < j.base+j.size(); id++ {
+	from, end := r.who.IDs(j.number)
+	for id := from; id < end; id++ {
 		if at := r.ranks[id].mute; at > 0 && (!ok || at < r.ranks[first].mute) {
 			first, ok = id, true
 		}
