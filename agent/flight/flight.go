@@ -6,12 +6,15 @@
 //	Ask ──a byte to PIPE0.pipe ...──▶ torch's monitor ──writes──▶ the same   (looks once a second)
 //
 // The files are written by ranks, which may be anything: names, sizes and contents are bounded, links are not followed,
-// and package pickle runs nothing.
+// and package pickle runs nothing. A dump is read whole and let go before the next one is; what reading one costs is bounded by its size
+// (TestDumpsThatCost), and no text of it is made before it is known that it stays.
 //
-// A Recorder may be used by several goroutines. Ask blocks until the dumps are there, or ctx ends.
+// A Recorder may be used by several goroutines: one reads at a time, and who waits for it waits no longer than its ctx. Ask blocks until
+// the dumps are there, or ctx ends.
 package flight
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -19,7 +22,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,16 +30,19 @@ import (
 // Bounds.
 const (
 	maxFile  = 16 << 20
-	maxFiles = 256 // processes of a host
+	maxFiles = 256     // processes of a host
+	maxTold  = 4 << 20 // bytes of what is told of one host; launchers take twice that
 	poll     = 50 * time.Millisecond
 )
 
 // Recorder is the directory of one job's dumps here.
 type Recorder struct {
-	dir string
+	dir   string
+	ranks int // of torch's, at most
 
-	mu   sync.Mutex
-	read map[string]stamp // guarded by mu
+	turn chan struct{} // held by who reads: one does at a time, and guards what is below
+	read map[string]stamp
+	told map[int]int // bytes, by rank
 }
 
 // stamp tells one state of a file from the next.
@@ -46,9 +51,9 @@ type stamp struct {
 	size int64
 }
 
-// New makes the directory.
-func New(dir string) (*Recorder, error) {
-	return &Recorder{dir: dir, read: map[string]stamp{}}, os.MkdirAll(dir, 0o700)
+// New makes the directory, for processes that torch counts below ranks.
+func New(dir string, ranks int) (*Recorder, error) {
+	return &Recorder{dir: dir, ranks: ranks, turn: make(chan struct{}, 1), read: map[string]stamp{}, told: map[int]int{}}, os.MkdirAll(dir, 0o700)
 }
 
 const dumpName, pipeName = "rank_", "ask_"
@@ -62,27 +67,47 @@ func (r *Recorder) Pipe() string { return filepath.Join(r.dir, pipeName) }
 // Remove removes the directory.
 func (r *Recorder) Remove() { os.RemoveAll(r.dir) }
 
-// News are the dumps that were written since the last call and can be read. A dump that is being written is none yet: it comes
-// with a later call.
-func (r *Recorder) News() (list []Record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// News calls take with each dump that was written since the last call and can be read, one after the other, until ctx ends. A dump that is
+// being written is none yet: it comes with a later call, and so does one for which there was no time.
+func (r *Recorder) News(ctx context.Context, take func(Record)) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return
+	}
 	for _, name := range r.names(dumpName, "") {
 		rank, err := strconv.Atoi(name[len(dumpName):])
-		if err != nil || rank < 0 || rank >= maxRanks {
+		if err != nil || rank < 0 || rank >= r.ranks {
 			continue
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		text, is, err := r.file(name)
 		if err != nil || is == r.read[name] {
 			continue
 		}
-		if rec, err := Parse(rank, text); err == nil {
+		if rec, err := Parse(rank, r.ranks, text); err == nil {
 			r.read[name] = is
-			list = append(list, rec)
+			if r.room(&rec) {
+				take(rec)
+			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Record) int { return a.Rank - b.Rank })
-	return list
+}
+
+// room says whether what is told of this host has room for a record, and counts it.
+func (r *Recorder) room(rec *Record) bool {
+	n, all := rec.bytes(), 0
+	for _, told := range r.told {
+		all += told
+	}
+	if all-r.told[rec.Rank]+n > maxTold {
+		return false
+	}
+	r.told[rec.Rank] = n
+	return true
 }
 
 // names are the files here that begin and end so.
@@ -98,6 +123,7 @@ func (r *Recorder) names(begin, end string) (list []string) {
 			list = append(list, name)
 		}
 	}
+	slices.SortFunc(list, func(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) })
 	return list
 }
 
@@ -119,8 +145,8 @@ func (r *Recorder) file(name string) (text []byte, is stamp, err error) {
 	return text, is, err
 }
 
-// Ask asks the processes for dumps, and returns all that News then has: when each that was asked has answered, or ctx ends.
-func (r *Recorder) Ask(ctx context.Context) (list []Record) {
+// Ask asks the processes for dumps, and calls take with all that News then has: until each that was asked has answered, or ctx ends.
+func (r *Recorder) Ask(ctx context.Context, take func(Record)) {
 	wanted := map[int]bool{}
 	for _, name := range r.names(pipeName, ".pipe") {
 		rank, err := strconv.Atoi(strings.TrimSuffix(name[len(pipeName):], ".pipe"))
@@ -131,17 +157,17 @@ func (r *Recorder) Ask(ctx context.Context) (list []Record) {
 	t := time.NewTicker(poll)
 	defer t.Stop()
 	for {
-		for _, rec := range r.News() {
+		r.News(ctx, func(rec Record) {
 			delete(wanted, rec.Rank)
-			list = append(list, rec)
-		}
+			take(rec)
+		})
 		if len(wanted) == 0 {
-			return list
+			return
 		}
 		select {
 		case <-t.C:
 		case <-ctx.Done():
-			return list
+			return
 		}
 	}
 }

@@ -34,18 +34,23 @@ type Op struct {
 	Shape string // of what goes in: "[[8, 2]] Float"
 	Done  bool
 	Where string // the innermost line of the program: "train.py:31 step"
+
+	entry *pickle.Dict // that the texts come of, for those that stay
 }
 
 // Bounds of a record.
 const (
-	maxGroups = 64
-	maxOpen   = 4 // operations of a group that have not ended
-	maxText   = 120
-	maxRanks  = 1 << 20
+	maxGroups  = 64
+	maxOpen    = 4 // operations of a group that have not ended
+	maxText    = 120
+	maxEntries = 1 << 16 // the last ones; ranks are told to keep 2000
+	maxNamed   = 4096    // groups whose members are named
+	maxMembers = 1 << 20 // bytes of all lists of members together
+	maxPath    = 4096    // bytes, PATH_MAX
 )
 
-// Parse reads a dump. Versions 1 (torch 2.2) to 2.10 (torch 2.15) were compared.
-func Parse(rank int, dump []byte) (Record, error) {
+// Parse reads a dump of a job whose ranks are below ranks. Versions 1 (torch 2.2) to 2.10 (torch 2.15) were compared.
+func Parse(rank, ranks int, dump []byte) (Record, error) {
 	v, err := pickle.Decode(dump)
 	if err != nil {
 		return Record{}, err
@@ -56,8 +61,8 @@ func Parse(rank int, dump []byte) (Record, error) {
 		return Record{}, fmt.Errorf("no list of entries")
 	}
 	r := Record{Rank: rank, Dump: dump}
-	members := ranksOf(top)
-	for _, e := range entries.Items {
+	members := ranksOf(top, ranks)
+	for _, e := range entries.Items[max(0, len(entries.Items)-maxEntries):] {
 		if d, ok := e.(*pickle.Dict); ok && d.Get("is_p2p") != true {
 			r.add(d, members)
 		}
@@ -73,28 +78,43 @@ func Parse(rank int, dump []byte) (Record, error) {
 	return r, nil
 }
 
-// ranksOf are the members of process groups, by name.
-func ranksOf(top *pickle.Dict) map[string]idset.Set {
+// ranksOf are the members of process groups, by name, as far as they are bounded: one text may be named many times.
+func ranksOf(top *pickle.Dict, ranks int) map[string]idset.Set {
 	members := map[string]idset.Set{}
 	config, _ := top.Get("pg_config").(*pickle.Dict)
-	if config == nil {
+	if config == nil || len(config.Of) > maxNamed {
 		return members
 	}
+	room := maxMembers
 	for key, v := range config.Of {
 		name, _ := key.(string)
 		info, _ := v.(*pickle.Dict)
 		list, _ := info.Get("ranks").(string)
+		if room -= len(list); room < 0 || len(members) == maxGroups {
+			break
+		}
 		var ids idset.Set
 		for text := range strings.SplitSeq(strings.Trim(list, "[] "), ",") {
-			if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && n >= 0 && n < maxRanks {
+			if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && n >= 0 && n < ranks {
 				ids.Add(n)
 			}
 		}
-		if len(members) < maxGroups {
-			members[clean(name)] = ids
-		}
+		members[clean(name)] = ids
 	}
 	return members
+}
+
+// bytes is how much memory the launcher takes it for, which counts as much against this host.
+func (r *Record) bytes() int {
+	const entry = 64
+	n := entry
+	for _, g := range r.Groups {
+		n += entry + len(g.Name) + len(g.What) + (g.Ranks.Last()+8)/8
+		for _, o := range g.Ops {
+			n += entry + len(o.Name) + len(o.Shape) + len(o.Where)
+		}
+	}
+	return n
 }
 
 // add takes an entry, which come in the order in which they were called.
@@ -113,9 +133,8 @@ func (r *Record) add(e *pickle.Dict, members map[string]idset.Set) {
 		r.Groups = append(r.Groups, Group{Name: name, What: what, Ranks: members[name]})
 	}
 	g := &r.Groups[i]
-	op := Op{Seq: seq, Shape: shape(e), Where: where(e)}
+	op := Op{Seq: seq, entry: e}
 	op.Name, _ = e.Get("profiling_name").(string)
-	op.Name = clean(op.Name)
 	// Gloo's operations have no state, and are retired when they end, well or not (torch 2.15). NCCL's that are retired and not
 	// completed have timed out.
 	op.Done = e.Get("state") == "completed" || e.Get("retired") == true && strings.HasPrefix(op.Name, "gloo:")
@@ -135,6 +154,10 @@ func (r *Record) add(e *pickle.Dict, members map[string]idset.Set) {
 func (g *Group) trim() {
 	slices.SortFunc(g.Ops, func(a, b Op) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	g.Ops = g.Ops[:min(len(g.Ops), maxOpen+1)]
+	for i := range g.Ops {
+		o := &g.Ops[i]
+		o.Name, o.Shape, o.Where, o.entry = clean(o.Name), shape(o.entry), where(o.entry), nil
+	}
 }
 
 // group is an entry's process group: a name and a description since torch 2.4, a name or number before.
@@ -178,11 +201,14 @@ func shape(e *pickle.Dict) string {
 		dims, _ := s.(*pickle.List)
 		var text []string
 		for _, n := range items(dims, 8) {
-			text = append(text, fmt.Sprint(n))
+			if n, ok := n.(int64); ok {
+				text = append(text, strconv.FormatInt(n, 10))
+			}
 		}
 		part := "[" + strings.Join(text, ", ") + "]"
 		if t := items(types, most); i < len(t) {
-			part += fmt.Sprintf(" %v", t[i])
+			name, _ := t[i].(string)
+			part += " " + name[:min(len(name), maxText)]
 		}
 		parts = append(parts, part)
 	}
@@ -202,12 +228,13 @@ func where(e *pickle.Dict) string {
 	for _, f := range items(frames, 64) {
 		d, _ := f.(*pickle.Dict)
 		file, _ := d.Get("filename").(string)
-		if file == "" || strings.Contains(file, "/torch/") || strings.HasPrefix(file, "??") {
+		if file == "" || len(file) > maxPath || strings.Contains(file, "/torch/") || strings.HasPrefix(file, "??") {
 			continue
 		}
 		name, _ := d.Get("name").(string)
 		line, _ := number(d, "line")
-		return clean(fmt.Sprintf("%s:%d %s", file[strings.LastIndexByte(file, '/')+1:], line, name))
+		file = file[strings.LastIndexByte(file, '/')+1:]
+		return clean(fmt.Sprintf("%s:%d %s", file[:min(len(file), maxText)], line, name[:min(len(name), maxText)]))
 	}
 	return ""
 }

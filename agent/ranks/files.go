@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/flight"
@@ -149,13 +150,16 @@ func newFlight(st *Job) *flight.Recorder {
 		st.s.Log.Info("torch's flight recorder is left as it is, since no directory can be written to", "dir", st.s.Host.RunDir())
 		return nil
 	}
-	f, err := flight.New(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)))
+	f, err := flight.New(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)), torchRanks(l.Job.Size))
 	if err != nil {
 		st.s.Log.Info("torch's flight recorder is left as it is", "cause", err)
 		return nil
 	}
 	return f
 }
+
+// torchRanks is how many ranks torch may count in a job, as launchers take it (launcher/run.MaxTorch): a rank of a job may start more.
+func torchRanks(size uint32) int { return int(min(uint64(size)*256, 1<<16)) }
 
 // recorder is what ranks are told of it.
 func (st *Job) recorder() frameworks.Recorder {
@@ -165,23 +169,23 @@ func (st *Job) recorder() frameworks.Recorder {
 	return frameworks.Recorder{Prefix: st.flight.Prefix(), Pipe: st.flight.Pipe()}
 }
 
+// dumpsAtEnd is how long the news of a process's end waits at most for dumps that are read.
+const dumpsAtEnd = time.Second
+
 // sendDumps tells the launcher of dumps that are new.
 func (st *Job) sendDumps() {
 	if st.flight != nil {
-		st.sendRecords(st.flight.News())
+		ctx, cancel := context.WithTimeout(st.ctx, dumpsAtEnd)
+		defer cancel()
+		st.flight.News(ctx, func(r flight.Record) { st.sendRecord(r) })
 	}
 }
 
 // AskDumps asks the job's processes for dumps, and tells the launcher of those that come until ctx ends. It returns what they say. A job
 // without a recorder has none.
 func (st *Job) AskDumps(ctx context.Context) (told []*apiv1.Flight) {
-	if st.flight == nil {
-		return nil
-	}
-	records := st.flight.Ask(ctx)
-	st.sendRecords(records)
-	for _, r := range records {
-		told = append(told, st.told(r))
+	if st.flight != nil {
+		st.flight.Ask(ctx, func(r flight.Record) { told = append(told, st.sendRecord(r)) })
 	}
 	return told
 }
@@ -189,20 +193,20 @@ func (st *Job) AskDumps(ctx context.Context) (told []*apiv1.Flight) {
 // maxDump bounds a dump that goes to the launcher.
 const maxDump = 1 << 20
 
-func (st *Job) sendRecords(records []flight.Record) {
-	for _, r := range records {
-		m := st.told(r)
-		if st.Launch.Job.Flight == apiv1.FlightUse_FLIGHT_DUMP {
-			var b bytes.Buffer
-			z := gzip.NewWriter(&b)
-			_, _ = z.Write(r.Dump) // to memory
-			_ = z.Close()
-			if b.Len() <= maxDump {
-				m.Dump = b.Bytes()
-			}
+// sendRecord tells the launcher of a record, and returns what it says.
+func (st *Job) sendRecord(r flight.Record) *apiv1.Flight {
+	m := st.told(r)
+	if st.Launch.Job.Flight == apiv1.FlightUse_FLIGHT_DUMP {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(r.Dump) // to memory
+		_ = z.Close()
+		if b.Len() <= maxDump {
+			m.Dump = b.Bytes()
 		}
-		st.send(m.Frame())
 	}
+	st.send(m.Frame())
+	return st.told(r) // a launcher in this process has the other
 }
 
 // told is what a process's flight recorder has, without the dump itself.
