@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -148,7 +149,7 @@ func writeTermination(r *reach.Reach, code int, lines, first, tail []string) {
 func termination(code int, lines, first, tail []string) string {
 	var b strings.Builder
 	write := func(list ...string) {
-		for _, l := range list {
+		for _, l := range report.Masked(list) {
 			b.WriteString(visible.Line(l) + "\n")
 		}
 	}

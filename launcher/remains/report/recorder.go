@@ -12,7 +12,6 @@ import (
 // Recorder collects a run's report. The zero Recorder is ready once Begin was called.
 type Recorder struct {
 	report Report
-	masker masker
 	first  []Event
 	last   []Event // a ring once it is full
 	next   int     // in last
@@ -26,8 +25,7 @@ func (r *Recorder) Begin(is Report) {
 	r.report = is
 	r.report.Version = Version
 	r.ranks = map[job.Process]int{}
-	r.masker = newMasker()
-	r.report.Command = r.masker.words(is.Command)
+	r.report.Command = words(is.Command)
 }
 
 // Job notes the job's id.
@@ -35,7 +33,7 @@ func (r *Recorder) Job(id string) { r.report.Job = id }
 
 // Restart notes that the ranks are to be started again, and lets those go that have ended.
 func (r *Recorder) Restart(at time.Time, is Restart) {
-	is.At, is.Why = float64(at.Sub(r.report.Begun).Milliseconds())/1000, cut(r.masker.text(is.Why), maxText)
+	is.At, is.Why = float64(at.Sub(r.report.Begun).Milliseconds())/1000, cut(plain(is.Why), maxText)
 	r.Event(at, Event{Kind: Again, Text: is.Why})
 	if len(r.report.Restarts) < maxRestarts {
 		r.report.Restarts = append(r.report.Restarts, is)
@@ -56,9 +54,9 @@ func (r *Recorder) Programs(list []Program) (first int) {
 		return maxPrograms
 	}
 	for _, p := range list {
-		p.Argv = r.masker.words(p.Argv)
+		p.Argv = words(p.Argv)
 		for i, kv := range p.Env {
-			p.Env[i] = r.masker.variable(kv)
+			p.Env[i] = variable(kv)
 		}
 		r.report.Programs = append(r.report.Programs, p)
 	}
@@ -85,6 +83,7 @@ func (r *Recorder) Started(at time.Time, p job.Process, pid int) {
 // Ended notes how a process ended.
 func (r *Recorder) Ended(at time.Time, p job.Process, how string) {
 	if i, ok := r.ranks[p]; ok {
+		how = plain(how)
 		r.report.Ranks[i].End = how
 		r.joined(at, Ended, i, how)
 	}
@@ -99,8 +98,8 @@ func (r *Recorder) Last(p job.Process, to job.Stream, lines []string) {
 	if r.report.Ranks[i].Last = nil; len(lines) > 0 {
 		r.report.Ranks[i].Stream = to.String()
 	}
-	for _, l := range lines[max(0, len(lines)-maxLines):] {
-		r.report.Ranks[i].Last = append(r.report.Ranks[i].Last, cut(r.masker.text(l), maxText))
+	for _, l := range maskLines(lines)[max(0, len(lines)-maxLines):] {
+		r.report.Ranks[i].Last = append(r.report.Ranks[i].Last, cut(l, maxText))
 	}
 }
 
@@ -140,7 +139,7 @@ func (r *Recorder) newest() *Event {
 func (r *Recorder) Event(at time.Time, e Event) {
 	r.settle()
 	e.At = float64(at.Sub(r.report.Begun).Milliseconds()) / 1000
-	e.Text = cut(r.masker.text(e.Text), maxText)
+	e.Text = cut(plain(e.Text), maxText)
 	switch {
 	case len(r.first) < MaxEvents/2:
 		r.first = append(r.first, e)
@@ -157,7 +156,7 @@ func (r *Recorder) Event(at time.Time, e Event) {
 func (r *Recorder) Report(end Report) *Report {
 	r.settle()
 	is := r.report
-	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, end.Verdict
+	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, masked(end.Verdict)
 	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
 	is.Dropped = r.more
 	return &is

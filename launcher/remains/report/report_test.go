@@ -214,41 +214,6 @@ func noise(n int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-func TestSecretsAreMasked(t *testing.T) {
-	m := newMasker()
-	for _, tt := range [][2]string{
-		{"WANDB_API_KEY=0123456789", "WANDB_API_KEY=***"},
-		{"DB_PASSWORD=x", "DB_PASSWORD=***"},
-		{"AWS_SECRET_ACCESS_KEY=abc", "AWS_SECRET_ACCESS_KEY=***"},
-		{"EMPTY_TOKEN=", "EMPTY_TOKEN="},
-		{"TOKENIZERS_PARALLELISM=false", "TOKENIZERS_PARALLELISM=false"},
-		{"MPIUP_KEY=/etc/mpiup/key", "MPIUP_KEY=/etc/mpiup/key"},
-		{"URL=https://user:pa55@host/x", "URL=https://***@host/x"},
-		{"X=ghp_0123456789abcdefghij", "X=***"},
-		{"X=AKIAIOSFODNN7EXAMPLE", "X=***"},
-		{"X=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "X=***"},
-		{"PATH=/usr/bin:/bin", "PATH=/usr/bin:/bin"},
-		{"OMP_NUM_THREADS=4", "OMP_NUM_THREADS=4"},
-		{"DATA=s3://bucket/path@v2", "DATA=s3://bucket/path@v2"},
-		{"NO_EQUALS", "NO_EQUALS"},
-		{"LONG=" + strings.Repeat("x", maxVariable+9), "LONG=" + strings.Repeat("x", maxVariable) + "…"},
-	} {
-		if got := m.variable(tt[0]); got != tt[1] {
-			t.Errorf("%.60s: %.60s, want %.60s", tt[0], got, tt[1])
-		}
-	}
-	for text, want := range map[string]string{
-		"login failed: password=hunter2 for bob":  "login failed: password=*** for bob",
-		"Authorization: Bearer abcdefgh":          "Authorization:***",
-		`{"token": "abcdef"}`:                     `{"token":***"}`,
-		"step 3, tokens per second: 1200 (token)": "step 3, tokens per second: 1200 (token)",
-	} {
-		if got := m.text(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // nobody says of each line that it is no rank's.
 func nobody(string) bool { return false }
 
