@@ -11,26 +11,31 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
 // A whole session of six ranks on three hosts, w0 to w2, of which the agent of w0 lies. Bytes say what happens, one after the other: a
-// frame of the liar's, the next one of an honest host, a timer, a signal, or that the launcher is lost and the next one goes on.
+// frame of the liar's, the next one of an honest host, a timer, minutes without an event, a signal, hosts that come (an elastic job), or that the
+// launcher is lost and the next one goes on. A rank may spawn onto a fourth host, w3, which joins for it.
 //
 // After each of them: no panic, no rank of another host has moved by a lie, what the others are sent is theirs, and a fault names the
-// liar. At the end: memory within a bound of the bytes.
+// liar. At the end: memory within a bound of the bytes, and a verdict of readable length that blames no other host, whose texts a
+// terminal shows as they are.
 type session struct {
 	*play
-	t       testing.TB
-	in      []byte
-	honest  [3]*agent // of w0 none
-	over    [3]bool   // connections that have ended
-	asked   bool      // the user, or a clock, has ended the run
-	begun   int       // launchers so far
-	entered map[string]bool
+	t      testing.TB
+	in     []byte
+	honest [4]*agent // of w0 none
+	over   [4]bool   // connections that have ended
+	vetted bool      // frames come as they do from the wire: each text short and visible (internal/api/vet)
+	asked  bool      // the user, or a clock, has ended the run
+	begun  int       // launchers so far
 }
 
 // agent is a host that keeps to the protocol, in so far as a launcher can tell.
@@ -40,18 +45,17 @@ type agent struct {
 	output map[int]bool
 	retell []*apiv1.Frame // to the next launcher
 	ask    uint64         // question for who waits
+	stacks bool           // it is for where ranks are
 	epoch  uint64
 	stop   bool
 	bye    bool
 }
 
-func (a *agent) running() (n int) {
-	for _, s := range a.state {
-		if s == rankRunning {
-			n++
-		}
-	}
-	return n
+func newAgent() *agent { return &agent{state: map[int]rankState{}, output: map[int]bool{}} }
+
+// runs says that both ranks of the first job run.
+func (a *agent) runs() bool {
+	return len(a.ids) > 1 && a.ids[1] < 6 && a.state[a.ids[0]] == rankRunning && a.state[a.ids[1]] == rankRunning
 }
 
 const (
@@ -61,9 +65,9 @@ const (
 )
 
 func newSession(t testing.TB, in []byte) *session {
-	s := &session{t: t, in: in, entered: map[string]bool{}}
-	for i := 1; i < 3; i++ {
-		s.honest[i] = &agent{state: map[int]rankState{}, output: map[int]bool{}}
+	s := &session{t: t, in: in}
+	for i := range s.honest[1:] {
+		s.honest[1+i] = newAgent()
 	}
 	s.launcher(false)
 	return s
@@ -72,19 +76,23 @@ func newSession(t testing.TB, in []byte) *session {
 // launcher is the first one, or one that takes the run over.
 func (s *session) launcher(adopted bool) {
 	flags := s.byte()
-	cfg := Config{Wishes: Wishes{PMI: job.AutoProtocol, Apps: []job.App{{Argv: []string{"a.out"}, N: 6}}}, Adopted: adopted, Hold: journal}
+	cfg := Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"a.out"}, N: 6}}}, Adopted: adopted, Hold: journal}
 	cfg.Recover, cfg.Linger = flags&1 != 0, flags&2 != 0
 	cfg.Stall.After, cfg.Stall.Init, cfg.Stall.Abort = 5*time.Minute, time.Minute, flags&4 != 0
-	cfg.SpawnFiles, cfg.Dumps = flags&8 != 0, true
+	cfg.SpawnFiles, cfg.Dumps, s.vetted = flags&8 != 0, true, flags&16 != 0
+	cfg.PMI = []job.Protocol{job.AutoProtocol, job.NoProtocol}[flags>>5&1]
 	hosts := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}, {Name: "w2", Slots: 2, SlotsGiven: true}}
-	s.play, s.over, s.entered = playing(s.t, cfg, hosts), [3]bool{}, map[string]bool{}
+	if flags&64 != 0 {
+		hosts = append(hosts, job.Host{Name: "w3", Slots: 2, SlotsGiven: true}) // without ranks: it joins for what ranks spawn
+	}
+	s.play, s.over, s.honest[3] = playing(s.t, cfg, hosts), [4]bool{}, newAgent()
 	s.begun++
 	if !adopted {
 		s.carry(s.Start(s.now))
 		return
 	}
 	s.carry(s.Adopt(s.now))
-	for _, a := range s.honest[1:] {
+	for _, a := range s.honest[1:3] {
 		a.retell, a.bye, a.stop, a.ask = []*apiv1.Frame{(&apiv1.Resumed{}).Frame()}, false, false, 0
 		for _, id := range a.ids {
 			if a.state[id] != rankCreated {
@@ -117,17 +125,26 @@ func (s *session) playAll() {
 		case b < 0x90:
 			s.lie(s.frame(b))
 		case b < 0xe0:
-			s.truth(1 + int(b&1))
-		case b < 0xe8:
+			s.truth(1 + int(b)%3)
+		case b < 0xe7:
 			t := Timer(int(s.byte()) % int(Timers))
-			s.asked = s.asked || t != Turn0
+			s.asked = s.asked || slices.Contains([]Timer{Limit, Grace, Bound, Hang, Answers}, t) // the clock may end the run
 			s.do(Expired{t})
+		case b == 0xe7: // minutes, in which it is looked whether the run hangs
+			s.asked = true
+			for range 1 + s.byte()&3 {
+				s.now.Wall, s.now.Clock = s.now.Wall.Add(4*time.Minute), s.now.Clock+4*time.Minute
+				s.do(Expired{Hang})
+			}
 		case b < 0xeb:
 			s.asked = true
 			s.do(Signal{[]int{job.SIGINT, job.SIGTERM, job.SIGUSR1}[int(b-0xe8)]})
 		case b < 0xee && !s.over[liar]:
 			s.over[liar] = true
 			s.do(Ended{Host: liar, Lost: b&1 == 0, Why: "x", Fenced: b&2 != 0})
+		case b == 0xee:
+			s.asked = true
+			s.do(Came{Hosts: "w7", Size: 8})
 		case b < 0xf4:
 			if s.begun <= maxRestarts && len(s.jobs) == 1 && !s.heir.withdrawn && !s.asked && !s.verdict.Any() {
 				s.launcher(true)
@@ -144,10 +161,19 @@ func (s *session) playAll() {
 	s.do(Over{})
 	s.Hear(func(int) verdict.Said { return verdict.Said{} })
 	s.verdict.Explain()
+	s.named(0, "all of it", nil)
+	v, bad := s.verdict.Verdict(verdict.Circumstances{Phase: s.Phase()})
+	if !bad {
+		return
+	}
+	lines := strings.Join(v.Lines(true), "\n")
+	if len(lines) > 64<<10 {
+		s.t.Errorf("a verdict of %d bytes: %.400s", len(lines), lines)
+	}
+	if s.vetted && visible.Text(lines) != lines {
+		s.t.Errorf("a verdict that a terminal obeys: %q", lines)
+	}
 }
-
-// Turn0 is no timer.
-const Turn0 = Timer(-1)
 
 // do is an event, with what the honest hosts make of what they are sent.
 func (s *session) do(e Event) []Order {
@@ -160,12 +186,25 @@ func (s *session) do(e Event) []Order {
 func (s *session) carry(list []Order) {
 	for _, o := range list {
 		switch o := o.(type) {
+		case Say:
+			s.said.WriteString(o.Line + "\n")
 		case Grow:
 			s.carry(s.Step(s.now, Grown{}))
 		case Reach:
-			s.carry(s.Step(s.now, Reached{Err: errors.New("no way there")}))
+			answer := Reached{Err: errors.New("no way there")}
+			if slices.Contains(o.Names, "w3") && !slices.Contains(o.Has, 3) {
+				answer = Reached{Sites: []Found{{Host: Host{Name: "w3"}, CPUs: 2, Slots: 2}}}
+			}
+			s.carry(s.Step(s.now, answer))
 		case ReadHosts:
-			s.carry(s.Step(s.now, HostsRead{Err: errors.New("no such file")}))
+			answer := HostsRead{Err: errors.New("no such file")}
+			if s.now.Clock%(2*time.Second) < time.Second {
+				answer = HostsRead{Targets: make([][]spawn.Target, len(o.Programs))}
+				for i := range answer.Targets {
+					answer.Targets[i] = []spawn.Target{{Name: "w3", Slots: 1}, {Name: "w1"}}
+				}
+			}
+			s.carry(s.Step(s.now, answer))
 		case Send:
 			if o.Host != liar && o.Host < len(s.honest) {
 				s.honest[o.Host].take(o.Frame)
@@ -186,14 +225,14 @@ func (a *agent) take(f *apiv1.Frame) {
 	case *apiv1.Frame_Bye:
 		a.bye = true
 	case *apiv1.Frame_AskWaits:
-		a.ask = b.AskWaits.Id
+		a.ask, a.stacks = b.AskWaits.Id, b.AskWaits.Stacks != ""
 	}
 }
 
 // truth is the next frame of an honest host.
 func (s *session) truth(h int) {
 	a := s.honest[h]
-	if s.over[h] {
+	if s.over[h] || h >= len(s.hosts) {
 		return
 	}
 	if a.bye {
@@ -231,7 +270,7 @@ func (s *session) next(a *agent) *apiv1.Frame {
 			return (&apiv1.OutputEnd{Rank: rank}).Frame()
 		}
 	}
-	if a.running() < 2 {
+	if !a.runs() {
 		return nil
 	}
 	own := idset.Of(a.ids[0], a.ids[1]).String()
@@ -239,7 +278,20 @@ func (s *session) next(a *agent) *apiv1.Frame {
 	case a.ask != 0:
 		id := a.ask
 		a.ask = 0
-		return (&apiv1.Waits{Id: id, Silent: own, Waits: []*apiv1.Wait{{Set: "0-5", Entered: own, Seconds: 90}}}).Frame()
+		if a.stacks {
+			w := &apiv1.Waits{Id: id}
+			for _, p := range a.ids[:2] {
+				w.Stacks = append(w.Stacks, &apiv1.ProcStack{Id: uint32(p), Pid: 7, Means: "eu-stack", Frames: []string{"poll", "MPI_Barrier", "main"}})
+			}
+			return w.Frame()
+		}
+		switch what % 3 {
+		case 1: // they have not called MPI_Init
+			return (&apiv1.Waits{Id: id, Silent: own}).Frame()
+		case 2: // they are not in MPI
+			return (&apiv1.Waits{Id: id}).Frame()
+		}
+		return (&apiv1.Waits{Id: id, Waits: []*apiv1.Wait{{Set: "0-5", Entered: own, Seconds: 90}}}).Frame()
 	case what < 0x60:
 		a.epoch++
 		return (&apiv1.FenceEnter{Set: "0-5", Epoch: a.epoch, Data: []byte("x"), Collect: true}).Frame()
@@ -284,7 +336,11 @@ func (s *session) lie(f *apiv1.Frame) {
 		before = append(before, kept{s.ranks[id], s.who.HostOf(id)})
 	}
 	faults, asks := s.faults(), ends(f)
-	list := s.do(Frame{Host: liar, Frame: proto.CloneOf(f), At: s.now.Clock})
+	sent := proto.CloneOf(f)
+	if s.vetted {
+		vet.Frame(sent)
+	}
+	list := s.do(Frame{Host: liar, Frame: sent, At: s.now.Clock})
 	for id, was := range before {
 		is := s.ranks[id]
 		if asks {
@@ -374,6 +430,23 @@ func FuzzLiar(f *testing.F) {
 		defer cost.Watch(t, cost.Bound{Fixed: 4 << 20, PerByte: 20 << 10}, len(in))()
 		newSession(t, in).playAll()
 	})
+}
+
+// What the liar may say is each frame that agents send; those that the protocol has for launchers are in the list.
+func TestLiesAreAllFrames(t *testing.T) {
+	launchers := []string{"open", "opened", "launch", "input", "signal", "stop", "resize", "fence_result", "name_result", "bye", "spawn_result", "gone", "copy_data", "job_over", "abort_noted",
+		"ask_waits", "proceed", "hold", "heartbeat"} // opened and heartbeat: the link's
+	told := map[string]bool{}
+	for i := range lies {
+		s := newSession(t, nil)
+		told[string(lies[i](s).Frame().ProtoReflect().WhichOneof((&apiv1.Frame{}).ProtoReflect().Descriptor().Oneofs().Get(0)).Name())] = true
+	}
+	bodies := (&apiv1.Frame{}).ProtoReflect().Descriptor().Oneofs().Get(0).Fields()
+	for i := range bodies.Len() {
+		if name := string(bodies.Get(i).Name()); told[name] == slices.Contains(launchers, name) && name != "stop" {
+			t.Errorf("%s: is it an agent's? The liar tells it: %v", name, told[name])
+		}
+	}
 }
 
 // TestLiar plays sessions of a fixed seed.

@@ -125,15 +125,51 @@ var lies = []func(s *session) framed{
 
 func (s *session) frame(b byte) *apiv1.Frame { return lies[int(b)%len(lies)](s).Frame() }
 
-// seeds are sessions that begin well, and then lie in one way each.
+// seeds are sessions that begin well, and then lie in one way each, and sessions that go where bytes by chance do not come.
 func seeds() (list [][]byte) {
-	begin := []byte{0, 0, 0, 0x40, 0, 0x40, 0x90, 0, 0x91, 0, 0x90, 0, 0x91, 0} // all run
+	begin := func(flags byte) []byte { // all run
+		return []byte{flags, 0, 0, 0, 0, 1, 0, 0x90, 0xff, 0x91, 0xff, 0x90, 0xff, 0x91, 0xff}
+	}
 	for i := range lies {
 		for _, fields := range []byte{0, 3, 14} {
-			list = append(list, append(append([]byte{}, begin...), byte(i), fields, fields, fields, fields, fields, 0x90, 0x30, 0x91, 0x30))
+			list = append(list, append(begin(16), byte(i), fields, fields, fields, fields, fields, 0x90, 0x30, 0x91, 0x30))
 		}
 	}
+	const answers, activity, met, flight, fence, spawns = 10, 11, 12, 13, 19, 25 // in lies
+	// The run hangs, and is looked at: all wait, minutes pass, and hosts answer who waits and where, twice, with lies between.
+	answer := []byte{0x90, 0x30, 0x91, 0x30, answers, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0}
+	for _, flags := range []byte{4, 20, 5, 36, 0} {
+		hang := append(begin(flags), 0x90, 0x80, 0x91, 0x80, activity, 0, 0, 0, 3, 3, 1)
+		for i := range byte(6) {
+			answer[1], answer[3] = 0x30+i/2, 0x30+i/2 // they wait in a barrier, have not come to one, are not in MPI
+			hang = append(append(hang, 0xe7, 1), answer...)
+		}
+		list = append(list, hang, append(append(append(begin(flags), 0x90, 0x40, 0x91, 0x40, 0x90, 0x40), hang[15:]...), 0xe0, 8, fence, 1, 0x90, 0x50))
+	}
+	// A flight recorder of torch's says who is absent; ranks meet by a framework, or not; time is up.
+	for _, last := range []byte{1, 2, 5} {
+		records := begin(16)
+		for rank := range byte(2) {
+			records = append(records, flight, 2, 0, 0, 0, 0, 0, rank, 0, 1, 1, 4, 2-rank*last%3, 0)
+		}
+		for _, set := range []byte{0, 3, 4} {
+			records = append(records, met, 0, 8, 3, set, 0, 0)
+		}
+		list = append(list, append(append(append(records, 0xe0, 5, 0xe0, 6, 0xe0, 8), answer...), 0xe0, 7, 0x90, 0x30, 0x91, 0x30, 0xe0, 4))
+	}
+	// A rank spawns, also onto the host that joins; the job grows; the launcher is lost between, once and again.
+	for _, flags := range []byte{64, 72, 80, 96} {
+		spawned := begin(flags)
+		for how := range byte(4) {
+			app := [][]byte{{1}, {2, 2}, {1}, {}}[how]
+			for _, onHost := range []byte{0, 1} {
+				spawned = append(append(append(spawned, spawns, 1, 1, onHost, 0, how), app...), 2+onHost, 0, 1)
+			}
+		}
+		lost := append(begin(flags), 0xf0, flags, 0x90, 0x91, 0x14, 0, 0, 0, 0, 0, 0x90, 0x91, 0x90, 0x91, 0xf1, flags, 0x90, 0x91)
+		spawned = append(spawned, 0x92, 0xff, 0x92, 0xff, 0x92, 0xff, 0x92, 0, 0x92, 0, 0x92, 0, 0x92, 0)
+		list = append(list, spawned, append(append([]byte{}, spawned...), 0xee, 0x90, 0x91), lost)
+	}
 	f, _ := proto.Marshal((&apiv1.Flight{Rank: 1 << 21}).Frame())
-	list = append(list, append([]byte{0, 0xff, byte(len(f))}, f...))
-	return append(list, append(begin, 0xf0, 0, 0x13, 0x90, 0x91, 0x90, 0x91))
+	return append(list, append([]byte{0, 0xff, byte(len(f))}, f...))
 }
