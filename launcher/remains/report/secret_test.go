@@ -57,7 +57,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		"curl -u bob:pw https://host":                                "curl -u bob:*** https://host",
 		"spring.datasource.password: s3":                             "spring.datasource.password: ***",
 		"x-api-key: 12":                                              "x-api-key: ***",
-		"PRIVATE-TOKEN: a2":                                         "PRIVATE-TOKEN: ***",
+		"PRIVATE-TOKEN: a2":                                          "PRIVATE-TOKEN: ***",
 		"AccountKey=abc==;EndpointSuffix=x":                          "AccountKey=***;EndpointSuffix=x",
 		"GET /x?X-Amz-Signature=0a1b&a=b":                            "GET /x?X-Amz-Signature=***&a=b",
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIE\n":                    "***",
