@@ -152,7 +152,7 @@ func New(cfg Config) *Supervisor {
 		known:    make(map[string]int),
 	}
 	s.orphans = orphans{s, make(chan struct{}, 1)}
-	s.keeper = guardKeeper{s, make(chan struct{}, 1)}
+	s.keeper = guardKeeper{s: s, poke: make(chan struct{}, 1)}
 	return s
 }
 

@@ -55,7 +55,8 @@ func parse(b []byte) (Stat, error) {
 	if open < 1 || end < open {
 		return s, errStat
 	}
-	f := bytes.Fields(b[end+1:])
+	var all [statFields][]byte // on the stack: a look parses as many as the host has processes
+	f := fields(all[:0], b[end+1:])
 	if len(f) < 20 || len(f[0]) != 1 || f[0][0] < 'A' || f[0][0] > 'z' { // a state is a letter
 		return s, errStat
 	}
@@ -99,6 +100,22 @@ func parse(b []byte) (Stat, error) {
 	return s, nil
 }
 
+// statFields is how many of the fields after the name are looked at: up to env_end, the 51st of all.
+const statFields = 49
+
+// fields appends the words of a line to f, up to f's capacity.
+func fields(f [][]byte, line []byte) [][]byte {
+	for from, i := -1, 0; i <= len(line) && len(f) < cap(f); i++ {
+		switch gap := i == len(line) || line[i] == ' ' || line[i] == '\n'; {
+		case !gap && from < 0:
+			from = i
+		case gap && from >= 0:
+			f, from = append(f, line[from:i]), -1
+		}
+	}
+	return f
+}
+
 var pageSize = uint64(os.Getpagesize())
 
 // ticks is a time in hundredths of a second (USER_HZ).
@@ -118,21 +135,41 @@ func (p Proc) Unsettled(seen Stat) bool {
 }
 
 // Stat looks at one process.
-func (p Proc) Stat(pid int) (Stat, error) {
-	b, err := ReadSome(filepath.Join(p.Root, strconv.Itoa(pid), "stat"), 4096)
+func (p Proc) Stat(pid int) (Stat, error) { return statAt(unix.AT_FDCWD, p.Root+"/", pid) }
+
+// statAt opens dir + PID/stat below the directory at. The kernel gives the line in one read, whose end need not be read too.
+func statAt(at int, dir string, pid int) (Stat, error) {
+	var room [1024]byte // the line has some 300 bytes
+	path := append(strconv.AppendInt(append(room[:0], dir...), int64(pid), 10), "/stat"...)
+	fd, err := unix.Openat(at, string(path), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return Stat{}, err
 	}
-	return parse(b)
+	defer func() { _ = unix.Close(fd) }()
+	for {
+		n, err := unix.Read(fd, room[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return Stat{}, err
+		}
+		return parse(room[:n])
+	}
 }
 
 // Snapshot is every process that can be seen; with hidepid those of this uid.
 func (p Proc) Snapshot() ([]Stat, error) {
-	names, err := Names(p.Root)
+	d, err := os.Open(p.Root)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Stat, 0, 64)
+	defer func() { _ = d.Close() }()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	all, at := make([]Stat, 0, len(names)), int(d.Fd())
 	for _, n := range names {
 		if n[0] < '1' || n[0] > '9' {
 			continue
@@ -141,7 +178,7 @@ func (p Proc) Snapshot() ([]Stat, error) {
 		if err != nil {
 			continue
 		}
-		if st, err := p.Stat(pid); err == nil { // else it is gone
+		if st, err := statAt(at, "", pid); err == nil { // else it is gone
 			all = append(all, st)
 		}
 	}
