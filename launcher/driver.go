@@ -126,12 +126,15 @@ func (r *driver) hear() {
 func (r *driver) words(id int) verdict.Said {
 	w := r.sink.Words(id)
 	tail, _ := r.sink.Tail(id)
-	said := verdict.Said{First: w.First, Last: []string{w.Fatal}}
+	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began}
+	if !w.Gone {
+		said.First = w.First
+	}
 	if !w.Past {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At, Old: e.Old})
 	}
 	return said
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // What a connection of this process receives by recv(2) counts, and so does what it sends.
@@ -74,6 +75,7 @@ func FuzzTraffic(f *testing.F) {
 	f.Add(diag(unix.NLMSG_ERROR, []byte{0xfe, 0xff, 0xff, 0xff}))
 	f.Add([]byte{1, 0, 0, 0, 20})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		out := map[uint64]uint64{}
 		if _, err := parseTraffic(b, out); err == nil && len(out) > len(b)/messageLen+1 {
 			t.Errorf("%d sockets in %d bytes", len(out), len(b))

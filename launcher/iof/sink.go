@@ -206,6 +206,7 @@ func (s *Sink) Write(id int, stream job.Stream, data []byte, partial bool, t tim
 
 // End says that a process writes no more: what is held of an unfinished line is written as it is.
 func (s *Sink) End(id int) {
+	s.words.end(id)
 	for _, d := range s.dests {
 		for _, st := range []job.Stream{job.Stdout, job.Stderr} {
 			d.put(piece{id: id, stream: st, end: true})

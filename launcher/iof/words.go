@@ -13,8 +13,11 @@ import (
 
 // Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
 type Words struct {
-	First  []string // the first distinct lines; none where the process has outlived them
+	First  []string // the first distinct lines; none where the process has outlived them by far
+	Gone   bool     // it has outlived these: they tell of it, and not why it ends
+	Began  bool     // it went on for a while after these
 	Past   bool     // it has outlived all that it said, its last lines too
+	Early  bool     // it went on for a while after its last line
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
 	Frames []string // the innermost of the last back-trace of a crash
@@ -25,6 +28,7 @@ type Raised struct {
 	Text    string    // the exception's line, and two that follow it
 	At      time.Time // when it came here
 	Chained bool      // it came while the one before was handled
+	Old     bool      // the process went on for long after it
 }
 
 const (
@@ -36,6 +40,10 @@ const (
 	maxSince = 64 << 10
 	// maxOutlived is the same for a line alone: a program that ends writes what its streams still hold, 4 KiB (glibc) or 8 (Python) each.
 	maxOutlived = 16 << 10
+	maxLines    = 60 // of standard error, which programs do not hold back; frames of a crash are fewer
+	// maxAge is likewise: torch's watchdog waits a minute for dumps before it ends its process.
+	maxAge = 90 * time.Second
+	soon   = 5 * time.Second
 )
 
 // words gathers Words of all processes.
@@ -53,8 +61,11 @@ type hearing struct {
 	chain bool // the next traceback is of an exception that came while the last one was handled
 	since int  // bytes that came after the last exception, of both streams
 	first int  // and after the last of the first lines
-	said  int  // and on standard output after standard error
-	crash backtrace.Reader
+	lines int  // likewise, whole lines of standard error
+
+	firstAt, lastAt, endAt time.Time // of the first lines and of standard error the last, and the end of both streams
+	said                   int       // and on standard output after standard error
+	crash                  backtrace.Reader
 }
 
 // traceState is where in a traceback a line is.
@@ -99,7 +110,8 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		h = &hearing{}
 		w.of[id] = h
 	}
-	h.said = 0
+	h.said, h.lastAt = 0, time.Now()
+	h.lines += bytes.Count(data, []byte{'\n'})
 	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && !h.crash.Within() {
 		at := telling(data)
 		if at < 0 {
@@ -118,7 +130,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		had := len(h.words.First)
 		h.heard(string(h.line))
 		if h.line, data = h.line[:0], data[end+1:]; len(h.words.First) > had {
-			h.first = len(data)
+			h.first, h.lines = len(data), bytes.Count(data, []byte{'\n'})
 		}
 	}
 }
@@ -139,7 +151,7 @@ func (h *hearing) keep(data []byte) {
 func (h *hearing) heard(line string) {
 	line = strings.TrimRight(strings.ToValidUTF8(line, "\uFFFD"), "\r ")
 	if len(h.words.First) < maxFirst && line != "" && !slices.Contains(h.words.First, line) {
-		h.words.First = append(h.words.First, line)
+		h.words.First, h.firstAt = append(h.words.First, line), h.lastAt
 	}
 	if logged(line) && line[0] == 'F' {
 		h.words.Fatal = line
@@ -156,7 +168,7 @@ func (h *hearing) heard(line string) {
 		if len(h.words.Raised) == maxRaised {
 			h.words.Raised = append(h.words.Raised[:0], h.words.Raised[1:]...)
 		}
-		h.words.Raised = append(h.words.Raised, Raised{line, time.Now(), h.chain})
+		h.words.Raised = append(h.words.Raised, Raised{Text: line, At: time.Now(), Chained: h.chain})
 		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
 	case h.trace == traceMessage && h.after > 0 && line != "" && !logged(line) && len(h.words.Raised) > 0:
 		h.words.Raised[len(h.words.Raised)-1].Text += "\n" + line
@@ -214,6 +226,15 @@ func unranked(line string) string {
 	return strings.TrimPrefix(rest, " ")
 }
 
+// end notes that both streams of a process are at their end.
+func (w *words) end(id int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.of[id]; h != nil {
+		h.endAt = time.Now()
+	}
+}
+
 // words is what was heard of a process, whose output has ended.
 func (w *words) words(id int) Words {
 	w.mu.Lock()
@@ -229,5 +250,13 @@ func (w *words) words(id int) Words {
 	if h.first > maxOutlived {
 		h.words.First = nil
 	}
-	return Words{First: slices.Clone(h.words.First), Past: h.said > maxOutlived, Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: h.crash.Frames()}
+	end := h.endAt
+	if end.IsZero() {
+		end = time.Now()
+	}
+	for i, r := range h.words.Raised {
+		h.words.Raised[i].Old = end.Sub(r.At) > maxAge
+	}
+	quiet := end.Sub(h.lastAt)
+	return Words{First: slices.Clone(h.words.First), Gone: h.lines > maxLines || end.Sub(h.firstAt) > maxAge, Began: end.Sub(h.firstAt) > soon, Past: h.said > maxOutlived || quiet > maxAge, Early: quiet > soon, Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: h.crash.Frames()}
 }

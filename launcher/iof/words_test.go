@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -43,6 +45,39 @@ func TestWordsArePast(t *testing.T) {
 	w.add(5, job.Stderr, []byte("loss is nan\n"))
 	if got := w.words(5); got.Past || len(got.First) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// So it does by more lines of standard error, and by time.
+func TestWordsAreOutlived(t *testing.T) {
+	const harmless = "sh: 1: nvidia-smi: not found\n"
+	for _, tt := range []struct {
+		name              string
+		lines             int
+		after             time.Duration
+		gone, past, early bool
+	}{
+		{"at once", 0, 0, false, false, false},
+		{"a few lines later", maxLines, 0, false, false, false},
+		{"many lines later", maxFirst + maxLines + 1, 0, true, false, false},
+		{"a while later", 0, 2 * soon, false, false, true},
+		{"long after", 0, 2 * maxAge, true, true, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWords()
+			w.add(5, job.Stderr, []byte(harmless))
+			for i := range tt.lines {
+				w.add(5, job.Stderr, fmt.Appendf(nil, "step %d\n", i))
+			}
+			w.add(5, job.Stderr, []byte(raised))
+			time.Sleep(tt.after)
+			w.end(5)
+			time.Sleep(time.Hour) // others end later
+			got := w.words(5)
+			if got.Gone != tt.gone || got.Past != tt.past || got.Early != tt.early || got.Began != tt.early || len(got.Raised) != 1 || got.Raised[0].Old != tt.past {
+				t.Errorf("%s: %+v", tt.name, got)
+			}
+		})
 	}
 }
 
@@ -88,7 +123,7 @@ func TestWords(t *testing.T) {
 				for at := 0; at < len(tt.said); at += cut {
 					w.add(5, job.Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
 				}
-				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At")); d != "" {
+				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At"), cmpopts.IgnoreFields(Words{}, "Gone")); d != "" {
 					t.Error(d)
 				}
 			})

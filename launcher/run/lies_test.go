@@ -45,7 +45,7 @@ var lies = []func(s *session) framed{
 	func(s *session) framed {
 		return &apiv1.OutputEnd{Rank: s.rank(), Cut: s.flag(), Frames: []string{s.text(), s.text()}}
 	},
-	func(s *session) framed { return &apiv1.WireupFailed{Rank: s.rank(), Text: s.text()} },
+	func(s *session) framed { return &apiv1.WireupFailed{Rank: s.rank(), Text: s.text(), Gone: s.set()} },
 	func(s *session) framed {
 		return &apiv1.Aborted{Rank: s.rank(), Code: int32(s.number()), Text: s.text(), Targets: s.set(), Id: s.number()}
 	},

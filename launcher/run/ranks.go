@@ -159,25 +159,31 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	return nil
 }
 
-func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
+func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) error {
 	if r.excused(int(m.Rank)) || r.cfg.Recover && r.ranks[m.Rank].state.over() { // an end without MPI_Finalize
-		return
+		return nil
+	}
+	gone, err := idset.Within(m.Gone, len(r.ranks))
+	if err != nil {
+		return err
 	}
 	f := r.about(verdict.NotWired, h, int(m.Rank))
 	f.At, f.Text, f.Stranded = at, m.Text, known(m.Cause, job.StrandedByLeaving)
-	if id, ok := r.firstMute(r.jobOf(f.ID)); ok && f.Stranded == job.Stranded {
+	if id, ok := r.firstMute(r.jobOf(f.ID), gone); ok && f.Stranded == job.Stranded {
 		own := r.about(verdict.Ended, r.who.HostOf(id), id)
 		own.At, own.Uncalled, r.ranks[id].mute = at, true, 0
 		r.fail(own)
 	}
 	r.fail(f)
+	return nil
 }
 
 // firstMute is the first of a job that ended with 0 and had never spoken to its agent. Where others wait for it, it is the guilty one.
-func (r *Run) firstMute(j *jobRun) (first int, ok bool) {
+// gone are those of whom its agent says that the wait is for them; none: it does not say.
+func (r *Run) firstMute(j *jobRun, gone idset.Set) (first int, ok bool) {
 	from, end := r.who.IDs(j.number)
 	for id := from; id < end; id++ {
-		if at := r.ranks[id].mute; at > 0 && (!ok || at < r.ranks[first].mute) {
+		if at := r.ranks[id].mute; at > 0 && (gone.Empty() || gone.Contains(id)) && (!ok || at < r.ranks[first].mute) {
 			first, ok = id, true
 		}
 	}

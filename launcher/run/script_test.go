@@ -22,7 +22,7 @@ import (
 //
 //	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
-//	abort ID CODE | cull ID TARGETS | unwired ID TEXT | notice HOST TEXT | warn HOST TEXT
+//	abort ID CODE | cull ID TARGETS | unwired ID TEXT | stranded ID GONE | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
 //	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
@@ -149,6 +149,8 @@ func (s *script) do(command string, args []string) {
 		of(&apiv1.Aborted{Rank: id(), Code: int32(s.number(args[1])), Id: 5})
 	case "cull":
 		of(&apiv1.Aborted{Rank: id(), Targets: args[1]})
+	case "stranded":
+		of(&apiv1.WireupFailed{Rank: id(), Text: "the barrier cannot end", Gone: args[1]})
 	case "unwired":
 		of(&apiv1.WireupFailed{Rank: id(), Text: rest(1)})
 	case "notice", "warn":

@@ -232,7 +232,7 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Flight:
 		return r.flights.hear(h, b.Flight)
 	case *apiv1.Frame_WireupFailed:
-		r.onWireupFailed(h, b.WireupFailed, e.At)
+		return r.onWireupFailed(h, b.WireupFailed, e.At)
 	case *apiv1.Frame_Chosen:
 		return r.onChosen(h, b.Chosen)
 	case *apiv1.Frame_Notice:

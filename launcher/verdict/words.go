@@ -9,8 +9,10 @@ import (
 // Said is what is known of a rank's standard error, each list in the order in which it was written.
 type Said struct {
 	First  []string    // its first lines, which it has not outlived
+	Began  bool        // it went on for a while after these
 	Raised []Exception // ends of Python tracebacks
 	Last   []string    // its last lines
+	Early  bool        // it went on for a while after the last of these
 	Code   int         // that it exited with; 0: it is not known, or a signal ended it
 }
 
@@ -18,6 +20,7 @@ type Said struct {
 type Exception struct {
 	Text    string // the exception's line, and after a line feed what follows it
 	Chained bool   // it came while the one before was handled
+	Old     bool   // the process went on for long after it
 	At      time.Time
 }
 
@@ -47,7 +50,7 @@ func Read(s Said) (Finding, bool) {
 		if !ok {
 			f = Finding{Kind: Python}
 		}
-		f.Line = line
+		f.Line, f.Likely = line, f.Likely || s.Raised[i].Old
 		if !f.Echo || !s.Raised[i].Chained {
 			if echo.Kind != "" && f.Echo {
 				f = echo
@@ -61,18 +64,34 @@ func Read(s Said) (Finding, bool) {
 	if echo.Kind != "" {
 		return echo, true
 	}
-	for _, lines := range [][]string{s.Last, s.First} {
-		for i := len(lines) - 1; i >= 0; i-- {
-			if f, ok := look(lines[i]); ok && f.Kind.endsWith(s.Code) {
-				f.Line = strings.TrimSpace(lines[i])
-				if own, ok := headOf(lines[:i]); ok && f.Echo && f.Likely {
-					f = own
-				}
-				return f, true
-			}
-		}
+	if f, ok := s.line(s.Last, s.Early); ok {
+		return f, true
+	}
+	if f, ok := s.line(s.First, s.Began); ok {
+		return f, true
 	}
 	return relay, relay.Kind != ""
+}
+
+// line is what the last line says that a row knows. What a process said early, and not with its last words, is probably why it ends; that
+// it lost another one then is not: it has done without.
+func (s Said) line(lines []string, early bool) (Finding, bool) {
+	for i := len(lines) - 1; i >= 0; i-- {
+		f, ok := look(lines[i])
+		if !ok || !f.Kind.endsWith(s.Code) {
+			continue
+		}
+		f.Line = strings.TrimSpace(lines[i])
+		if own, ok := headOf(lines[:i]); ok && f.Echo && f.Likely {
+			f = own
+		}
+		if early && f.Echo {
+			continue
+		}
+		f.Likely = f.Likely || early
+		return f, true
+	}
+	return Finding{}, false
 }
 
 // headOf is what the head of an error stack of MPICH's says, where that is more than "other error". The stack may end where a

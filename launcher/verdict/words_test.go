@@ -44,6 +44,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What a rank said early is at most probably why it ends, and never that it lost another one.
+func TestReadEarly(t *testing.T) {
+	const harmless, lost, full = "sh: 1: nvidia-smi: command not found", "Connection reset by peer; mirror-2 is used", "write: No space left on device"
+	for _, tt := range []struct {
+		name   string
+		said   Said
+		kind   Kind
+		likely bool
+	}{
+		{"last words", Said{Last: []string{full}, Code: 3}, DiskFull, false},
+		{"it went on after them", Said{Last: []string{full}, Early: true, Code: 3}, DiskFull, true},
+		{"first words, and frames after them", Said{First: []string{full}, Last: []string{"frame #9"}, Code: 3}, DiskFull, false},
+		{"first words", Said{First: []string{full}, Began: true, Last: []string{"bye"}, Code: 3}, DiskFull, true},
+		{"a peer was lost at last", Said{Last: []string{lost}, Code: 3}, PeerLost, false},
+		{"a peer was lost, and it went on", Said{Last: []string{lost}, Early: true, Code: 3}, "", false},
+		{"a peer was lost at first", Said{First: []string{lost}, Began: true, Last: []string{"step 200"}, Code: 3}, "", false},
+		{"a peer was lost, and frames after it", Said{First: []string{lost}, Last: []string{"frame #9"}, Code: 3}, PeerLost, false},
+		{"a program was not found", Said{First: []string{harmless}, Code: 3}, "", false},
+		{"which its shell ended of", Said{Last: []string{harmless}, Code: 127}, ProgramNotFound, false},
+		{"an old exception", Said{Raised: []Exception{{Text: "KeyError: 3", Old: true}}, Code: 1}, Python, true},
+	} {
+		if f, _ := Read(tt.said); f.Kind != tt.kind || f.Likely != tt.likely {
+			t.Errorf("%s: %+v", tt.name, f)
+		}
+	}
+}
+
 // Each of a run's limits has its sentence, and one exit code.
 func TestLimits(t *testing.T) {
 	for limit, want := range map[Limit]string{
