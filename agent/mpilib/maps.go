@@ -32,22 +32,68 @@ func (m *Memory) Mapped(pid int) string {
 	}, "")
 }
 
+// Children are the descendants of a process, each with how many looks have seen it.
+type Children map[int]int
+
+// MappedByNew is Mapped of descendants alone, for a look many times a second: it reads who they are, and the memory maps of those that are
+// new or have become twice as old. before is what the last look returned.
+func (m *Memory) MappedByNew(pid int, before Children) (library string, now Children) {
+	type look struct {
+		library string
+		now     Children
+	}
+	got := answered(func() look {
+		k, l := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}, look{now: Children{}}
+		for _, child := range k.descendants(pid) {
+			n := before[child]
+			if l.now[child] = n + 1; n&(n-1) == 0 && l.library == "" { // seen 0, 1, 2, 4, 8 ... times
+				l.library = k.library(child)
+			}
+		}
+		return l
+	}, look{now: before})
+	return got.library, got.now
+}
+
+// library is the MPI library that one process has mapped.
+func (k maps) library(pid int) (found string) {
+	proc := fmt.Sprintf("/proc/%d", pid)
+	for line := range strings.Lines(k.whole(proc+"/maps", maxMap)) {
+		if l, ok := k.mpi(proc, line); ok {
+			return printable(l.String())
+		}
+	}
+	return ""
+}
+
+// descendants are the nearest ones of a process.
+func (k maps) descendants(pid int) []int {
+	queue := []int{pid}
+	for i := 0; i < len(queue) && len(queue) < maxProcesses; i++ {
+		queue = append(queue, k.children(queue[i])...)
+	}
+	return queue[1:min(len(queue), maxProcesses)]
+}
+
+func (k maps) children(pid int) (list []int) {
+	for _, child := range strings.Fields(k.whole(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid), maxScript)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
 // maps are the memory maps of processes.
 type maps struct{ files *files }
 
 // each calls f with each line of the memory maps of a process and its nearest descendants, until f returns false.
 func (k maps) each(pid int, f func(proc, line string) bool) {
-	queue := []int{pid}
-	for i := 0; i < len(queue) && i < maxProcesses; i++ {
-		proc := fmt.Sprintf("/proc/%d", queue[i])
+	for _, pid := range append([]int{pid}, k.descendants(pid)...) {
+		proc := fmt.Sprintf("/proc/%d", pid)
 		for line := range strings.Lines(k.whole(proc+"/maps", maxMap)) {
 			if !f(proc, line) {
 				return
-			}
-		}
-		for _, child := range strings.Fields(k.whole(fmt.Sprintf("%s/task/%d/children", proc, queue[i]), maxScript)) {
-			if n, err := strconv.Atoi(child); err == nil {
-				queue = append(queue, n)
 			}
 		}
 	}

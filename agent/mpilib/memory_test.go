@@ -1,6 +1,7 @@
 package mpilib
 
 import (
+	"fmt"
 	"io/fs"
 	"sync/atomic"
 	"testing"
@@ -95,6 +96,35 @@ func TestBounds(t *testing.T) {
 		if c := NewMemory(files).Look(Query{Argv: argv, Env: []string{"PATH=/bin:/usr/bin"}, Dir: "/work"}); c.Library != "" {
 			t.Errorf("found %+v", c)
 		}
+	}
+}
+
+// What a process started is looked at while it is new, and again when it is twice as old; a child of a child, too.
+func TestMappedByNew(t *testing.T) {
+	const none = "7f0-7f1 r--p 00000000 fe:00 13 /usr/bin/python3.11\n"
+	const mpi = none + "7f31c0a00000-7f31c0b2a000 r-xp 0005f000 fe:00 1311 /usr/lib/libmpi.so.40\n"
+	before := Children{}
+	for i, look := range []struct {
+		children, grandchildren, of8, of9 string
+		want                              string
+		now                               Children
+	}{
+		{"", "", none, none, "", Children{}},
+		{"8 ", "", none, none, "", Children{8: 1}},
+		{"8 ", "9", none, mpi, ompi4Name, Children{8: 2, 9: 1}},
+		{"8 ", "", mpi, none, ompi4Name, Children{8: 3}},
+		{"8 ", "", mpi, none, "", Children{8: 4}}, // not looked at
+		{"8 ", "", mpi, none, ompi4Name, Children{8: 5}},
+		{"", "", none, none, "", Children{}},
+		{"8 ", "", mpi, none, ompi4Name, Children{8: 1}}, // another one of that number
+	} {
+		files := both.with(tree{"proc/7/maps": mpi, "proc/7/task/7/children": look.children, "proc/8/task/8/children": look.grandchildren,
+			"proc/8/maps": look.of8, "proc/9/maps": look.of9}).fs()
+		got, now := NewMemory(files).MappedByNew(7, before)
+		if got != look.want || fmt.Sprint(now) != fmt.Sprint(look.now) {
+			t.Errorf("look %d: %q, %v; want %q, %v", i, got, now, look.want, look.now)
+		}
+		before = now
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stacks"
@@ -26,52 +26,66 @@ import (
 // library it had. A program that surely loads one shows it; of others (an interpreter that may
 // or may not import it, a script that may or may not come to it) the memory map says, while they run: a
 // zombie has none any more. Since all ranks of a program do much the same, a few are looked at often
-// while they are young, and all of them now and then. What is told is that a library was there, not that
+// while they are young, and all of them now and then. Later what those few start is looked at when it is
+// new: a script may come to MPI after an hour, for a moment. What is told is that a library was there, not that
 // MPI_Init was called: the launcher's words leave that open.
 
 const (
 	firstLook = 10 * time.Millisecond // after the start; then twice that, and so on
 	nextLook  = 50 * time.Millisecond // at most between two looks at young ranks
 	young     = 2 * time.Second
-	samples   = 2 // young ranks of one program that are looked at; as many as a warning needs
+	childLook = 100 * time.Millisecond // between two looks for new children of older ones
+	samples   = 2                      // ranks of one program that are looked at so; as many as a warning needs
 )
 
 // oldLooks are the times after the start at which all ranks that have not spoken are looked at.
 var oldLooks = []time.Duration{young, 10 * time.Second, 60 * time.Second}
 
-// looks are the times after the start of all looks.
-func looks() iter.Seq[time.Duration] {
-	return func(yield func(time.Duration) bool) {
-		for at := firstLook; at < young; at += min(at, nextLook) {
-			if !yield(at) {
-				return
-			}
-		}
-		for _, at := range oldLooks {
-			if !yield(at) {
-				return
-			}
-		}
+// lookAfter is when the look after the one at a time is, from the start, and whether it is at ranks, not only at what they have started. idle
+// says that there is no rank whose children are to be looked at. 0: there is no other look.
+func lookAfter(at time.Duration, idle bool) (next time.Duration, whole bool) {
+	if at < young {
+		return min(at+max(firstLook, min(at, nextLook)), young), true
 	}
+	var old time.Duration
+	if i := slices.IndexFunc(oldLooks, func(o time.Duration) bool { return o > at }); i >= 0 {
+		old = oldLooks[i]
+	}
+	if next = at + childLook; idle || old > 0 && next >= old {
+		return old, true
+	}
+	return next, false
 }
 
 // watchUnspoken looks at the memory maps of a job's ranks that do not speak. It returns when the job ends.
 func watchUnspoken(st *Job) {
 	begun := time.Now()
-	known := map[uint32]bool{}
-	for at := range looks() {
-		t := time.NewTimer(time.Until(begun.Add(at)))
+	known, children := map[uint32]bool{}, map[*Process]mpilib.Children{}
+	for at, whole := lookAfter(0, false); at > 0; {
+		wait := time.Until(begun.Add(at))
+		if !whole { // after a pause of the whole machine, too
+			wait = max(wait, childLook/2)
+		}
+		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-st.ctx.Done():
 			t.Stop()
 			return
 		}
-		for _, p := range worthALook(st, at >= young, known) {
-			if library := st.s.Libs.Mapped(p.process.Pid()); library != "" && p.mute() {
+		list := worthALook(st, whole && at >= young, known)
+		for _, p := range list {
+			library := ""
+			if whole {
+				library = st.s.Libs.Mapped(p.process.Pid())
+			} else {
+				library, children[p] = st.s.Libs.MappedByNew(p.process.Pid(), children[p])
+			}
+			if library != "" && p.mute() {
 				p.mapped.Store(&library)
 			}
 		}
+		at, whole = lookAfter(at, len(list) == 0)
 	}
 }
 

@@ -10,23 +10,33 @@ import (
 )
 
 func TestYoungRanksAreLookedAtOften(t *testing.T) {
-	all := slices.Collect(looks())
-	want := []time.Duration{10, 20, 40, 80, 130}
-	for i, w := range want {
-		if all[i] != w*time.Millisecond {
-			t.Errorf("look %d after %v, not %v ms", i, all[i], w)
-		}
-	}
-	if end := all[len(all)-3:]; !slices.Equal(end, oldLooks) || len(all) > 50 {
-		t.Errorf("%d looks, the last after %v", len(all), end)
-	}
-	if !slices.IsSorted(all) {
-		t.Errorf("looks in no order: %v", all)
-	}
-	for at := range looks() { // who has seen enough may stop
-		if at > young {
+	var whole []time.Duration
+	children, idle, at, w := 0, false, time.Duration(0), true
+	for n := 0; n < 2000; n++ {
+		last := at
+		if at, w = lookAfter(at, idle); at == 0 {
 			break
 		}
+		if at <= last || at > young && !w && at-last > childLook {
+			t.Fatalf("a look at %v after one at %v", at, last)
+		}
+		if w {
+			whole = append(whole, at)
+		} else {
+			children++
+		}
+		idle = at > 20*time.Second
+	}
+	for i, w := range []time.Duration{10, 20, 40, 80, 130} {
+		if whole[i] != w*time.Millisecond {
+			t.Errorf("look %d after %v, not %v ms", i, whole[i], w)
+		}
+	}
+	if end := whole[len(whole)-3:]; !slices.Equal(end, oldLooks) || len(whole) > 50 || at != 0 {
+		t.Errorf("%d looks at ranks, the last after %v, and at their children %d, the next after %v", len(whole), end, children, at)
+	}
+	if children < 170 || children > 190 { // from 2 to 20 s, ten a second
+		t.Errorf("%d looks at children", children)
 	}
 }
 

@@ -268,7 +268,9 @@ func (r *Reach) Discovers() bool {
 
 // Seen is the hosts that are found now, one by one; nil: none.
 func (r *Reach) Seen(ctx context.Context) *hosts.Set {
-	set := newMeeting(r).look(ctx)
+	m := newMeeting(r)
+	m.beyond.looked = true
+	set := m.look(ctx)
 	if set == nil || r.Elsewhere(set) != nil {
 		return nil
 	}

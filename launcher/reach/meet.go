@@ -31,10 +31,12 @@ type meeting struct {
 	tired   map[string]*link.Patience // with those
 	clock   *wire.Clock               // of that
 	set     quorum.Set
+	beyond  *beyond
 }
 
 func newMeeting(r *Reach) *meeting {
-	m := &meeting{reach: r, dialer: NewDialer(r.Identity, 1), from: "gossip", clock: wire.NewClock(),
+	d := NewDialer(r.Identity, 1)
+	m := &meeting{reach: r, dialer: d, from: "gossip", clock: wire.NewClock(), beyond: &beyond{reach: r, dialer: d, answers: map[netip.Addr]bool{}},
 		known: map[string]quorum.Host{}, causes: map[string]*link.Cause{}, tired: map[string]*link.Patience{}}
 	if sub := r.Subdomain(); sub != "" {
 		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
@@ -114,7 +116,7 @@ func (m *meeting) look(ctx context.Context) *hosts.Set {
 	if m.watch != nil {
 		if all := m.records(ctx); len(all) > 0 {
 			m.from = m.service
-			return &hosts.Set{From: m.from, Hosts: all}
+			return &hosts.Set{From: m.from, Hosts: append(all, m.beyond.hosts(ctx, all)...)}
 		}
 	}
 	set := m.reach.gossip(ctx)

@@ -76,6 +76,8 @@ func TestRanksThatWereAlone(t *testing.T) {
 		{"MPICH without PMI", []string{"--mpi", "pmix", mpich}, "4 ranks of " + mpich + " use MPICH 4.0.2 ("},
 		{"seen while it ran", []string{"--mpi", "pmi1", "env", "LD_PRELOAD=" + l.libmpi(t), "sh", "-c", slow}, "4 ranks of env use Open MPI 4.1.4 ("},
 		{"seen while it was young", []string{"--mpi", "pmi1", "env", "LD_PRELOAD=" + l.libmpi(t), "sh", "-c", "sleep 1; exec true"}, "ranks of env use Open MPI 4.1.4 ("},
+		{"a child of a moment, later", []string{"--mpi", "pmi1", "python3", "-c", "import subprocess, time; time.sleep(2.5); subprocess.run(['/bin/sh', '-c', 'LD_PRELOAD=" + l.libmpi(t) + " exec sleep 0.25'])"},
+			"4 ranks of python3 use Open MPI 4.1.4 ("},
 		{"wanted so", []string{"--mpi", "none", ompi}, ""},
 		{"no MPI", []string{"--mpi", "pmi1", "true"}, ""},
 		{"as it should be", []string{ompi}, ""},

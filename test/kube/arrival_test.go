@@ -68,6 +68,32 @@ func TestWorkersPublishedAfterADenial(t *testing.T) {
 	r.says(t, 0, "no name: pi-worker-0.pi.ns.svc, pi-worker-1.pi.ns.svc (caches of DNS may repeat that for 2")
 }
 
+// A service's records are cached, too: CoreDNS repeats two of three for 30 s. A pod that comes is found by those that are there, which know it
+// by gossip.
+func TestWorkerThatComesToCachedRecords(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "set-2", "front")
+	c.DNS().Cache(30*time.Second, netns.WholeNames)
+	secret := c.keygen()
+	pods := map[string]*pod{}
+	for _, name := range []string{"set-0", "set-1", "set-2", "front"} {
+		pods[name] = c.pod(name, "set.ns.svc.cluster.local")
+		pods[name].volumes = []volume{secret}
+	}
+	front := pods["front"]
+	pods["set-0"].worker("--slots", "1").published()
+	pods["set-1"].worker("--slots", "1").published()
+	wait := front.begin(append([]string{c.bin, "run", "--size", "3", "--ppn", "1", "-n", "3"}, whereAmI...)...)
+	lab.Eventually(t, "two are there", func() bool { return strings.Contains(front.log.String(), "has 2 of the 3 hosts") })
+	begun := time.Now()
+	pods["set-2"].worker("--slots", "1").published()
+	r := wait()
+	same(t, "ranks", ranksOf(r), []string{"rank 0 of 3 on set-0", "rank 1 of 3 on set-1", "rank 2 of 3 on set-2"})
+	if d := time.Since(begun); d > 15*time.Second {
+		t.Errorf("the job ended %v after its last worker came:\n%s", d, r.out)
+	}
+}
+
 // told are the lines of the ranks, without the launcher's own.
 func told(lines []string) []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "mpiup: ") })

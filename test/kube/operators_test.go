@@ -239,10 +239,12 @@ func TestOwnServiceReplacesAPod(t *testing.T) {
 	}
 }
 
-// An elastic job finds who comes by its own headless service: a third pod makes it larger, and without one of the first it goes on.
+// An elastic job finds who comes by its own headless service, and by gossip while a cache repeats the service's records: a third pod makes it
+// larger, and without one of the first it goes on.
 func TestOwnServiceChangesAJobsSize(t *testing.T) {
 	t.Parallel()
 	c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "set-2", "front")
+	c.DNS().Cache(time.Minute, netns.WholeNames)
 	secret := c.keygen()
 	member := func(name string) *pod {
 		p := c.pod(name, "set.ns.svc.cluster.local")
@@ -255,7 +257,11 @@ func TestOwnServiceChangesAJobsSize(t *testing.T) {
 	wait := front.begin(c.bin, "run", "--min-np", "1", "--max-np", "3", "--last-call", "1", "--stdin", "none", "--max-restarts", "1", "sh", "-c", program)
 	lab.Eventually(t, "both ranks have started", func() bool { return strings.Count(front.log.String(), "start 0 of rank") == 2 })
 	member("set-2").worker("--slots", "1").published()
+	begun := time.Now()
 	lab.Eventually(t, "three ranks have started", func() bool { return strings.Count(front.log.String(), "start 1 of rank") == 3 })
+	if d := time.Since(begun); d > 20*time.Second { // 60, by records alone
+		t.Errorf("three ranks ran %v after the third pod had come", d)
+	}
 	must(t, c.Kill(lost.name))
 	lost.unpublish(first)
 	r := wait()
