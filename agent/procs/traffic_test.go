@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/test/cost"
 )
