@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/test/cost"
 )
