@@ -40,7 +40,12 @@ started have their time to save (mpiup help preemption), and the code is 249. It
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return q.reach(p, c, func(r reach.Reach) error { return wrap(p, r, args) })
+			return q.reach(p, c, func(r reach.Reach) error {
+				if named := len(q.hosts.Hosts) > 0 || q.hosts.Hostfile != "" || q.hosts.Size > 0; named && r.Identity == nil {
+					return identityError(r.NoIdentity) // whoever names workers wants them told
+				}
+				return wrap(p, r, args)
+			})
 		},
 	}
 	q.register(c.Flags())

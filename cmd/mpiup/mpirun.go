@@ -186,6 +186,9 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 	if cfg.Preempt, err = set.preempt(0, ""); err != nil {
 		return err
 	}
+	if cfg.SpawnFiles, err = set.spawnFiles(""); err != nil {
+		return err
+	}
 	word, err := set.protocol("")
 	if word != "" {
 		cfg.PMI = protocols[word] // native is not here any more
@@ -204,7 +207,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
-		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin,
+		Stdin: p.stdin, StdinTarget: l.Stdin,
 	}
 	if cfg.StdinTarget == "" {
 		cfg.StdinTarget = "0"

@@ -49,6 +49,9 @@ func (p *process) nativeMpirun(name string, args []string, dir string) error {
 	if l, wrong := mpirun.Parse(family, args, p.outside(dir)); err == nil && wrong == nil && len(l.Contexts) > 0 {
 		s := p.sources(l.Entries)
 		s.Otherwise, s.Sizeless, s.Said = l.Otherwise, true, hereAlone(l.Entries)
+		if err := s.Readable(); err != nil {
+			return err
+		}
 		if set, err := s.Static(); err == nil {
 			if err := s.Fewer(set); err != nil {
 				return &exitError{job.ExitHosts, err}
@@ -80,6 +83,9 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	}
 	s := p.sources(entries)
 	s.Size = f.Size
+	if err := s.Readable(); err != nil {
+		return usage(err)
+	}
 	set, err := s.Static()
 	if err != nil {
 		return usage(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,6 +133,10 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
+	spawnFiles, err := set.spawnFiles(f.SpawnFiles)
+	if err != nil {
+		return usage(err)
+	}
 	if f.TerminationLog != "" {
 		reach.TerminationLog, reach.TerminationBy = f.TerminationLog, "--termination-log"
 	}
@@ -145,7 +148,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 			Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
 				RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding}},
 		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
-		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), Stdin: p.stdin, StdinTarget: f.Stdin,
+		SpawnFiles: spawnFiles, Stdin: p.stdin, StdinTarget: f.Stdin,
 		Report: p.remains(f.Report, f.Seal),
 	}
 	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -120,6 +121,25 @@ func (s settings) preempt(signal int, dir string) (job.Preempt, error) {
 		}
 	}
 	return job.Preempt{Signal: signal, CheckpointDir: dir}, nil
+}
+
+// spawnFiles is --spawn-hostfiles, else its variable: a directory. Links and mounts that do not answer are seen when it is used.
+func (s settings) spawnFiles(given string) (dir string, err error) {
+	by := "--spawn-hostfiles"
+	if given == "" {
+		given, by = s("MPIUP_SPAWN_HOSTFILES"), "MPIUP_SPAWN_HOSTFILES"
+	}
+	if given == "" {
+		return "", nil
+	}
+	info, err := os.Stat(given)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", given)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; name a directory of this host with the hostfiles that ranks may name", by, err)
+	}
+	return given, nil
 }
 
 // pty is --pty, else its variable, else def.

@@ -52,9 +52,9 @@ func asTorchrun(p *process, args []string) error {
 		cfg.Pty = false // torchrun's ranks write where it does
 		if t.Least < t.Nodes {
 			cfg.Elastic = restart.Elastic{Min: t.Least * t.PerNode, Max: t.Nodes * t.PerNode, LastCall: cmp.Or(t.LastCall, cli.DefaultLastCall)}
-			if t.Join > 0 {
-				cfg.Wait, cfg.WaitBy, cfg.Insist = t.Join, "join_timeout", true
-			}
+		}
+		if t.Join > 0 {
+			cfg.Wait, cfg.WaitBy, cfg.Insist = t.Join, "join_timeout", true
 		}
 		if cfg.MaxRestarts = t.MaxRestarts; cfg.MaxRestarts > 0 || cfg.Elastic.On() {
 			cfg.StdinTarget = "none"

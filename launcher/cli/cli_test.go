@@ -283,6 +283,7 @@ func TestRefuses(t *testing.T) {
 		{"--export=ALL a", "-x: ALL is srun's word: ranks have their container's environment; write -x NAME, or patterns such as -x 'NCCL_*', for what they get of this one"},
 		{"--export=NONE a", "-x: NONE is srun's word: ranks get nothing of this environment that -x does not name; leave it out"},
 		{"--export=ALL,FOO=1 a", `-x: "ALL,FOO=1" is srun's spelling: write -x "FOO=1", and -x for each more variable; ranks have their container's environment besides`},
+		{"-c4 a", "unknown flag -c4; write --map-by slot:PE=N for the CPUs of each rank, as srun's -c; -n for ranks, as docker's"},
 		{"-c 4 a", "unknown flag -c; write --map-by slot:PE=N for the CPUs of each rank, as srun's -c; -n for ranks, as docker's"},
 		{"-x * a", "-x: * is all of this environment, PATH and HOME too; write patterns such as NCCL_*"},
 		{"-x A*B* a", "-x: \"A*B*\": a pattern ends in its one *, and has no value"},

@@ -113,7 +113,11 @@ func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
 		name = short
 	}
 	said := flagName(unknown)
-	if text := instead(fs, name); text != "" {
+	text := instead(fs, name)
+	if text == "" && len(name) > 1 && unknown.GetSpecifiedShortnames() != "" {
+		text = instead(fs, name[:1]) // -c4
+	}
+	if text != "" {
 		return fmt.Errorf("unknown flag %s; %s", said, text)
 	}
 	if near := nearest(fs, name); near != "" {

@@ -55,18 +55,39 @@ func (s *Number) count() (least, most int, why string) {
 		return 0, 0, ""
 	}
 	for _, v := range told {
-		text := s.Env(v.name)
-		from, to, isRange := strings.Cut(text, ":")
-		if !isRange {
-			to = from
-		}
-		least, err := strconv.Atoi(from)
-		most, toErr := strconv.Atoi(to)
-		if err = errors.Join(err, toErr); err == nil && least > 0 && most >= least && (v.beside == "" || s.Env(v.beside) != "") {
-			return least, most, v.name + "=" + text
+		if text := s.Env(v.name); v.beside == "" || s.Env(v.beside) != "" {
+			if least, most, ok := hostsIn(text); ok {
+				return least, most, v.name + "=" + text
+			}
 		}
 	}
 	return 0, 0, ""
+}
+
+// hostsIn is how many hosts a value says, or from how many to how many.
+func hostsIn(text string) (least, most int, ok bool) {
+	from, to, isRange := strings.Cut(text, ":")
+	if !isRange {
+		to = from
+	}
+	least, err := strconv.Atoi(from)
+	most, toErr := strconv.Atoi(to)
+	return least, most, errors.Join(err, toErr) == nil && least > 0 && most >= least
+}
+
+// Readable says that a pod is told how many hosts its job has in a way that nobody understands; nil: it is not, or the command line
+// settles it.
+func (s *Number) Readable() error {
+	if s.Size != 0 || s.Said || s.Env("MPIUP_RANK") != "" {
+		return nil
+	}
+	for _, v := range told {
+		text := s.Env(v.name)
+		if _, _, ok := hostsIn(text); !ok && text != "" && (v.beside == "" || s.Env(v.beside) != "") {
+			return fmt.Errorf("%s is %.40q, which is no number of hosts: set it to one, or take it out of the environment (env -u %s)", v.name, text, v.name)
+		}
+	}
+	return nil
 }
 
 // Fewer says that the job is to have more hosts than a set has, and how to go on; nil: it has enough, or nothing says how many. A

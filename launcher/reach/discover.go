@@ -30,6 +30,9 @@ func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 	case r.Local:
 		return r.Alone()
 	}
+	if err := r.Readable(); err != nil {
+		return nil, Failf(job.ExitUsage, "%v", err)
+	}
 	set, err := r.Static()
 	if err != nil {
 		return nil, Failf(job.ExitUsage, "%v", err)
@@ -81,6 +84,9 @@ func (r *Reach) Lonely() bool {
 func (r *Reach) Alone() (*hosts.Set, error) {
 	if r.Local {
 		return r.thisHost(), nil
+	}
+	if err := r.Readable(); err != nil {
+		return nil, Failf(job.ExitUsage, "%v", err)
 	}
 	if n, why := r.Least(); n > 1 {
 		f := r.withoutSecret(fmt.Sprintf("%s: all hosts but this one need the job's secret", why))

@@ -38,6 +38,7 @@ func TestWrongSettings(t *testing.T) {
 			"stacks --host 127.0.0.1", "shutdown --host 127.0.0.1", "launcher -- true", "agent --http off --listen 127.0.0.1:0"}, jobs...)},
 		{"MPIUP_JOB=a/b\nc", append([]string{"exec 127.0.0.1 -- true", "peers --host 127.0.0.1", "ps --host 127.0.0.1"}, jobs...)},
 		{"MPIUP_TERMINATION_LOG=/no/such/file", []string{run, up, ompi, horo, torch}},
+		{"MPIUP_SPAWN_HOSTFILES=/no/such", jobs},
 		{"MPIUP_INDEX=first", []string{"up --http off -n 1 true"}},
 		{"MPIUP_FAMILY=lam", []string{ompi, "mpiexec -n 1 true"}},
 		{"MPIUP_POLICY=/no/such", []string{"agent --http off --listen 127.0.0.1:0", up}},
@@ -69,6 +70,7 @@ func TestFlagsComeFirst(t *testing.T) {
 		{"MPIUP_PTY=yes", "run --pty=false -n 1 true"},
 		{"MPIUP_PREEMPT_SIGNAL=KILL", "run --preempt-signal TERM -n 1 true"},
 		{"MPIUP_CHECKPOINT_DIR=here", "run --checkpoint-dir /tmp -n 1 true"},
+		{"MPIUP_SPAWN_HOSTFILES=/no/such", "run --spawn-hostfiles /tmp -n 1 true"},
 		{"MPIUP_POD_GRACE=long", "run --term-grace 5 -n 1 true"},
 		{"MPIUP_TERMINATION_LOG=/no/such/file", "run --termination-log " + t.TempDir() + "/log -n 1 true"},
 	} {

@@ -19,6 +19,8 @@ func TestHorovodrunKeepsToSlots(t *testing.T) {
 		{"HOROVOD_START_TIMEOUT=soon", "horovodrun -np 1 true", 240, "HOROVOD_START_TIMEOUT"},
 		{"HOROVOD_START_TIMEOUT=1 OMPI_MCA_orte_default_hostfile=" + write(t, t.TempDir(), "hostfile", "192.0.2.1 slots=1\n", 0o644),
 			"horovodrun -np 1 true", 243, "1s (HOROVOD_START_TIMEOUT)"},
+		{"OMPI_MCA_orte_default_hostfile=" + write(t, t.TempDir(), "hostfile", "192.0.2.1 slots=1\n192.0.2.2 slots=1\n", 0o644),
+			"torchrun --nnodes 2 --rdzv-conf join_timeout=1 --nproc-per-node 1 --no-python true", 243, "1s (join_timeout)"},
 	} {
 		t.Run(tt.env+" "+tt.line, func(t *testing.T) {
 			mpiup(t, strings.Fields(tt.env), strings.Fields(tt.line)...).check(t, tt.code, tt.says)

@@ -54,7 +54,7 @@ func rows() []row {
 		{"--tee -t", false, line.Done, "`3`: they go to both, with `[1,RANK]<stdout>:` before each line", text(func(l *Line) *string { return &l.tee })},
 		{"--local-ranks-filter", false, line.Done, "the local ranks whose output is shown, `0,1`", (*Line).filter},
 		{"--shutdown-timeout", false, line.Done, "seconds between SIGTERM and SIGKILL", (*Line).shutdown},
-		{"--rdzv-conf", false, line.Done, "of a range of nodes, `join_timeout` (how long the fewest are waited for, without it mpiup's own 5 minutes) and `last_call_timeout` (then others, 30), in seconds; other settings have no effect: no server is waited for", (*Line).conf},
+		{"--rdzv-conf", false, line.Done, "`join_timeout` (how long all nodes are waited for, of a range the fewest; without it mpiup's own 5 minutes) and, of a range, `last_call_timeout` (then others, 30), in seconds; other settings have no effect: no server is waited for", (*Line).conf},
 		{"--help -h", true, line.Done, "lists the options", flag(func(l *Line) *bool { return &l.Help })},
 		{"--monitor-interval", false, line.NoEffect, "the end of a rank is noticed at once", nil},
 		{"--start-method", false, line.NoEffect, "ranks are programs, not functions", nil},
