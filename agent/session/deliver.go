@@ -10,26 +10,28 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
-// carry runs the session over one stream until that breaks or the session is over.
-func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
+// enter counts a stream that was admitted. While the agent looks for its answer, as on a machine that stalls, it is not the launcher
+// that is silent. Of no session nothing is counted.
+func (s *session) enter() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
-	if s.state == closed { // it was found while it went
-		s.mu.Unlock()
-		return nil
-	}
-	s.carriers.Add(1)
-	defer s.carriers.Done()
-	resumed := s.missed
-	s.missed = false
+	defer s.mu.Unlock()
 	s.streams++
-	s.mu.Unlock()
-	if resumed {
-		s.log.Info("connection resumed")
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(s.life, cancel)()
-	defer cancel()
-	err := s.link.Run(ctx, stream, received, s.deliver)
+	s.answering++
+}
+
+// answers says that the answer to a stream's Open is known and goes out.
+func (s *session) answers() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answering--
+	s.answered = s.table.cfg.Clock.Now()
+}
+
+// leave takes a stream out that broke with an error, or whose session is over.
+func (s *session) leave(err error) error {
 	s.mu.Lock()
 	s.streams--
 	if s.streams == 0 {
@@ -50,6 +52,27 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 		s.log.Info("connection lost", "cause", err)
 	}
 	return err
+}
+
+// carry runs the session over one stream until that breaks or the session is over.
+func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
+	s.mu.Lock()
+	if s.state == closed { // it was found while it went
+		s.mu.Unlock()
+		return nil
+	}
+	s.carriers.Add(1)
+	defer s.carriers.Done()
+	resumed := s.missed
+	s.missed = false
+	s.mu.Unlock()
+	if resumed {
+		s.log.Info("connection resumed")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(s.life, cancel)()
+	defer cancel()
+	return s.link.Run(ctx, stream, received, s.deliver)
 }
 
 // deliver handles one frame. It runs on the stream's reading goroutine and may not block.

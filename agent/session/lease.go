@@ -33,8 +33,9 @@ func (t *Table) Alone() time.Duration { return t.pace.alone(t.cfg.Clock.Now()) }
 func (s *session) tick(now time.Duration) {
 	s.mu.Lock()
 	streams, lostAt, st, til, lease := s.streams, s.lostAt, s.state, s.pendingTil, s.lease
+	answering, answered := s.answering > 0, s.answered
 	s.mu.Unlock()
-	if st >= closing {
+	if st >= closing || answering {
 		return
 	}
 	if st == launched {
@@ -44,7 +45,7 @@ func (s *session) tick(now time.Duration) {
 		s.tickHeld(now, streams)
 		return
 	}
-	silent := s.link.Silent()
+	silent := min(s.link.Silent(), now-answered)
 	var text string
 	switch {
 	case streams > 0 && silent > lease:

@@ -3,30 +3,51 @@ package session
 import (
 	"bytes"
 	"context"
-	"strings"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
-func TestNewSessionIsNotLateForItsFirstStream(t *testing.T) {
-	a := newTable(t)
-	eventually(t, "the agent is older than a closed stream's lease", func() bool { return a.cfg.Clock.Now() > closedLease+time.Second })
-	s, _ := a.admit(&apiv1.Open{Protocol: apiv1.Protocol, Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, Caller{Name: "l"})
-	for range 3 {
-		s.tick(s.lostAt + closedLease)
+// stalled is a log that calls at with each record, as a disk that takes its time.
+type stalled struct{ at func() }
+
+func (s stalled) Enabled(context.Context, slog.Level) bool  { return true }
+func (s stalled) Handle(context.Context, slog.Record) error { s.at(); return nil }
+func (s stalled) WithAttrs([]slog.Attr) slog.Handler        { return s }
+func (s stalled) WithGroup(string) slog.Handler             { return s }
+
+// An agent whose machine stalls while it looks for its answer to an Open has kept the launcher waiting, and not the other way round.
+func TestAgentThatStallsCallsNoLauncherSilent(t *testing.T) {
+	var a *Table
+	var once atomic.Bool
+	late := func() {
+		if once.Swap(true) {
+			return
+		}
+		for _, s := range a.all() {
+			for range 3 {
+				s.tick(a.cfg.Clock.Now() + 2*defaultLease)
+			}
+		}
 	}
-	if s.over() {
-		t.Error("given up before its first stream could begin")
+	a, _ = tableOf(t, func(c *Config) { c.Log = slog.New(stalled{late}) })
+	c := newClient(t, a, '1', "life-1")
+	c.peer = &identity.Peer{Role: identity.RoleLauncher, Name: "launcher"}
+	if o := c.dial(false); o.GetRefusal() != apiv1.Refusal_REFUSAL_NONE {
+		t.Fatal(o)
 	}
-	for range 3 {
-		s.tick(s.lostAt + closedLease + time.Millisecond)
+	for _, s := range a.all() {
+		if s.over() {
+			t.Error("the launcher is called silent before it had an answer")
+		}
 	}
-	if !s.over() {
-		t.Error("kept without a stream")
-	}
+	c.hangUp()
+	eventually(t, "a closed stream's lease ends", func() bool { return a.Count() == 0 })
 }
 
 func TestFencedLauncherThatDoesNotReadHoldsNobodyUp(t *testing.T) {

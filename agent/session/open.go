@@ -26,27 +26,29 @@ func (t *Table) Attach(ctx context.Context, stream wire.Stream, by Caller) error
 		return err
 	}
 	s, reply := t.admit(o, by)
-	if s != nil {
-		s.trail.opened(by, s.by(), o.Adopt)
-		reply.Received = s.link.Received()
-		reply.Machine = t.describe(o.Machine)
-		if !o.Resume && !o.Adopt {
-			reply.Lacks = t.lacks(o)
-		}
+	if s == nil {
+		return stream.Send(reply.Frame())
 	}
-	if err := stream.Send(reply.Frame()); err != nil || s == nil {
-		return err
+	s.trail.opened(by, s.by(), o.Adopt)
+	reply.Received = s.link.Received()
+	reply.Machine = t.describe(o.Machine) // may take long where the machine stalls
+	if !o.Resume && !o.Adopt {
+		reply.Lacks = t.lacks(o)
+	}
+	s.answers()
+	if err := stream.Send(reply.Frame()); err != nil {
+		return s.leave(err)
 	}
 	if by.Peer != nil {
 		t.cfg.Settle(by.From)
 	}
-	return s.carry(ctx, stream, o.Received)
+	return s.leave(s.carry(ctx, stream, o.Received))
 }
 
-// admit finds or makes the session an Open asks for. Without one the reply says why.
-func (t *Table) admit(o *apiv1.Open, by Caller) (*session, *apiv1.Opened) {
+// admit finds or makes the session an Open asks for, which counts the stream from here on. Without one the reply says why.
+func (t *Table) admit(o *apiv1.Open, by Caller) (s *session, reply *apiv1.Opened) {
 	name, launcher := t.cfg.Name, by.Name
-	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: t.cfg.Version, Host: t.cfg.Hello()}
+	reply = &apiv1.Opened{Protocol: apiv1.Protocol, Version: t.cfg.Version, Host: t.cfg.Hello()}
 	own, highest := t.numbers(launcher, o.Incarnation)
 	reply.OwnNumber, reply.OwnProof, reply.HighestNumber = own.Number, own.Proof, highest
 	refuse := func(r apiv1.Refusal, format string, args ...any) (*session, *apiv1.Opened) {
@@ -63,7 +65,9 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (*session, *apiv1.Opened) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, fenced := t.open[o.Session], t.lives.Fenced(launcher, o.Incarnation)
+	defer func() { s.enter() }()
+	s = t.open[o.Session]
+	fenced := t.lives.Fenced(launcher, o.Incarnation)
 	var ours, succeeded bool
 	if s != nil {
 		ours, succeeded = s.owns(launcher, o.Secret)

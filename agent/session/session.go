@@ -57,7 +57,9 @@ type session struct {
 	gone       map[string]bool // incarnations of agents that left while no launcher was there, guarded by mu
 	adopted    bool            // a launcher has taken it over from another, guarded by mu
 	state      state           // guarded by mu
-	streams    int             // streams carrying frames now, guarded by mu
+	streams    int             // streams that were admitted and live, guarded by mu
+	answering  int             // of these, that have no answer to their Open yet, guarded by mu
+	answered   time.Duration   // Clock time of the last such answer: before it a launcher has nothing to say, guarded by mu
 	missed     bool            // the log says that the connection was lost, guarded by mu
 	lostAt     time.Duration   // Clock time when streams became 0, guarded by mu
 	pendingTil time.Duration   // Clock time until which unread bytes put expiry off, guarded by mu
@@ -81,7 +83,6 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 		trail:  trail{log: t.cfg.Log, session: short(o.Session)},
 		ending: make(chan struct{}),
 		empty:  make(chan struct{}),
-		lostAt: now, // its first stream is about to carry
 	}
 	s.owned(o, by)
 	s.fences = o.OnLoss == apiv1.Loss_LOSS_FENCE
