@@ -7,6 +7,7 @@ import (
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/internal/api/codec"
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
@@ -32,14 +33,14 @@ func (s *service) grpcServer(gate tap.ServerInHandle, options ...grpc.ServerOpti
 		grpc.Creds(identity.ServerTransport()),
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(64<<10),
 		grpc.ForceServerCodecV2(codec.Codec{}), experimental.BufferPool(&codec.Pool{}))...)
-	apiv1.RegisterAgentServer(g, s)
+	rpc.RegisterAgentServer(g, s)
 	return g
 }
 
 // sessionServer takes Attach and nothing else.
 func (s *service) sessionServer() *grpc.Server {
 	return s.grpcServer(func(ctx context.Context, call *tap.Info) (context.Context, error) {
-		if call.FullMethodName != apiv1.Agent_Attach_FullMethodName {
+		if call.FullMethodName != rpc.Agent_Attach_FullMethodName {
 			return ctx, status.Errorf(codes.Unimplemented, "%s is asked over the protocol %s", call.FullMethodName, apiv1.AskProtocol)
 		}
 		return ctx, require(ctx, s.agent.cfg.Policy.Callers()...)
@@ -52,14 +53,14 @@ func (s *service) sessionServer() *grpc.Server {
 func (s *service) questionServer() *grpc.Server {
 	member := []identity.Role{identity.RoleLauncher, identity.RoleAgent}
 	roles := map[string][]identity.Role{
-		apiv1.Agent_Hello_FullMethodName:    member,
-		apiv1.Agent_Peers_FullMethodName:    member,
-		apiv1.Agent_Shutdown_FullMethodName: member[:1],
-		apiv1.Agent_Checkup_FullMethodName:  member[:1],
-		apiv1.Agent_Answer_FullMethodName:   member[:1],
-		apiv1.Agent_Ask_FullMethodName:      member[:1],
-		apiv1.Agent_Ranks_FullMethodName:    member[:1],
-		apiv1.Agent_Stacks_FullMethodName:   member[:1],
+		rpc.Agent_Hello_FullMethodName:    member,
+		rpc.Agent_Peers_FullMethodName:    member,
+		rpc.Agent_Shutdown_FullMethodName: member[:1],
+		rpc.Agent_Checkup_FullMethodName:  member[:1],
+		rpc.Agent_Answer_FullMethodName:   member[:1],
+		rpc.Agent_Ask_FullMethodName:      member[:1],
+		rpc.Agent_Ranks_FullMethodName:    member[:1],
+		rpc.Agent_Stacks_FullMethodName:   member[:1],
 	}
 	return s.grpcServer(func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		allowed := roles[call.FullMethodName]

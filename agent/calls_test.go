@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/agent/port"
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -65,7 +66,7 @@ func listeningAgent(t *testing.T) string {
 	return a.front.Sessions.Addr().String()
 }
 
-func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.DialOption) apiv1.AgentClient {
+func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.DialOption) rpc.AgentClient {
 	t.Helper()
 	id := certified(t, role)
 	protocols := []string{apiv1.AskProtocol, port.Sessions}
@@ -81,7 +82,7 @@ func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.Dia
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
-	return apiv1.NewAgentClient(cc)
+	return rpc.NewAgentClient(cc)
 }
 
 // TestLargeCalls: what a caller may not say, or not at that length, costs no memory. Whoever has a worker's certificate
@@ -92,30 +93,30 @@ func TestLargeCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		role identity.Role
-		call func(context.Context, apiv1.AgentClient) error
+		call func(context.Context, rpc.AgentClient) error
 		want codes.Code
 	}{
-		{"a worker ends the agent", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+		{"a worker ends the agent", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {
 			_, err := c.Shutdown(ctx, &apiv1.ShutdownRequest{})
 			return err
 		}, codes.PermissionDenied},
-		{"a worker looks at the host", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+		{"a worker looks at the host", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {
 			_, err := c.Checkup(ctx, &apiv1.CheckupRequest{})
 			return err
 		}, codes.PermissionDenied},
-		{"a worker looks at ranks", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+		{"a worker looks at ranks", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {
 			_, err := c.Ranks(ctx, &apiv1.RanksRequest{})
 			return err
 		}, codes.PermissionDenied},
-		{"a worker looks at stacks", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+		{"a worker looks at stacks", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {
 			_, err := c.Stacks(ctx, &apiv1.StacksRequest{})
 			return err
 		}, codes.PermissionDenied},
-		{"a worker says hello", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+		{"a worker says hello", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {
 			_, err := c.Hello(ctx, &apiv1.HelloRequest{})
 			return err
 		}, codes.ResourceExhausted},
-		{"a launcher ends the agent", identity.RoleLauncher, func(ctx context.Context, c apiv1.AgentClient) error {
+		{"a launcher ends the agent", identity.RoleLauncher, func(ctx context.Context, c rpc.AgentClient) error {
 			_, err := c.Shutdown(ctx, &apiv1.ShutdownRequest{})
 			return err
 		}, codes.ResourceExhausted},

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/internal/api/dial"
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -76,7 +77,7 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 		return nil, err
 	}
 	defer cc.Close()
-	h, err := apiv1.NewAgentClient(cc).Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	h, err := rpc.NewAgentClient(cc).Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
 	if err == nil {
 		vet.Message(h)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/survey"
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
@@ -17,7 +18,7 @@ import (
 
 // service is the gRPC face of an Agent, behind the gates of calls.go: it turns errors to codes.
 type service struct {
-	apiv1.UnimplementedAgentServer
+	rpc.UnimplementedAgentServer
 	agent *Agent
 }
 

@@ -130,7 +130,7 @@ func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
 			for _, w := range set.Hosts {
 				name := w.Entry.Name
 				if !whole {
-					name = hosts.FirstLabel(name)
+					name = hostlist.FirstLabel(name)
 				}
 				if strings.EqualFold(name, c.Host) {
 					c.others = ""
@@ -158,7 +158,7 @@ func sibling(ctx context.Context, r *reach.Reach, name string, among []hosts.Wan
 		return at
 	}
 	alone := r.Visit(ctx, among[i:i+1], nil)
-	if len(alone) == 0 || alone[0].Hello == nil || strings.EqualFold(hosts.FirstLabel(alone[0].Hello.Name), hosts.FirstLabel(name)) {
+	if len(alone) == 0 || alone[0].Hello == nil || strings.EqualFold(hostlist.FirstLabel(alone[0].Hello.Name), hostlist.FirstLabel(name)) {
 		return at
 	}
 	for _, v := range r.Visit(ctx, among, nil) {

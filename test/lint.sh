@@ -36,10 +36,14 @@ generated() {
         return 0
     fi
     tmp=$(mktemp -d .cache/gen.XXXXXX)
-    cp $dir/gen.sh $dir/mpiup.proto "$tmp"
-    sh "$tmp/gen.sh" && diff -u "$dir/mpiup.pb.go" "$tmp/mpiup.pb.go" &&
-        diff -u "$dir/mpiup_grpc.pb.go" "$tmp/mpiup_grpc.pb.go"
-    local rc=$?
+    mkdir "$tmp/v1" "$tmp/rpc"
+    cp $dir/gen.sh $dir/mpiup.proto "$tmp/v1"
+    cp internal/api/rpc/agent.proto "$tmp/rpc"
+    local rc=0 file
+    sh "$tmp/v1/gen.sh" || rc=1
+    for file in v1/mpiup.pb.go v1/mpiup_frame.pb.go rpc/agent.pb.go rpc/agent_grpc.pb.go; do
+        diff -u "internal/api/$file" "$tmp/$file" || rc=1
+    done
     rm -rf "$tmp"
     return $rc
 }

@@ -138,6 +138,7 @@ var levels = map[string]int{
 	"internal/identity/keyfile": 0,
 	"internal/trial":            -1,
 	"internal/api/dial":         1,
+	"internal/api/rpc":          1,
 	"internal/api":              0,
 	"internal/archtest":         0,
 	"docs":                      0,

@@ -20,6 +20,8 @@ var only = []rule{
 		"only agent/reap makes processes: one table of children, one thread that forks, one reaper"},
 	{[]string{"github.com/hashicorp/memberlist"}, []string{"agent/member", "agent/member/transport"},
 		"gossip is behind agent/member's own type, so that it can be replaced and faked"},
+	{[]string{module + "/internal/api/rpc"}, []string{"agent", "launcher/reach"},
+		"it is the service; who reads frames links no gRPC (internal/api/v1)"},
 	{[]string{"google.golang.org/grpc"}, []string{"agent", "launcher/reach", "internal/api/...", "internal/identity"},
 		"grpc ends at the two ends of a connection; everything else sees frames"},
 	{[]string{"github.com/prometheus"}, []string{"agent/metrics", "launcher/metrics"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -29,7 +30,7 @@ func (h handed) Accept() (net.Conn, error) {
 func (h handed) Close() error   { close(h.done); return nil }
 func (h handed) Addr() net.Addr { return &net.TCPAddr{} }
 
-type helloServer struct{ apiv1.UnimplementedAgentServer }
+type helloServer struct{ rpc.UnimplementedAgentServer }
 
 func (helloServer) Hello(ctx context.Context, _ *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
 	p, ok := PeerFromContext(ctx)
@@ -51,7 +52,7 @@ func TestGRPCOverHandshakenConnections(t *testing.T) {
 	defer cancel()
 	h := handed{make(chan net.Conn), make(chan struct{})}
 	server := grpc.NewServer(grpc.Creds(ServerTransport()))
-	apiv1.RegisterAgentServer(server, helloServer{})
+	rpc.RegisterAgentServer(server, helloServer{})
 	served, accepted := make(chan error, 1), make(chan error, 1)
 	go func() { served <- server.Serve(h) }()
 	go func() {
@@ -75,7 +76,7 @@ func TestGRPCOverHandshakenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := apiv1.NewAgentClient(client).Hello(ctx, &apiv1.HelloRequest{})
+	reply, err := rpc.NewAgentClient(client).Hello(ctx, &apiv1.HelloRequest{})
 	if err != nil || reply.GetName() != "launcher l" {
 		t.Errorf("reply %v, %v", reply, err)
 	}

@@ -95,7 +95,7 @@ func (s *Sources) Self(name string) bool {
 		return a == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || a == netip.IPv6Loopback()
 	}
 	return strings.EqualFold(name, "localhost") ||
-		s.Hostname != "" && strings.EqualFold(FirstLabel(name), FirstLabel(s.Hostname))
+		s.Hostname != "" && strings.EqualFold(hostlist.FirstLabel(name), hostlist.FirstLabel(s.Hostname))
 }
 
 // Elsewhere leaves out this container where it is to have no ranks.

@@ -10,15 +10,6 @@ import (
 	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
-// FirstLabel is the pod's name in a host name.
-func FirstLabel(host string) string {
-	label, _, _ := strings.Cut(host, ".")
-	if label == "" || strings.ContainsAny(label, ":") || label[0] >= '0' && label[0] <= '9' {
-		return host
-	}
-	return label
-}
-
 // fullName is this pod's name with its subdomain, as kubelet writes it into /etc/hosts
 // ("10.0.0.7 pod.sub.ns.svc.cluster.local pod"), else the bare host name.
 func (s *Sources) fullName() string {

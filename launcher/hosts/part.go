@@ -38,7 +38,7 @@ func (s *Sources) Part(index int, keyForSSH bool) (Part, error) {
 			return part, err
 		}
 	}
-	if label, sub := FirstLabel(s.Hostname), FirstLabel(s.Subdomain()); keyForSSH && sub != "" && strings.HasPrefix(label, sub+"-node-") {
+	if label, sub := hostlist.FirstLabel(s.Hostname), hostlist.FirstLabel(s.Subdomain()); keyForSSH && sub != "" && strings.HasPrefix(label, sub+"-node-") {
 		return Part{By: "a node's host name and no hostfile (Kubeflow Trainer)", Of: sub + "-launcher-0-0"}, nil
 	}
 	if text := s.Env("JOB_COMPLETION_INDEX"); text != "" {
@@ -48,8 +48,8 @@ func (s *Sources) Part(index int, keyForSSH bool) (Part, error) {
 		return s.indexedPart("JOB_COMPLETION_INDEX", text)
 	}
 	if text := s.ordinal(); text != "" {
-		part, err := s.indexedPart("host name "+FirstLabel(s.Hostname), text)
-		part.By, part.Again = "the number in the host name "+FirstLabel(s.Hostname), true
+		part, err := s.indexedPart("host name "+hostlist.FirstLabel(s.Hostname), text)
+		part.By, part.Again = "the number in the host name "+hostlist.FirstLabel(s.Hostname), true
 		return part, err
 	}
 	return Part{}, fmt.Errorf(Unplaced, s.Hostname)
@@ -59,7 +59,7 @@ func (s *Sources) Part(index int, keyForSSH bool) (Part, error) {
 func (s *Sources) listed(from string, entries []hostlist.Entry) (Part, error) {
 	for i, e := range entries {
 		if s.Self(e.Name) {
-			return Part{First: i == 0, By: fmt.Sprintf("%s, which names host %s", from, e.Name), Of: FirstLabel(entries[0].Name)}, nil
+			return Part{First: i == 0, By: fmt.Sprintf("%s, which names host %s", from, e.Name), Of: hostlist.FirstLabel(entries[0].Name)}, nil
 		}
 	}
 	return Part{}, fmt.Errorf("%s names %d hosts, and this one, %s, is none of them: name all pods, the one first that launches, or say --index N", from, len(entries), s.Hostname)
@@ -67,7 +67,7 @@ func (s *Sources) listed(from string, entries []hostlist.Entry) (Part, error) {
 
 // ofMPIOperator is a launcher or worker of MPI Operator's, or a launcher of Trainer's, which alone have the hostfile.
 func (s *Sources) ofMPIOperator() (Part, bool, error) {
-	label := FirstLabel(s.Hostname)
+	label := hostlist.FirstLabel(s.Hostname)
 	if role := s.Env("K_MPI_JOB_ROLE"); role != "" {
 		part := Part{First: role == "launcher", By: "K_MPI_JOB_ROLE=" + role}
 		if at := strings.LastIndex(label, "-worker-"); part.First {
@@ -86,7 +86,7 @@ func (s *Sources) ofLWS() (Part, bool, error) {
 	if leader == "" {
 		return Part{}, false, nil
 	}
-	part := Part{First: s.Self(leader), By: "LWS_LEADER_ADDRESS=" + leader, Of: FirstLabel(leader), Again: true}
+	part := Part{First: s.Self(leader), By: "LWS_LEADER_ADDRESS=" + leader, Of: hostlist.FirstLabel(leader), Again: true}
 	if index := s.Env("LWS_WORKER_INDEX"); index != "" {
 		part.First, part.By = index == "0", "LWS_WORKER_INDEX="+index
 	}
@@ -104,7 +104,7 @@ func (s *Sources) ofVolcano() (Part, bool, error) {
 		if len(names) == 0 || len(lists) > 1 && name != "master" && name != "launcher" {
 			continue
 		}
-		return Part{First: s.Self(names[0]), By: fmt.Sprintf("the first of Volcano's task %s, %s", name, names[0]), Of: FirstLabel(names[0])}, true, nil
+		return Part{First: s.Self(names[0]), By: fmt.Sprintf("the first of Volcano's task %s, %s", name, names[0]), Of: hostlist.FirstLabel(names[0])}, true, nil
 	}
 	return Part{}, false, fmt.Errorf("of this Volcano job's %d tasks none is called master or launcher: say --index 0 in the one that launches, and --index 1 in the others", len(lists))
 }
@@ -141,7 +141,7 @@ func (s *Sources) indexedPart(name, text string) (Part, error) {
 
 // numbered is the name of the first of the pods whose names differ in their number, of which this pod's is text.
 func (s *Sources) numbered(text string) string {
-	if base, ok := strings.CutSuffix(FirstLabel(s.Hostname), "-"+text); ok {
+	if base, ok := strings.CutSuffix(hostlist.FirstLabel(s.Hostname), "-"+text); ok {
 		return base + "-0"
 	}
 	return ""
@@ -149,7 +149,7 @@ func (s *Sources) numbered(text string) string {
 
 // ordinal is the number of this pod in a StatefulSet, which tells it in the host name alone; "" where there is none.
 func (s *Sources) ordinal() string {
-	label := FirstLabel(s.Hostname)
+	label := hostlist.FirstLabel(s.Hostname)
 	at := strings.LastIndexByte(label, '-')
 	if at < 1 || s.Subdomain() == "" {
 		return ""

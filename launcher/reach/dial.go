@@ -19,6 +19,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/dial"
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -67,7 +68,7 @@ func NewDialer(id *identity.Identity, hosts int) *Dialer {
 // Conn is one TLS connection to an agent, with gRPC over it.
 type Conn struct {
 	addr   netip.AddrPort
-	Client apiv1.AgentClient
+	Client rpc.AgentClient
 	cc     *grpc.ClientConn
 }
 
@@ -133,7 +134,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, connCause(addr, err)
 	}
 	ready <- conn
-	return &Conn{addr: addr, Client: apiv1.NewAgentClient(cc), cc: cc}, nil
+	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), cc: cc}, nil
 }
 
 // overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
@@ -169,7 +170,7 @@ func vetted(ctx context.Context, method string, req, reply any, cc *grpc.ClientC
 // vettedStream does it for streams but a session's, whose text launcher/link makes safe.
 func vettedStream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, d, cc, method, opts...)
-	if err != nil || method == apiv1.Agent_Attach_FullMethodName {
+	if err != nil || method == rpc.Agent_Attach_FullMethodName {
 		return s, err
 	}
 	return answers{s}, nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -21,7 +22,7 @@ import (
 
 // listening is an agent's front door: TLS, gRPC, Attach answered with opened.
 type listening struct {
-	apiv1.UnimplementedAgentServer
+	rpc.UnimplementedAgentServer
 	opened *apiv1.Opened
 }
 
@@ -81,7 +82,7 @@ func serveAgent(t testing.TB, key string, opened *apiv1.Opened) netip.AddrPort {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
-	apiv1.RegisterAgentServer(s, &listening{opened: opened})
+	rpc.RegisterAgentServer(s, &listening{opened: opened})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(acceptor{l, loadIdentity(t, key, identity.RoleAgent)}) }()
 	t.Cleanup(func() { s.Stop(); <-done })

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
-	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // Site is a host that jobs may be placed on: of the command line, or one that a rank named.
@@ -65,7 +65,7 @@ func (r *sites) find(name string) int {
 			return i
 		}
 	}
-	return same(hosts.FirstLabel)
+	return same(hostlist.FirstLabel)
 }
 
 // found notes what was reached. A host that the run did not know becomes a site.

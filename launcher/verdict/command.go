@@ -7,7 +7,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/pattern"
-	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // Commands that people copy hold names that others state: agents, files, logs. Only what is a host name stands in one, so that none
@@ -15,7 +14,7 @@ import (
 
 // pod is the pod of a host for a command; POD, for the reader to fill in, where the host's name is none.
 func pod(host string) string {
-	if label := hosts.FirstLabel(host); hostlist.CheckName(label) == nil {
+	if label := hostlist.FirstLabel(host); hostlist.CheckName(label) == nil {
 		return label
 	}
 	return "POD"
@@ -23,7 +22,7 @@ func pod(host string) string {
 
 // cordon is the command that keeps jobs from a host's node; "" where there is no name for one.
 func cordon(node, host string) string {
-	switch label := hosts.FirstLabel(host); {
+	switch label := hostlist.FirstLabel(host); {
 	case hostlist.CheckName(node) == nil:
 		return "kubectl cordon " + node
 	case node == "" && hostlist.CheckName(label) == nil:
@@ -66,7 +65,7 @@ func (v Verdict) Checked() Verdict {
 	}
 	v.Pod = ""
 	if v.Host != "" {
-		v.Pod = hosts.FirstLabel(v.Host)
+		v.Pod = hostlist.FirstLabel(v.Host)
 	}
 	if v.Cordon != "" {
 		v.Cordon = cordon(v.Node, v.Host)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
-	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // Verdict is what is said of a run that failed, for people (Lines) and for machines (docs/record.md describes the JSON). Rank, PID and what
@@ -125,7 +125,7 @@ func Early(code int, outrun bool, lines []string, phase string) Verdict {
 func (v *Verdict) complete(where Circumstances) {
 	v.Phase = where.Phase
 	if v.Host != "" {
-		v.Pod = hosts.FirstLabel(v.Host)
+		v.Pod = hostlist.FirstLabel(v.Host)
 	}
 	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
 	v.GPU, v.PCI, v.HCA = Devices(text)

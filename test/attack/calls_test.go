@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/test/lab"
@@ -47,7 +48,7 @@ func TestLargeCallsOfAWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer cc.Close()
-		client := apiv1.NewAgentClient(cc)
+		client := rpc.NewAgentClient(cc)
 		for name, call := range map[string]func() error{
 			"Shutdown": func() error { _, err := client.Shutdown(ctx, &apiv1.ShutdownRequest{}); return err },
 			"Checkup":  func() error { _, err := client.Checkup(ctx, &apiv1.CheckupRequest{}); return err },

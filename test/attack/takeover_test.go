@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/test/lab"
@@ -132,7 +133,7 @@ func attach(t *testing.T, tls string, at *lab.Loopback, open *apiv1.Open) (*apiv
 	defer cc.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	stream, err := apiv1.NewAgentClient(cc).Attach(ctx)
+	stream, err := rpc.NewAgentClient(cc).Attach(ctx)
 	if err == nil {
 		if err = stream.Send(open.Frame()); err == nil {
 			f, err := stream.Recv()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -21,7 +22,7 @@ import (
 
 // teller has a worker's certificate and tells a launcher what it likes: of itself, and of the ranks that it was to start.
 type teller struct {
-	apiv1.UnimplementedAgentServer
+	rpc.UnimplementedAgentServer
 	host    *apiv1.HelloReply
 	tells   []*apiv1.Frame // after the Launch
 	waits   *apiv1.Waits   // to each question who waits
@@ -46,7 +47,7 @@ func tell(t *testing.T, tls string, is *teller) (addr string) {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
-	apiv1.RegisterAgentServer(s, is)
+	rpc.RegisterAgentServer(s, is)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(handshaking{l, id}) }()
 	t.Cleanup(func() { s.Stop(); <-done })

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/test/lab"
@@ -17,7 +18,7 @@ import (
 )
 
 // dial is a client of an agent, as a process of the job with a role. protocols are offered: none is for sessions.
-func dial(t *testing.T, a *lab.Loopback, role identity.Role, protocols ...string) apiv1.AgentClient {
+func dial(t *testing.T, a *lab.Loopback, role identity.Role, protocols ...string) rpc.AgentClient {
 	t.Helper()
 	id := loaded(t, key, role)
 	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
@@ -32,7 +33,7 @@ func dial(t *testing.T, a *lab.Loopback, role identity.Role, protocols ...string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
-	return apiv1.NewAgentClient(cc)
+	return rpc.NewAgentClient(cc)
 }
 
 func openFrame(session byte) *apiv1.Frame {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/test/lab"
@@ -78,14 +79,14 @@ func oldAgent(t *testing.T) (addr string) {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
-	apiv1.RegisterAgentServer(s, protocol99{})
+	rpc.RegisterAgentServer(s, protocol99{})
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(handshaking{l, id}) }()
 	t.Cleanup(func() { s.Stop(); <-done })
 	return addr
 }
 
-type protocol99 struct{ apiv1.UnimplementedAgentServer }
+type protocol99 struct{ rpc.UnimplementedAgentServer }
 
 func (protocol99) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
 	if _, err := s.Recv(); err != nil {

@@ -1,4 +1,4 @@
-package apiv1
+package apiv1_test
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -33,7 +35,7 @@ func TestProtocolIsFrozen(t *testing.T) {
 	}
 	if added := without(protocol(), string(text)); len(added) > 0 {
 		t.Errorf("%s lacks what mpiup.proto now has:\n  %s\nIf a build without it does the right thing when it is sent this, write it down: go test ./internal/api/v1 -update.\n"+
-			"If not, raise Protocol in gen.go from %d first.", frozen, strings.Join(added, "\n  "), Protocol)
+			"If not, raise Protocol in gen.go from %d first.", frozen, strings.Join(added, "\n  "), apiv1.Protocol)
 	}
 }
 
@@ -69,17 +71,17 @@ func without(text, other string) (lines []string) {
 // protocol is mpiup.proto, a line for each field, value and method.
 func protocol() string {
 	lines := []string{}
-	file := File_mpiup_proto
+	file, calls := apiv1.File_mpiup_proto, rpc.File_agent_proto.Services()
 	lines = append(lines, messages(file.Messages())...)
 	lines = append(lines, enums(file.Enums())...)
-	for i := range file.Services().Len() {
-		s := file.Services().Get(i)
+	for i := range calls.Len() {
+		s := calls.Get(i)
 		for j := range s.Methods().Len() {
 			m := s.Methods().Get(j)
 			lines = append(lines, fmt.Sprintf("rpc %s(%s%s) %s%s", m.FullName(), stream(m.IsStreamingClient()), m.Input().Name(), stream(m.IsStreamingServer()), m.Output().Name()))
 		}
 	}
-	return fmt.Sprintf("protocol %d\n", Protocol) + strings.Join(lines, "\n") + "\n"
+	return fmt.Sprintf("protocol %d\n", apiv1.Protocol) + strings.Join(lines, "\n") + "\n"
 }
 
 func messages(ms protoreflect.MessageDescriptors) (lines []string) {

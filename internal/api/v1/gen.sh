@@ -1,13 +1,14 @@
 #!/bin/sh
-# Generates mpiup.pb.go, mpiup_grpc.pb.go and mpiup_frame.pb.go. Needs protoc (Debian: protobuf-compiler).
+# Generates mpiup.pb.go and mpiup_frame.pb.go here, and agent.pb.go and agent_grpc.pb.go in ../rpc. Needs protoc (Debian: protobuf-compiler).
 set -eu
 cd "$(dirname "$0")"
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 go build -o "$bin/protoc-gen-go" google.golang.org/protobuf/cmd/protoc-gen-go
 go build -o "$bin/protoc-gen-go-grpc" google.golang.org/grpc/cmd/protoc-gen-go-grpc
-PATH="$bin:$PATH" protoc --go_out=. --go_opt=paths=source_relative \
-    --go-grpc_out=. --go-grpc_opt=paths=source_relative mpiup.proto
+PATH="$bin:$PATH" protoc --go_out=. --go_opt=paths=source_relative mpiup.proto
+PATH="$bin:$PATH" protoc -I . -I ../rpc --go_out=../rpc --go_opt=paths=source_relative \
+    --go-grpc_out=../rpc --go-grpc_opt=paths=source_relative agent.proto
 
 # The Frame of each message that a session carries: the message as the body of a frame, which the sender's link numbers.
 {

@@ -9417,17 +9417,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vPHASE_NEVER\x10\x01\x12\x0f\n" +
 	"\vPHASE_FENCE\x10\x02\x12\x11\n" +
 	"\rPHASE_RUNNING\x10\x03\x12\x13\n" +
-	"\x0fPHASE_FINALIZED\x10\x042\x82\x04\n" +
-	"\x05Agent\x12.\n" +
-	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
-	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +
-	"\x05Peers\x12\x16.mpiup.v1.PeersRequest\x1a\x14.mpiup.v1.PeersReply\x12>\n" +
-	"\bShutdown\x12\x19.mpiup.v1.ShutdownRequest\x1a\x17.mpiup.v1.ShutdownReply\x12;\n" +
-	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12<\n" +
-	"\x06Answer\x12\x17.mpiup.v1.AnswerRequest\x1a\x15.mpiup.v1.AnswerReply(\x010\x01\x12/\n" +
-	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReply\x125\n" +
-	"\x05Ranks\x12\x16.mpiup.v1.RanksRequest\x1a\x14.mpiup.v1.RanksReply\x128\n" +
-	"\x06Stacks\x12\x17.mpiup.v1.StacksRequest\x1a\x15.mpiup.v1.StacksReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
+	"\x0fPHASE_FINALIZED\x10\x04B.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
 
 var (
 	file_mpiup_proto_rawDescOnce sync.Once
@@ -9657,26 +9647,8 @@ var file_mpiup_proto_depIdxs = []int32{
 	108, // 99: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
 	107, // 100: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
 	67,  // 101: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	15,  // 102: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	21,  // 103: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	85,  // 104: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	88,  // 105: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	90,  // 106: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	95,  // 107: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	97,  // 108: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	101, // 109: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	105, // 110: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	15,  // 111: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	22,  // 112: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	87,  // 113: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	89,  // 114: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	91,  // 115: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	96,  // 116: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	99,  // 117: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	102, // 118: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	106, // 119: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	111, // [111:120] is the sub-list for method output_type
-	102, // [102:111] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for method output_type
+	102, // [102:102] is the sub-list for method input_type
 	102, // [102:102] is the sub-list for extension type_name
 	102, // [102:102] is the sub-list for extension extendee
 	0,   // [0:102] is the sub-list for field type_name
@@ -9742,7 +9714,7 @@ func file_mpiup_proto_init() {
 			NumEnums:      15,
 			NumMessages:   94,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_mpiup_proto_goTypes,
 		DependencyIndexes: file_mpiup_proto_depIdxs,

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/test/cost"
@@ -36,7 +37,7 @@ func fields(f func(protoreflect.FieldDescriptor)) {
 			}
 		}
 	}
-	calls := apiv1.File_mpiup_proto.Services().Get(0).Methods()
+	calls := rpc.File_agent_proto.Services().Get(0).Methods()
 	for i := range calls.Len() {
 		walk(calls.Get(i).Output())
 	}
@@ -92,7 +93,7 @@ func hostile(m protoreflect.Message, depth int) {
 
 // Whatever an agent sends, its text is short and visible afterwards, in every message; vetting again changes nothing.
 func TestTextIsShortAndVisible(t *testing.T) {
-	calls := apiv1.File_mpiup_proto.Services().Get(0).Methods()
+	calls := rpc.File_agent_proto.Services().Get(0).Methods()
 	check := func(m protoreflect.ProtoMessage) {
 		Message(m)
 		var see func(m protoreflect.Message)

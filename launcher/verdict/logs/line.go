@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/pattern"
-	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // line is one with what its tags say.
@@ -33,7 +33,7 @@ type ending struct {
 // fits says that nothing which both name differs: they may be one process.
 func (e ending) fits(o ending) bool {
 	return (e.rank < 0 || o.rank < 0 || e.rank == o.rank) && (e.pid == 0 || o.pid == 0 || e.pid == o.pid) &&
-		(e.host == "" || o.host == "" || hosts.FirstLabel(e.host) == hosts.FirstLabel(o.host))
+		(e.host == "" || o.host == "" || hostlist.FirstLabel(e.host) == hostlist.FirstLabel(o.host))
 }
 
 // or is what is named, by the first else by the second.
