@@ -1,13 +1,14 @@
 package gpu
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // escapes are a terminal's: nvidia-smi underlines the head of its table, for files too in some versions.
-var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+var escapes = pattern.Of("\x1b\\[[0-9;]*m")
 
 // parseTopo reads how many NVLinks join each two GPUs, by nvidia-smi's numbers, of nvidia-smi topo -m:
 //
@@ -21,7 +22,7 @@ var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 func parseTopo(text []byte) [][]int {
 	var table [][]int
 	gpus := 0
-	for line := range strings.Lines(escapes.ReplaceAllString(string(text), "")) {
+	for line := range strings.Lines(escapes().ReplaceAllString(string(text), "")) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) == 0:

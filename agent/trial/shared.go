@@ -9,13 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/trial"
 )
 
@@ -37,7 +37,7 @@ const (
 	least      = 0.8     // of the free space, that all hosts together may take
 )
 
-var token = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var token = pattern.Of(`^[0-9a-f]{32}$`)
 
 // Phase does one of "write", "read", "lock" and "clean". All hosts have ended one before any begins the next.
 func (s *Shared) Phase(ctx context.Context, name string) trial.Shared {
@@ -46,7 +46,7 @@ func (s *Shared) Phase(ctx context.Context, name string) trial.Shared {
 	switch {
 	case !ok:
 		r.Error = fmt.Sprintf("%.20q is no phase of this trial", name)
-	case !filepath.IsAbs(s.Dir) || !token.MatchString(s.Token) || s.Hosts < 1 || s.Hosts > trial.MaxHosts || s.Host < 0 || s.Host >= s.Hosts ||
+	case !filepath.IsAbs(s.Dir) || !token().MatchString(s.Token) || s.Hosts < 1 || s.Hosts > trial.MaxHosts || s.Host < 0 || s.Host >= s.Hosts ||
 		s.Size < trial.MinSize || s.Size > trial.MaxSize:
 		r.Error = "the trial's words are out of range; is the launcher's mpiup of another version?"
 	default:

@@ -32,7 +32,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 			t.Errorf("%s: %s\n\t%v", where, command, err)
 		}
 	}
-	for _, c := range rootCommand(&process{}).Commands() {
+	for _, c := range rootCommand(&process{}, "").Commands() {
 		for line := range strings.Lines(c.Example) {
 			if command, ok := written(line); ok {
 				check("help of "+c.Name(), command)
@@ -120,7 +120,7 @@ func pages(t *testing.T) []string {
 // "mpiup help TOPIC" that topic.
 func TestCommandsInTexts(t *testing.T) {
 	t.Parallel()
-	root, read := rootCommand(&process{}), 0
+	root, read := rootCommand(&process{}, ""), 0
 	for _, file := range sources(t) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -209,7 +209,7 @@ func readsCommand(command string) error {
 		}
 		words = append([]string{"mpiup", l.Command}, l.Words...)
 	}
-	root := rootCommand(&process{})
+	root := rootCommand(&process{}, "")
 	c, _, err := root.Find(words[1:2])
 	switch {
 	case words[1] == "help":
@@ -239,7 +239,7 @@ func readsTopic(words []string) error {
 	if len(words) == 0 || placeholder.MatchString(words[0]) {
 		return nil
 	}
-	_, _, err := rootCommand(&process{}).Find(words)
+	_, _, err := rootCommand(&process{}, "").Find(words)
 	for _, page := range docs.Pages() {
 		_, kind := page.Section(words[0])
 		if err == nil || page.Name == words[0] || kind && page.Name == "troubleshooting" {
@@ -268,7 +268,7 @@ func readsRun(args []string) error {
 // mentions says that a sentence speaks of a command by its name, or of flags of it ("`mpiup agent --grace`"), and gives no arguments.
 func mentions(command string) bool {
 	words := strings.Fields(command)
-	c, _, err := rootCommand(&process{}).Find(words[1:2])
+	c, _, err := rootCommand(&process{}, "").Find(words[1:2])
 	if err != nil || words[0] == "kubectl" || !c.HasFlags() {
 		return false
 	}

@@ -32,7 +32,7 @@ func printed(t *testing.T, argv ...string) string {
 // Every command's --help has examples, and mpiup's own lists all commands and topics.
 func TestHelpOfEveryCommand(t *testing.T) {
 	all := printed(t, "mpiup", "--help")
-	for _, c := range rootCommand(&process{}).Commands() {
+	for _, c := range rootCommand(&process{}, "").Commands() {
 		if c.Hidden {
 			continue
 		}

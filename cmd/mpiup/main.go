@@ -77,7 +77,11 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 
 // command runs a subcommand and returns the process's exit code.
 func (p *process) command(args ...string) int {
-	root := rootCommand(p)
+	named := ""
+	if len(args) > 0 {
+		named = args[0]
+	}
+	root := rootCommand(p, named)
 	p.args = oneDash(root, args)
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
@@ -132,7 +136,29 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func usage(err error) error { return &exitError{job.ExitUsage, err} }
 
-func rootCommand(p *process) *cobra.Command {
+// commands are those of mpiup, by name.
+func commands() map[string]func(*process) *cobra.Command {
+	return map[string]func(*process) *cobra.Command{
+		"run": runCommand, "up": upCommand, "launcher": launcherCommand, "agent": agentCommand, "exec": execCommand, "peers": peersCommand, "ps": psCommand,
+		"stacks": stacksCommand, "shutdown": shutdownCommand, "topo": topoCommand, "doctor": doctorCommand, "verdict": verdictCommand, "logs": logsCommand,
+		"env": envCommand, "report": reportCommand, "keygen": keygenCommand, "install": installCommand, "version": versionCommand,
+		"check-image": checkImageCommand, "trial": trialCommand,
+	}
+}
+
+// commandsOf is the command of that name alone, whose flags are many enough; without one, all commands.
+func commandsOf(p *process, name string) (list []*cobra.Command) {
+	if one := commands()[name]; one != nil {
+		return []*cobra.Command{one(p)}
+	}
+	for _, c := range commands() {
+		list = append(list, c(p))
+	}
+	return append(list, appletCommands(p)...)
+}
+
+// rootCommand is mpiup, with the command that is named, or, where none is, with all.
+func rootCommand(p *process, named string) *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
 		Use:   "mpiup",
@@ -158,10 +184,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	// Not cobra's own, whose template is 3 MB of binary: text/template keeps the linker from leaving methods out.
 	root.Flags().BoolVarP(&showVersion, "version", "V", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
-	root.AddCommand(runCommand(p), upCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), psCommand(p), stacksCommand(p), shutdownCommand(p),
-		topoCommand(p), doctorCommand(p), verdictCommand(p), logsCommand(p), envCommand(p), reportCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
-	root.AddCommand(checkImageCommand(p), trialCommand(p))
-	root.AddCommand(appletCommands(p)...)
+	root.AddCommand(commandsOf(p, named)...)
 	root.SetHelpCommand(helpCommand(p))
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(p, c) })
 	return root

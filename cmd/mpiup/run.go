@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
+	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -269,10 +270,11 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 	}
 	noSecret := err
 	var ahead sync.WaitGroup
-	if id != nil { // beside the search for hosts and what else comes before the first handshake
+	if id != nil { // beside the search for hosts and what else comes before the first handshake; a run on this machine does without the most of it
 		ahead.Go(func() {
 			id.Prepare()
 			codec.Prepare()
+			vet.Prepare()
 		})
 	}
 	termGrace, err := settings(p.getenv).termGrace(l.TermGrace)

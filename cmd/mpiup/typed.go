@@ -49,7 +49,7 @@ func unsent(own []string, apps []job.App, since []string) (list []typed.Variable
 		name, _, ok := strings.Cut(kv, "=")
 		young := slices.Contains(since, kv)
 		if ok && (young || typed.Goes(name) && !rank) && !given(name) {
-			list = append(list, typed.Variable{Text: kv, Secret: report.Secret(kv), Since: young})
+			list = append(list, typed.Variable{Text: kv, Secret: func() bool { return report.Secret(kv) }, Since: young})
 		}
 	}
 	slices.SortFunc(list, func(a, b typed.Variable) int { return strings.Compare(a.Text, b.Text) })

@@ -73,7 +73,7 @@ func TestUnsent(t *testing.T) {
 		var list []string
 		for _, v := range unsent(own, apps, since) {
 			text := v.Text
-			if v.Secret {
+			if v.Secret() {
 				text += " secret"
 			}
 			if v.Since {

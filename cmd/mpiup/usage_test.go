@@ -35,7 +35,7 @@ func said(t *testing.T, argv ...string) (code int, text string) {
 // Every flag of every command: misspelt it is an error that names it, and so it is without its value;
 // a switch takes no value but yes and no.
 func TestEveryFlag(t *testing.T) {
-	root := rootCommand(&process{})
+	root := rootCommand(&process{}, "")
 	for _, c := range root.Commands() {
 		if c.DisableFlagParsing { // the names of other programs have tables of their own
 			continue

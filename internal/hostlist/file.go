@@ -7,14 +7,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 const maxLine = 64 << 10
 
 // Open MPI's scanner takes white space around "=" (orte/util/hostfile/hostfile_lex.l).
-var aroundEquals = regexp.MustCompile(`[ \t]*=[ \t]*`)
+var aroundEquals = pattern.Of(`[ \t]*=[ \t]*`)
 
 // ReadFile reads the hostfile at path. An error names path, and errno when it cannot be read.
 func ReadFile(path string) ([]Entry, error) { return ReadFileAs(path, Own) }
@@ -99,7 +100,7 @@ func fieldsOf(line string) []string {
 	if i := strings.Index(line, "//"); i >= 0 {
 		line = line[:i]
 	}
-	return strings.Fields(aroundEquals.ReplaceAllString(line, "="))
+	return strings.Fields(aroundEquals().ReplaceAllString(line, "="))
 }
 
 // parseLine reads one line's words: the host, or the hosts of a range, then slots= and max_slots= in any order.

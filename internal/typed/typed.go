@@ -116,9 +116,9 @@ func Lacking(marks []Mark, env []string, key []byte) (list []uint32) {
 
 // Variable is one of a launcher's that its ranks do not get.
 type Variable struct {
-	Text   string // NAME=value
-	Secret bool
-	Since  bool // it may have been set for this command; else it is older, and Goes
+	Text   string      // NAME=value
+	Secret func() bool // whether its value may be one; nil: it is not
+	Since  bool        // it may have been set for this command; else it is older, and Goes
 }
 
 // Name is what it is called.

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 var (
-	withSlots = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]+$`)
-	digits    = regexp.MustCompile(`[0-9]+`)
+	withSlots = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]+$`)
+	digits    = pattern.Of(`[0-9]+`)
 )
 
 // lostHosts finds words of hosts (--host) that stand where the program should, as in --host w0:2 w1:2 prog. They have
@@ -22,15 +23,15 @@ func lostHosts(hosts, words []string, env Environment) error {
 	last := hosts[len(hosts)-1]
 	last, _, _ = strings.Cut(last[strings.LastIndexByte(last, ',')+1:], ":")
 	like := func(word string) bool {
-		if strings.Contains(word, "/") || env.LookPath == nil || !digits.MatchString(word) ||
-			digits.ReplaceAllString(word, "0") != digits.ReplaceAllString(last, "0") {
+		if strings.Contains(word, "/") || env.LookPath == nil || !digits().MatchString(word) ||
+			digits().ReplaceAllString(word, "0") != digits().ReplaceAllString(last, "0") {
 			return false
 		}
 		_, err := env.LookPath(word)
 		return errors.Is(err, fs.ErrNotExist) // not for a mount that does not answer
 	}
 	n := 0
-	for n < len(words) && (withSlots.MatchString(words[n]) || like(words[n])) {
+	for n < len(words) && (withSlots().MatchString(words[n]) || like(words[n])) {
 		n++
 	}
 	if n == 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
@@ -82,8 +82,8 @@ func written(d time.Duration) string {
 }
 
 var (
-	plainNumber = regexp.MustCompile(`^([0-9]+\.?[0-9]*|\.[0-9]+)$`)
-	withUnits   = regexp.MustCompile(`^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+	plainNumber = pattern.Of(`^([0-9]+\.?[0-9]*|\.[0-9]+)$`)
+	withUnits   = pattern.Of(`^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 )
 
 // ParseDuration reads a time of a flag: seconds ("5", "0.5") or numbers with units ("90s",
@@ -92,13 +92,13 @@ func ParseDuration(s string) (time.Duration, error) {
 	if len(s) > 64 {
 		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", clip(s))
 	}
-	if plainNumber.MatchString(s) {
+	if plainNumber().MatchString(s) {
 		s += "s"
 	}
-	if rest, negative := strings.CutPrefix(s, "-"); negative && (plainNumber.MatchString(rest) || withUnits.MatchString(rest)) {
+	if rest, negative := strings.CutPrefix(s, "-"); negative && (plainNumber().MatchString(rest) || withUnits().MatchString(rest)) {
 		return 0, fmt.Errorf("%s is negative; use 0 or more", clip(s))
 	}
-	if !withUnits.MatchString(s) {
+	if !withUnits().MatchString(s) {
 		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", clip(s))
 	}
 	d, err := time.ParseDuration(s)

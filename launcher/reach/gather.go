@@ -163,7 +163,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 }
 
 func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Session, func()) {
-	s, wait, err := link.Embed(g.life, g.reach.Embedded, g.opener.Open())
+	s, wait, err := link.Embed(g.life, g.reach.Embedded, g.opener.here())
 	if err != nil {
 		board.set(i, link.AsCause(err))
 		g.cancel() // it is not tried again

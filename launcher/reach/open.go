@@ -46,22 +46,27 @@ func (o *Opener) Adopt(session string) *apiv1.Open {
 
 // Open is the first frame of a new session.
 func (o *Opener) Open() *apiv1.Open {
-	secret := randomBytes(16)
+	open := o.here()
+	open.Marks = marks(o.reach.Unsent, open.Secret)
+	return open
+}
+
+// here is Open for the agent in this process, which has this process's variables.
+func (o *Opener) here() *apiv1.Open {
 	return &apiv1.Open{
 		OnLoss: o.Loss, HoldMs: uint64(o.reach.Loss.Hold.Milliseconds()), Command: o.Command,
 		Protocol: apiv1.Protocol, Version: o.reach.Version,
-		Session: o.Run + randomHex(8), Secret: secret,
+		Session: o.Run + randomHex(8), Secret: randomBytes(16),
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
 		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname, Sandbox: o.reach.Sandbox,
 		Machine: o.Wish, MeetingPorts: o.Ports, MpiPorts: o.Within,
-		Marks: marks(o.reach.Unsent, secret),
 	}
 }
 
 // marks are what agents are asked for of the variables that ranks do not get.
 func marks(unsent []typed.Variable, key []byte) (list []*apiv1.Mark) {
 	for _, v := range unsent[:min(len(unsent), typed.MaxMarks)] {
-		m := typed.Of(v.Text, v.Secret, key)
+		m := typed.Of(v.Text, v.Secret != nil && v.Secret(), key)
 		list = append(list, &apiv1.Mark{Name: m.Name, Digest: m.Digest})
 	}
 	return list

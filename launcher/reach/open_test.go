@@ -17,7 +17,7 @@ func lacking(name string, lacks ...uint32) Found {
 
 // What hosts lack is said once, with who lacks it, without values, and in few words however much it is.
 func TestWithheld(t *testing.T) {
-	list := []typed.Variable{{Text: "MODE=x", Since: true}, {Text: "NCCL_DEBUG=hush"}, {Text: "TOKEN=hush", Secret: true, Since: true}, {Text: "HAD=1", Since: true}}
+	list := []typed.Variable{{Text: "MODE=x", Since: true}, {Text: "NCCL_DEBUG=hush"}, {Text: "TOKEN=hush", Secret: func() bool { return true }, Since: true}, {Text: "HAD=1", Since: true}}
 	const bad = 1 << 31 // an agent may say anything
 	got := strings.Join(Withheld(list, []Found{lacking("w0", 0, 1), lacking("w1", 0, 2, 2, bad), lacking("w2")}, "ranks"), "\n")
 	if want := "set in this session, perhaps for this command, and not so on w0, w1: MODE, TOKEN; ranks get them with -x MODE -x TOKEN\n" +

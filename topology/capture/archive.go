@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // Limits of an archive that is read or written.
@@ -128,7 +128,7 @@ func (r *room) take(name string, f File) error {
 }
 
 // counted finds the number in a name that is most often the only difference between files.
-var counted = regexp.MustCompile(`^(sys/devices/system/(?:cpu/cpu|node/node))(\d+)(/.*)$`)
+var counted = pattern.Of(`^(sys/devices/system/(?:cpu/cpu|node/node))(\d+)(/.*)$`)
 
 // Format writes an archive, with a comment before it. The same files give the same bytes.
 func Format(comment string, files Files) []byte {
@@ -142,7 +142,7 @@ func Format(comment string, files Files) []byte {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file := files[name]
 		key := name
-		m := counted.FindStringSubmatch(name)
+		m := counted().FindStringSubmatch(name)
 		n := -1
 		if m != nil {
 			if number, err := strconv.Atoi(m[2]); err == nil && number <= idset.MaxID && strconv.Itoa(number) == m[2] {

@@ -3,9 +3,9 @@ package mpirun
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -54,11 +54,11 @@ func describe(b *strings.Builder, r line.Row) {
 	wrap(b, plain(r.Means), fmt.Sprintf("  %-*s", column-2, names), indent)
 }
 
-var link = regexp.MustCompile(`\[([a-z-]+)\.md\]\([a-z-]+\.md\)`)
+var link = pattern.Of(`\[([a-z-]+)\.md\]\([a-z-]+\.md\)`)
 
 // plain is Markdown of the tables as text.
 func plain(means string) string {
-	return strings.ReplaceAll(link.ReplaceAllString(means, "mpiup help $1"), "`", "")
+	return strings.ReplaceAll(link().ReplaceAllString(means, "mpiup help $1"), "`", "")
 }
 
 // wrap writes text in lines of at most helpWidth characters.

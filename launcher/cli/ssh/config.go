@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // config takes the value of -o: "Name=value", "Name value", names in any case (ssh_config(5)).
@@ -20,7 +21,7 @@ func (p *parser) config(text string) error {
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		value = value[1 : len(value)-1]
 	}
-	r, ok := settings[strings.ToLower(name)]
+	r, ok := settings()[strings.ToLower(name)]
 	switch {
 	case !ok && p.ignored(name):
 		p.line.Without = append(p.line.Without, strings.TrimSpace(name+" "+value))
@@ -42,27 +43,29 @@ func (p *parser) ignored(name string) bool {
 }
 
 // settings are ssh_config's, by their names in small letters.
-var settings = withoutEffectAnd(map[string]row{
-	"connecttimeout":          {set: (*parser).connectTimeout},
-	"connectionattempts":      {set: number(func(p *parser) *int { return &p.attempts })},
-	"user":                    {set: (*parser).user},
-	"hostname":                {set: (*parser).hostname},
-	"ignoreunknown":           {set: func(p *parser, v string) error { p.ignore = append(p.ignore, strings.Split(v, ",")...); return nil }},
-	"port":                    {set: (*parser).port},
-	"identityfile":            {set: (*parser).identity},
-	"remotecommand":           {set: (*parser).command},
-	"requesttty":              {set: (*parser).tty},
-	"stdinnull":               {set: yes(func(l *Line, on bool) { l.NoStdin = on })},
-	"forkafterauthentication": {set: yes(func(l *Line, on bool) { l.Background = on })},
-	"sessiontype":             {set: (*parser).session},
-	"loglevel":                {set: (*parser).logLevel},
-	"setenv":                  {set: (*parser).setEnv},
-	"sendenv":                 {set: (*parser).sendEnv},
+var settings = sync.OnceValue(func() map[string]row {
+	return withoutEffectAnd(map[string]row{
+		"connecttimeout":          {set: (*parser).connectTimeout},
+		"connectionattempts":      {set: number(func(p *parser) *int { return &p.attempts })},
+		"user":                    {set: (*parser).user},
+		"hostname":                {set: (*parser).hostname},
+		"ignoreunknown":           {set: func(p *parser, v string) error { p.ignore = append(p.ignore, strings.Split(v, ",")...); return nil }},
+		"port":                    {set: (*parser).port},
+		"identityfile":            {set: (*parser).identity},
+		"remotecommand":           {set: (*parser).command},
+		"requesttty":              {set: (*parser).tty},
+		"stdinnull":               {set: yes(func(l *Line, on bool) { l.NoStdin = on })},
+		"forkafterauthentication": {set: yes(func(l *Line, on bool) { l.Background = on })},
+		"sessiontype":             {set: (*parser).session},
+		"loglevel":                {set: (*parser).logLevel},
+		"setenv":                  {set: (*parser).setEnv},
+		"sendenv":                 {set: (*parser).sendEnv},
 
-	"localforward":   {refused: noForward},
-	"remoteforward":  {refused: noForward},
-	"dynamicforward": {refused: noForward},
-	"include":        {refused: noFiles}, "match": {refused: noFiles}, "host": {refused: noFiles},
+		"localforward":   {refused: noForward},
+		"remoteforward":  {refused: noForward},
+		"dynamicforward": {refused: noForward},
+		"include":        {refused: noFiles}, "match": {refused: noFiles}, "host": {refused: noFiles},
+	})
 })
 
 func withoutEffectAnd(rows map[string]row) map[string]row {

@@ -83,7 +83,7 @@ const withValue = "BbcDEeFIiJLlmOoPpQRSWw"
 // options takes the options at the front of args.
 func (p *parser) options() (err error) {
 	p.args, err = Letters(p.args, withValue, func(letter byte, value string) error {
-		r, ok := options[letter]
+		r, ok := options()[letter]
 		if !ok {
 			return fmt.Errorf("unknown option -%c", letter)
 		}

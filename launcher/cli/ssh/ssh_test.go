@@ -117,12 +117,12 @@ func TestRefused(t *testing.T) {
 
 // Every letter and setting does something or says that it does not: none is both.
 func TestRows(t *testing.T) {
-	for letter, o := range options {
+	for letter, o := range options() {
 		if o.set != nil && o.refused != "" {
 			t.Errorf("-%c is done and refused", letter)
 		}
 	}
-	for name, r := range settings {
+	for name, r := range settings() {
 		if r.set != nil && r.refused != "" || name != strings.ToLower(name) {
 			t.Errorf("%s: a row that contradicts itself", name)
 		}
@@ -186,7 +186,7 @@ func TestEveryLetter(t *testing.T) {
 		if c == '-' {
 			continue
 		}
-		o, known := options[c]
+		o, known := options()[c]
 		_, alone := Parse([]string{word})
 		line, valued := Parse([]string{word, "22", "w0", "true"})
 		switch {
@@ -225,7 +225,7 @@ func TestEveryLetter(t *testing.T) {
 
 // Every setting of -o: misspelt, and without its value.
 func TestEverySetting(t *testing.T) {
-	for name, r := range settings {
+	for name, r := range settings() {
 		for _, form := range []string{name, name + "=", strings.ToUpper(name) + " "} {
 			if _, err := Parse([]string{"-o", form, "w0"}); err == nil || !strings.HasSuffix(err.Error(), " has no value") || !strings.HasPrefix(strings.ToLower(err.Error()), "-o: "+name) {
 				t.Errorf("-o %q: %v", form, err)

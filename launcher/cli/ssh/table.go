@@ -1,6 +1,9 @@
 package ssh
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // row is what an option means here.
 type row struct {
@@ -15,39 +18,41 @@ const (
 )
 
 // options are OpenSSH's letters (ssh(1) of 9.x).
-var options = map[byte]row{
-	'f': flag(func(l *Line) { l.Background = true }),
-	'N': flag(func(l *Line) { l.Nothing = true }),
-	'n': flag(func(l *Line) { l.NoStdin = true }),
-	'q': flag(func(l *Line) { l.Quiet = true }),
-	'T': {set: func(p *parser, _ string) error { p.line.TTY, p.ttySaid = TTYNever, true; return nil }},
-	'V': flag(func(l *Line) { l.Version = true }),
-	'v': flag(func(l *Line) { l.Verbose = min(l.Verbose+1, 3) }),
-	't': {set: func(p *parser, _ string) error {
-		if p.asked {
-			p.line.TTY = TTYForce
-		} else {
-			p.line.TTY = TTYAsked
-		}
-		p.asked, p.ttySaid = true, true
-		return nil
-	}},
-	'l': {set: (*parser).user},
-	'o': {set: (*parser).config},
-	'i': {set: (*parser).identity},
-	'F': {set: func(p *parser, v string) error { p.line.Config = v; return nil }},
+var options = sync.OnceValue(func() map[byte]row {
+	return map[byte]row{
+		'f': flag(func(l *Line) { l.Background = true }),
+		'N': flag(func(l *Line) { l.Nothing = true }),
+		'n': flag(func(l *Line) { l.NoStdin = true }),
+		'q': flag(func(l *Line) { l.Quiet = true }),
+		'T': {set: func(p *parser, _ string) error { p.line.TTY, p.ttySaid = TTYNever, true; return nil }},
+		'V': flag(func(l *Line) { l.Version = true }),
+		'v': flag(func(l *Line) { l.Verbose = min(l.Verbose+1, 3) }),
+		't': {set: func(p *parser, _ string) error {
+			if p.asked {
+				p.line.TTY = TTYForce
+			} else {
+				p.line.TTY = TTYAsked
+			}
+			p.asked, p.ttySaid = true, true
+			return nil
+		}},
+		'l': {set: (*parser).user},
+		'o': {set: (*parser).config},
+		'i': {set: (*parser).identity},
+		'F': {set: func(p *parser, v string) error { p.line.Config = v; return nil }},
 
-	// How to get there and whom to trust, which mpiup knows otherwise.
-	'1': {}, '2': {}, '4': {}, '6': {}, 'A': {}, 'a': {}, 'C': {}, 'K': {}, 'k': {}, 'X': {}, 'x': {}, 'Y': {}, 'y': {}, 'g': {}, 'M': {},
-	'B': {}, 'b': {}, 'c': {}, 'E': {}, 'e': {}, 'I': {}, 'J': {}, 'm': {}, 'P': {}, 'S': {}, 'p': {set: (*parser).port},
+		// How to get there and whom to trust, which mpiup knows otherwise.
+		'1': {}, '2': {}, '4': {}, '6': {}, 'A': {}, 'a': {}, 'C': {}, 'K': {}, 'k': {}, 'X': {}, 'x': {}, 'Y': {}, 'y': {}, 'g': {}, 'M': {},
+		'B': {}, 'b': {}, 'c': {}, 'E': {}, 'e': {}, 'I': {}, 'J': {}, 'm': {}, 'P': {}, 'S': {}, 'p': {set: (*parser).port},
 
-	'D': {refused: noForward}, 'L': {refused: noForward}, 'R': {refused: noForward}, 'W': {refused: noForward},
-	'w': {refused: "asks for a tunnel device, which mpiup does not make"},
-	'O': {refused: noControl},
-	'G': {refused: "prints ssh's configuration, of which mpiup reads IdentityFile only: see mpiup exec --help"},
-	'Q': {refused: "lists ssh's algorithms, and mpiup uses TLS 1.3"},
-	's': {refused: "asks for a subsystem such as sftp, which agents do not have: use tar over ssh, or kubectl cp"},
-}
+		'D': {refused: noForward}, 'L': {refused: noForward}, 'R': {refused: noForward}, 'W': {refused: noForward},
+		'w': {refused: "asks for a tunnel device, which mpiup does not make"},
+		'O': {refused: noControl},
+		'G': {refused: "prints ssh's configuration, of which mpiup reads IdentityFile only: see mpiup exec --help"},
+		'Q': {refused: "lists ssh's algorithms, and mpiup uses TLS 1.3"},
+		's': {refused: "asks for a subsystem such as sftp, which agents do not have: use tar over ssh, or kubectl cp"},
+	}
+})
 
 // Why says why an entry of Line.Without has no effect.
 func Why(without string) string {
