@@ -112,7 +112,7 @@ demo: setup-demo build ## an MPI program here and on three hosts
 setup-demo:
 	@test/setup.sh go demo
 
-bench: build ## start-up times, output rate, memory; against peers where they are installed
+bench: build ## start-up times, output rate, memory, failures, in MINUTES=15; against peers where they are installed
 	@test/bench/bench.sh
 
 bench-crowd: build ## how long a run over 64 to 1,000 agents on this machine takes (root; gigabytes of memory, minutes); AGAINST=FILE for another mpiup in turn

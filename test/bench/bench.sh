@@ -3,10 +3,11 @@
 # scripts (../shared/bench, or $PEERS_BENCH) and the peers themselves (make bench-peers) are
 # there, mpiup and they take turns, and ratios of one run are judged; else mpiup is measured
 # alone. Frameworks' own launchers are compared with where they are there. Needs root. ROUNDS=7 runs of each; on fewer than 4 cores nothing is judged.
+# It ends within MINUTES=15: failures, which come last, are tried as long as they fit in.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . test/bench/goals.sh
-rounds=${ROUNDS:-7}
+rounds=${ROUNDS:-7} most=$((${MINUTES:-15} * 60))
 peers=${PEERS_BENCH:-../shared/bench}
 
 [ "$(id -u)" = 0 ] || { echo "bench makes hosts out of network namespaces, which needs root" >&2; exit 1; }
@@ -63,5 +64,5 @@ fi
 if command -v mpicc.openmpi >/dev/null; then only+=,restarts; else echo "no Open MPI here (make bench-peers): its restarts are not measured"; fi
 torch=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks/torch/bin/python
 if [ -x "$torch" ]; then only+=,torchrestarts; else torch=; echo "no torch here (test/frameworks.sh torch): its restarts are not measured"; fi
-nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" -source "$PWD" -horovod "$horovod" -torch "$torch" || failed=1
+nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -most "$((most > SECONDS ? most - SECONDS : 1))s" -only "$only" -source "$PWD" -horovod "$horovod" -torch "$torch" || failed=1
 exit $failed

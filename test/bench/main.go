@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -43,6 +44,7 @@ func main() {
 	within := flag.String("within", "", "a `cgroup` for launchers of the crowd, of version 1; empty: none of their own")
 	horovod := flag.String("horovod", "", "the `python` of an environment with Horovod; empty: it is not compared with")
 	torch := flag.String("torch", "", "the `python` of an environment with torch; empty: no restart of its trainings is measured")
+	most := flag.Duration("most", 0, "`how long` it may take: failures, which come last, are tried as long as they fit in; 0: as long as they take")
 	source := flag.String("source", ".", "the repository's `folder`, which all hosts see")
 	flag.Parse()
 	if *flood > 0 {
@@ -59,6 +61,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod, torch: *torch, against: *against, within: *within,
+		begun: time.Now(), most: *most,
 		scripts: filepath.Join(*source, "test", "bench"), examples: filepath.Join(*source, "examples")}
 	err := b.count(*crowds)
 	if err == nil {
@@ -84,7 +87,12 @@ type bench struct {
 	examples     string
 	dir          string
 	missed       int
+	begun        time.Time
+	most         time.Duration // 0: no bound
 }
+
+// fits says that something that takes so long may begin.
+func (b *bench) fits(d time.Duration) bool { return b.most == 0 || time.Since(b.begun)+d <= b.most }
 
 // count reads the crowds' numbers of hosts.
 func (b *bench) count(list string) error {
@@ -125,8 +133,9 @@ func (b *bench) run(ctx context.Context) error {
 		of      []string
 		measure func(context.Context, *lab) error
 	}{
-		{2, []string{"trainings"}, b.trainings}, {jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, {8, []string{"rendezvous64"}, b.fewMeet},
+		{2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
 		{16, []string{"start", "flood", "kill"}, b.small}, {64, []string{"start", "memory", "rendezvous512"}, b.large},
+		{jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, // last: a host that is cut off costs whoever does not notice all of mostRest
 	} {
 		if !slices.ContainsFunc(part.of, b.wants) {
 			continue
