@@ -17,7 +17,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/docs"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/torchrun"
 	"github.com/mpiup/mpiup/launcher/kubectl"
 )
 
@@ -49,9 +54,14 @@ func TestCommandsOfTheDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, fenced := 0, false
+		n, fenced, begun := 0, false, ""
 		for line := range strings.Lines(string(text)) {
 			n++
+			if before, more := strings.CutSuffix(strings.TrimRight(line, " \n"), "\\"); more { // it goes on in the next
+				begun += before
+				continue
+			}
+			line, begun = begun+line, ""
 			where := fmt.Sprintf("%s:%d", strings.TrimPrefix(page, "../../"), n)
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
@@ -91,6 +101,15 @@ func TestCommandsAreRead(t *testing.T) {
 		{"kubectl mpiup ps mpijob/pi -n team --watch 2", true},
 		{"kubectl mpiup ps mpijob/pi -n team --watch", false},
 		{"kubectl mpiup top pi", true},
+		{"mpirun -np 4 ./a.out", false},
+		{"mpirun --max-restarts N", false},
+		{"mpirun -N", false},
+		{"mpirun --no-such 4 ./a.out", true},
+		{"mpiup mpiexec -n many ./a.out", true},
+		{"horovodrun -np 4 --gloo python train.py", false},
+		{"horovodrun --glue", true},
+		{"torchrun --nnodes 1:4", false},
+		{"torchrun --nnodes none train.py", true},
 	} {
 		if err := readsCommand(tt.command); (err != nil) != tt.fails {
 			t.Errorf("%s: %v", tt.command, err)
@@ -176,7 +195,8 @@ func sources(t *testing.T) (files []string) {
 }
 
 var (
-	prompt = regexp.MustCompile(`^(?:[$#] |sudo |[A-Z][A-Z0-9_]*=\S* )*(?:\S*/)?`)
+	prompt = regexp.MustCompile(`^(?:[$#] |sudo |RUN |exec |[A-Z][A-Z0-9_]*=(?:\$\([^)]*\)|\S)* )*(?:\S*/)?`)
+	listed = regexp.MustCompile(`command: \[("?mpiup"?(?:, [^]]*)?)\]`)   // a container's, in YAML
 	behind = regexp.MustCompile(` {2,}\S.*$| #.*$| [<>|&;].*$|(?: \\)?$`) // a remark, a redirection, another command
 	phrase = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 )
@@ -189,8 +209,13 @@ func written(line string) (string, bool) {
 			line = "mpiup " + inner
 		}
 	}
+	if m := listed.FindStringSubmatch(line); m != nil {
+		line = strings.NewReplacer(`", "`, " ", ", ", " ", `"`, "").Replace(m[1])
+		return line, strings.Contains(line, " ")
+	}
 	line = line[len(prompt.FindString(line)):]
-	if !strings.HasPrefix(line, "mpiup ") && !strings.HasPrefix(line, "kubectl mpiup ") {
+	name, _, _ := strings.Cut(line, " ")
+	if name != "mpiup" && !strings.HasPrefix(line, "kubectl mpiup ") && !slices.Contains(otherNames, name) {
 		return "", false
 	}
 	// What is quoted is one word, whatever stands in it.
@@ -199,9 +224,55 @@ func written(line string) (string, bool) {
 	return line, len(strings.Fields(strings.TrimPrefix(line, "kubectl "))) > 1
 }
 
+// otherNames are launchers' for which mpiup stands in, and whose lines it reads as they are written for those.
+var otherNames = []string{"mpirun", "mpiexec", "horovodrun", "torchrun"}
+
+// readsOther parses a line of another launcher's. One that names options alone, as prose does, gets a program.
+func readsOther(words []string) error {
+	read := func(words []string) error {
+		outside := line.Outside{Lookup: func(string) (string, bool) { return "", false }, Dir: "/", Host: "here",
+			Hostfile: func(string, hostlist.Dialect) ([]hostlist.Entry, error) {
+				return []hostlist.Entry{{Name: "w0", Slots: 8, Given: true}}, nil
+			},
+			Operators: func() ([]hostlist.Entry, error) { return nil, nil }}
+		switch words[0] {
+		case "horovodrun":
+			_, err := horovodrun.Parse(words[1:])
+			return err
+		case "torchrun":
+			_, err := torchrun.Parse(words[1:], torchrun.Outside{Lookup: outside.Lookup, Count: func(string) (int, error) { return 1, nil }})
+			return err
+		}
+		family, _, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) line.Family { return "" })
+		if err == nil {
+			_, err = mpirun.Parse(family, words[1:], outside)
+		}
+		return err
+	}
+	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "..." })
+	for i, w := range words {
+		if placeholder.MatchString(w) {
+			words[i] = "4"
+		}
+	}
+	err := read(words)
+	for _, more := range [][]string{{"a.out"}, {"4", "a.out"}, {"-np", "4", "a.out"}, {"4", "-np", "4", "a.out"}} {
+		if err != nil && read(append(slices.Clone(words), more...)) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // readsCommand parses a command and runs nothing.
 func readsCommand(command string) error {
 	words := strings.Fields(command)
+	if words[0] == "mpiup" && len(words) > 1 && slices.Contains(otherNames, words[1]) {
+		words = words[1:]
+	}
+	if slices.Contains(otherNames, words[0]) {
+		return readsOther(words)
+	}
 	if words[0] == "kubectl" {
 		l, err := kubectl.Parse(words[2:])
 		if err != nil {
@@ -312,6 +383,26 @@ func stand(set *pflag.FlagSet, args []string) {
 			default:
 				args[i+1] = v
 			}
+		}
+	}
+}
+
+// Around a command there may be a shell, a Dockerfile or a manifest.
+func TestCommandsAreSeen(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"$ mpiup run -n 4 ./a.out   # here":                            "mpiup run -n 4 ./a.out",
+		"RUN mpiup install --names all /usr/local/bin && ln -s a b":    "mpiup install --names all /usr/local/bin",
+		"T0=$(date +%s%N) mpiup run -n 4 -x T0 ./hello":                "mpiup run -n 4 -x T0 ./hello",
+		`  command: ["mpiup", "run", "-n", "16", "./train"]`:           "mpiup run -n 16 ./train",
+		"  exec: {command: [mpiup, agent, --check]}":                   "mpiup agent --check",
+		"kubectl exec pi-0 -- mpiup ps --json | jq":                    "mpiup ps --json",
+		"mpirun -np 16 --map-by ppr:8:node ./train        # operators": "mpirun -np 16 --map-by ppr:8:node ./train",
+		"mpirun.mpich -launcher ssh":                                   "",
+		"mpiup: waited 3s (--wait) for 2 hosts":                        "",
+	} {
+		if got, ok := written(line); ok != (want != "") || ok && got != want {
+			t.Errorf("in %s is %q, %v", line, got, ok)
 		}
 	}
 }
