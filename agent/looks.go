@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/exchange"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -18,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/owned"
 )
 
 // looksApart is the time between the two looks that say how many processors ranks use.
@@ -162,9 +165,19 @@ func (a *Agent) stacksFor(ctx context.Context, targets []stacks.Target) ([]stack
 	return stacks.Take(ctx, stacks.Config{Run: a.runTool}, targets)
 }
 
-// runTool runs a program of the container's PATH, as one of this agent's processes.
-func (a *Agent) runTool(ctx context.Context, argv []string, limit int) (string, error) {
-	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit)
+// runTool runs a program of the container's PATH, as one of this agent's processes. As another user it gets nothing of what this one has: not its
+// environment, and only programs that nobody but root can change.
+func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit int) (string, error) {
+	cmd := reap.Command{Argv: argv, Env: a.cfg.Env, User: as}
+	if as != nil {
+		path, _ := host.Lookup("PATH", a.cfg.Env)
+		dirs := owned.Programs(path)
+		if cmd.Path = owned.Program(argv[0], dirs); cmd.Path == "" {
+			return "", stacks.ErrNoProgram
+		}
+		cmd.Env, cmd.Dir = []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/"}, "/"
+	}
+	o, err := reap.Collect(ctx, a.super, cmd, limit)
 	var failed *program.Error
 	switch {
 	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:

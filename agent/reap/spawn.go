@@ -41,10 +41,15 @@ type Command struct {
 	// in another. Ranks that share CPUs and yield while they wait would then keep them for whole slices.
 	SameSession bool
 
+	User *User // nil: this process's own. No other groups, and no capabilities, come with another one
+
 	CPUs    []int  // affinity by kernel CPU number; empty: inherited
 	Memory  *int   // NUMA node whose memory is taken first, by its kernel number; nil: inherited
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
 }
+
+// User is who a process runs as.
+type User struct{ UID, GID uint32 }
 
 func (c *Command) validate() error {
 	bad := ""
@@ -306,6 +311,9 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{
 		Setsid: !cmd.SameSession, Setpgid: cmd.SameSession, Setctty: cmd.Terminal, Ctty: 0,
 	}}
+	if u := cmd.User; u != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
+	}
 	if !s.noPidfd.Load() {
 		attr.Sys.PidFD = &pidfd // stays -1 before Linux 5.2
 	}

@@ -92,7 +92,7 @@ func (c Crash) byGDB(ctx context.Context, run Run, file string) string {
 // executed is the program in gdb's list of the auxiliary vector.
 var executed = pattern.Of(`AT_EXECFN [^"\n]*"([^"\\\n]+)"`)
 
-// files may be the core, the newest first: regular files of the agent's user that the pattern can name, written since the process started.
+// files may be the core, the newest first: regular files of the agent's user, of one name, that the pattern can name, written since the process started.
 func (c Crash) files() (list []string) {
 	pattern := strings.TrimSpace(c.Pattern)
 	if pattern == "" || pattern[0] == '|' || !filepath.IsAbs(pattern) && c.Dir == "" {
@@ -128,5 +128,5 @@ func (c Crash) files() (list []string) {
 
 func ours(fi fs.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	return ok && int64(st.Uid) == int64(os.Geteuid())
+	return ok && int64(st.Uid) == int64(os.Geteuid()) && st.Nlink == 1
 }

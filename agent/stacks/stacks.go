@@ -5,7 +5,8 @@
 //	eu-stack, then gdb            ─┘  each stops the process for a moment
 //	/proc/PID/{stack,syscall,wchan}   always
 //
-// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; package trace reads what they write.
+// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; package trace reads what they write. Where a
+// process is of another user than the caller, who is root, tools run as that user: they read what the process wants them to read.
 // A signal is sent to a process that catches it, and to no other.
 //
 // Take blocks until all it started has ended. Nothing is kept between two calls.
@@ -26,15 +27,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stacks/trace"
 )
 
 // Config is what Take needs.
 type Config struct {
-	// Run runs a program to its end, or kills it when ctx ends, and returns what it wrote, at most limit bytes.
-	// ErrNoProgram: it is not on PATH.
-	Run    func(ctx context.Context, argv []string, limit int) (string, error)
+	// Run runs a program to its end, or kills it when ctx ends, and returns what it wrote, at most limit bytes. As another user where as is
+	// not nil: then only a program that nobody but root can have put there. ErrNoProgram: it is not there.
+	Run    func(ctx context.Context, argv []string, as *reap.User, limit int) (string, error)
 	Signal int // SIGUSR1, SIGUSR2 or 0
 }
 
@@ -104,7 +106,8 @@ func (l *look) at(ctx context.Context, t Target) Stack {
 			return Stack{"faulthandler", frames}
 		}
 	}
-	if why := l.ptrace(t.PID).Refusal(); why != "" {
+	as, ours := l.user(t.PID)
+	if why := l.ptrace(ours, as != nil).Refusal(); why != "" {
 		l.note(why)
 		return Stack{"kernel", l.kernel(t.PID)}
 	}
@@ -120,7 +123,7 @@ func (l *look) at(ctx context.Context, t Target) Stack {
 	}
 	there := false
 	for _, tool := range tools {
-		frames, ok := l.run(ctx, tool)
+		frames, ok := l.run(ctx, tool, as)
 		if len(frames) > 0 {
 			if python && tool.name != "py-spy" {
 				l.note("py-spy is not on PATH, so a Python program's stack is its interpreter's")
@@ -143,13 +146,13 @@ type tool struct {
 }
 
 // run is what a tool finds; there: the tool is.
-func (l *look) run(ctx context.Context, t tool) (frames []string, there bool) {
+func (l *look) run(ctx context.Context, t tool, as *reap.User) (frames []string, there bool) {
 	if _, lacks := l.lacks.Load(t.name); lacks || ctx.Err() != nil {
 		return nil, ctx.Err() != nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
-	out, err := l.Run(ctx, append([]string{t.name}, t.args...), maxOutput)
+	out, err := l.Run(ctx, append([]string{t.name}, t.args...), as, maxOutput)
 	if err == ErrNoProgram {
 		l.lacks.Store(t.name, true)
 		return nil, false
@@ -200,10 +203,26 @@ func (l *look) python(pid int) bool {
 
 const capSysPtrace = 19
 
+// user is whom a tool has to be to look into a process of another user than this one, who is root; nil: it runs as this one. ours: the process is of
+// this user.
+func (l *look) user(pid int) (as *reap.User, ours bool) {
+	ids, gids := trace.IDs(l.file(pid, "status"))
+	ours = len(ids) > 0 && !slices.ContainsFunc(ids, func(id uint32) bool { return int(id) != os.Geteuid() })
+	if ours || os.Geteuid() != 0 {
+		return nil, ours
+	}
+	if len(ids) == 0 || len(gids) == 0 || slices.ContainsFunc(ids, func(id uint32) bool { return id != ids[0] }) {
+		return &reap.User{UID: nobody, GID: nobody}, false // it is changing its user, and nobody is one that can look
+	}
+	return &reap.User{UID: ids[0], GID: gids[0]}, false
+}
+
+const nobody = 65534
+
 // ptrace is what is known of whether tools may look into the process. They are children of this one, and so have its
-// capabilities, and no rank above them.
-func (l *look) ptrace(pid int) trace.Ptrace {
-	p := trace.Ptrace{Scope: -1}
+// capabilities where they run as its user, and no rank above them.
+func (l *look) ptrace(ours, asRank bool) trace.Ptrace {
+	p := trace.Ptrace{Scope: -1, SameUser: ours, AsRank: asRank}
 	if text, err := proctree.ReadSome("/proc/sys/kernel/yama/ptrace_scope", 16); err == nil {
 		p.Scope, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
@@ -212,10 +231,6 @@ func (l *look) ptrace(pid int) trace.Ptrace {
 			bits, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
 			p.Capable = bits&(1<<capSysPtrace) != 0
 		}
-	}
-	p.SameUser = true
-	for _, uid := range l.proc.UIDs(pid) {
-		p.SameUser = p.SameUser && int(uid) == os.Geteuid()
 	}
 	return p
 }

@@ -5,17 +5,54 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stacks/trace"
+	"github.com/mpiup/mpiup/test/need"
 )
+
+// A process of another user than root's is looked into as that user, so that what it makes of a tool is what that user may do.
+func TestToolsRunAsTheRanksUser(t *testing.T) {
+	need.Root(t)
+	const uid, gid = 65533, 65532
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }() // which says that it was killed
+	defer func() { _ = cmd.Process.Kill() }()
+	l := &look{proc: proctree.Proc{Root: "/proc"}}
+	if as, ours := l.user(cmd.Process.Pid); as == nil || *as != (reap.User{UID: uid, GID: gid}) || ours {
+		t.Errorf("as %v, ours %v", as, ours)
+	}
+	if as, ours := l.user(os.Getpid()); as != nil || !ours {
+		t.Errorf("this process: as %v, ours %v", as, ours)
+	}
+	if as, _ := l.user(1 << 30); as == nil || as.UID == 0 {
+		t.Errorf("a process that is not there: as %v", as)
+	}
+	ran := 0
+	Take(t.Context(), Config{Run: func(_ context.Context, argv []string, as *reap.User, _ int) (string, error) {
+		if ran++; as == nil || as.UID != uid {
+			t.Errorf("%q runs as %v", argv, as)
+		}
+		return "", nil
+	}}, []Target{{PID: cmd.Process.Pid}})
+	if l.ptrace(false, true).Refusal() == "" && ran == 0 {
+		t.Error("no tool has run")
+	}
+}
 
 // child is a process of the test's, whose standard error goes to whoever hears, once it has written a line.
 func child(t *testing.T, script string) (Target, *exec.Cmd) {
@@ -67,7 +104,7 @@ func child(t *testing.T, script string) (Target, *exec.Cmd) {
 // The best tool that is there is taken, and what is missing is said.
 func TestTools(t *testing.T) {
 	target, _ := child(t, "echo; exec sleep 1000")
-	mayTrace := (&look{proc: proctree.Proc{Root: "/proc"}}).ptrace(target.PID).Refusal() == ""
+	mayTrace := (&look{proc: proctree.Proc{Root: "/proc"}}).ptrace(true, false).Refusal() == ""
 	for _, tt := range []struct {
 		name  string
 		tools map[string]string // what each writes
@@ -83,7 +120,7 @@ func TestTools(t *testing.T) {
 		if !mayTrace && tt.name != "none" {
 			continue
 		}
-		run := func(_ context.Context, argv []string, _ int) (string, error) {
+		run := func(_ context.Context, argv []string, _ *reap.User, _ int) (string, error) {
 			text, there := tt.tools[argv[0]]
 			switch {
 			case !there:
@@ -106,7 +143,7 @@ func TestTools(t *testing.T) {
 // A program is sent the signal if it handles it; sent to any other, it would end it.
 func TestSignalEndsNobody(t *testing.T) {
 	usr1 := int(unix.SIGUSR1)
-	none := func(context.Context, []string, int) (string, error) { return "", ErrNoProgram }
+	none := func(context.Context, []string, *reap.User, int) (string, error) { return "", ErrNoProgram }
 	deaf, cmd := child(t, "echo; exec sleep 1000")
 	found, notes := Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{deaf})
 	if found[0].Means != "kernel" || !slices.Contains(notes, "ranks that have no handler for SIGUSR1 were not sent it") {

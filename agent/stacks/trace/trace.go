@@ -10,6 +10,7 @@ package trace
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -149,7 +150,30 @@ func Catches(status string, signal int) bool {
 type Ptrace struct {
 	Scope    int  // kernel.yama.ptrace_scope; -1: there is no Yama
 	Capable  bool // the tool has CAP_SYS_PTRACE
-	SameUser bool // the process runs as the tool's user
+	SameUser bool // the process runs as the agent's user
+	AsRank   bool // the tool runs as the process's user, which is another than the agent's, and has no capabilities
+}
+
+// IDs are the user and group ids in a process's status (proc_pid_status(5)): real, effective, saved, of the file system.
+func IDs(status string) (users, groups []uint32) {
+	of := func(text string) (ids []uint32) {
+		for f := range strings.FieldsSeq(text) {
+			n, err := strconv.ParseUint(f, 10, 32)
+			if err != nil {
+				return nil
+			}
+			ids = append(ids, uint32(n))
+		}
+		return ids
+	}
+	for line := range strings.Lines(status) {
+		if text, ok := strings.CutPrefix(line, "Uid:"); ok {
+			users = of(text)
+		} else if text, ok := strings.CutPrefix(line, "Gid:"); ok {
+			groups = of(text)
+		}
+	}
+	return users, groups
 }
 
 // Refusal says why no tool can look into the process, and what would let it; "": one may try.
@@ -158,7 +182,9 @@ func (p Ptrace) Refusal() string {
 	switch {
 	case p.Scope >= 3:
 		return "kernel.yama.ptrace_scope is 3 on this node: nothing may look into a process until the node is booted anew"
-	case p.Capable:
+	case p.AsRank && p.Scope > 0:
+		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: tools look into ranks of another user than the agent as that user, and it forbids that", p.Scope)
+	case p.AsRank, p.Capable:
 		return ""
 	case p.Scope > 0:
 		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: to look into a process needs CAP_SYS_PTRACE; %s", p.Scope, add)

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -112,6 +113,8 @@ func TestPtrace(t *testing.T) {
 		{Ptrace{Scope: -1}, "another user than the agent: to look into it needs CAP_SYS_PTRACE"},
 		{Ptrace{Scope: 1, SameUser: true}, "kernel.yama.ptrace_scope is 1 on this node: to look into a process needs CAP_SYS_PTRACE"},
 		{Ptrace{Scope: 2, Capable: true}, ""},
+		{Ptrace{Scope: 0, AsRank: true}, ""},
+		{Ptrace{Scope: 1, Capable: true, AsRank: true}, "tools look into ranks of another user than the agent as that user"},
 		{Ptrace{Scope: 3, Capable: true, SameUser: true}, "ptrace_scope is 3"},
 	} {
 		if got := tt.p.Refusal(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
@@ -136,4 +139,18 @@ func FuzzTraces(f *testing.F) {
 		}
 		Catches(text, 10)
 	})
+}
+
+func TestIDs(t *testing.T) {
+	for _, tt := range []struct{ status, want string }{
+		{"Name:\tx\nUid:\t1000\t1000\t1000\t1000\nGid:\t100\t100\t100\t100\n", "[1000 1000 1000 1000] [100 100 100 100]"},
+		{"Uid:\t0\t1000\t0\t0\n", "[0 1000 0 0] []"},
+		{"Uid:\t-1\t1\nGid:\tx\n", "[] []"},
+		{"", "[] []"},
+	} {
+		users, groups := IDs(tt.status)
+		if got := fmt.Sprint(users, groups); got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.status, got, tt.want)
+		}
+	}
 }
