@@ -8,10 +8,14 @@ import (
 
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/gpu"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/topology/usable"
 )
+
+// MaxSlots is the most slots of a host: as many processes of a job one starts.
+const MaxSlots = apiv1.MaxProcs
 
 // Config is all an Agent needs; cmd/mpiup fills it from flags and environment.
 type Config struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/restart"
@@ -38,6 +39,7 @@ type retrial struct {
 	grown    string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
 	had      int    // ranks of the attempt
 	size     int    // of an elastic job: as many ranks are to be started
+	vain     int    // how often in a row ranks were ended for hosts that then brought the job no rank
 
 	replaced []report.Replaced // once hosts are there
 }
@@ -48,6 +50,14 @@ func (a *retrial) begins() time.Time {
 		return time.Now()
 	}
 	return a.since.Add(a.pause)
+}
+
+// inVain is how often in a row hosts had come for nothing, where this restart brought the job to so many ranks.
+func (a *retrial) inVain(ranks int) int {
+	if a == nil || a.grown == "" || ranks > a.had {
+		return 0
+	}
+	return a.vain + 1
 }
 
 // times is how often ranks have been started again.
@@ -172,7 +182,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 		a.size = a.had
 		a.why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
 	case !bad && grows:
-		a.grown, a.size = came.Hosts, came.Size
+		a.grown, a.size, a.vain = came.Hosts, came.Size, r.again.inVain(a.had)
 	default:
 		return nil
 	}
@@ -309,7 +319,7 @@ func (r *planner) answers(want []hosts.Wanted, have []reach.Answer) []restart.An
 	for i, w := range want {
 		answers[i] = restart.Answer{Host: w.Entry.Name, Here: have[i].Session != nil, Tried: have[i].Tried, Slots: w.Entry.Slots}
 		if s := have[i].Session; s != nil {
-			answers[i].Slots = r.room(HostOf(w, max(int(s.Opened.Host.Slots), 1), 0))
+			answers[i].Slots = r.room(HostOf(w, link.Slots(s.Opened.Host), 0))
 			if name := s.Opened.Host.GetName(); w.Bare && name != "" {
 				answers[i].Host = name
 			}

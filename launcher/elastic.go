@@ -213,6 +213,13 @@ func (r *planner) tooFew(ctx context.Context, lines []string, have int) error {
 // lookEvery is how often an elastic job looks for hosts that have come.
 const lookEvery = 2 * time.Second
 
+// untilLook is how long ranks run at least before they are ended for hosts that have come. It doubles with each time that those brought nothing:
+// a host that says that it has come, and under another name again, does not keep a job from its work.
+func (a *retrial) untilLook(ranks int) time.Duration {
+	const doublings = 9 // 17 minutes
+	return lookEvery << min(a.inVain(ranks), doublings)
+}
+
 // seek looks for hosts that have come while ranks run, until one is there by which the job would grow.
 func seek(life context.Context, r *driver) {
 	have := map[string]bool{} // agents and names of this attempt
@@ -223,7 +230,7 @@ func seek(life context.Context, r *driver) {
 	for _, s := range r.sites {
 		room = append(room, r.room(s.Host))
 	}
-	for link.Sleep(life, lookEvery); life.Err() == nil; link.Sleep(life, lookEvery) {
+	for link.Sleep(life, r.again.untilLook(len(r.plan.Placements))); life.Err() == nil; link.Sleep(life, lookEvery) {
 		want := r.hosts
 		if r.cfg.Discovers() {
 			want = r.joinedBy(want, r.cfg.Seen(life))
@@ -238,7 +245,7 @@ func seek(life context.Context, r *driver) {
 			}
 			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
 			comers = append(comers, v.Wanted)
-			more = append(more, r.room(HostOf(v.Wanted, max(int(v.Hello.Slots), 1), 0)))
+			more = append(more, r.room(HostOf(v.Wanted, link.Slots(v.Hello), 0)))
 		}
 		if _, size := r.cfg.Elastic.Share(more, r.cfg.Policy.PerNode > 0); size > len(r.plan.Placements) {
 			for _, s := range seen {

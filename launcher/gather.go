@@ -248,7 +248,7 @@ func (r *planner) allocation(want []hosts.Wanted, have []reach.Found) []job.Host
 			continue
 		}
 		a := f.Session.Opened.Host
-		hosts[i] = HostOf(w, max(int(a.Slots), 1), int(a.Cpus))
+		hosts[i] = HostOf(w, link.Slots(a), link.CPUs(a))
 		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.GPUs)
 	}
 	return hosts

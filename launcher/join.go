@@ -124,7 +124,7 @@ func (r *driver) join(o run.Reach) run.Event {
 func (r *driver) reached(have []reach.Found) (e run.Reached) {
 	for _, f := range have {
 		agent := f.Session.Opened.Host
-		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: int(agent.GetCpus()), Slots: int(agent.GetSlots()),
+		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: link.CPUs(agent), Slots: link.Slots(agent),
 			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.GPUs)})
 	}
 	return e

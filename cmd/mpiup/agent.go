@@ -103,8 +103,8 @@ func (f *agentFlags) checkHost(p *process) error {
 	if f.port < 0 || f.port > 65535 {
 		return usage(fmt.Errorf("--port: %d is not a port; use 1 to 65535", f.port))
 	}
-	if f.slots < 0 {
-		return usage(fmt.Errorf("--slots: %d is out of range; use 1 or more, or leave it out for as many as GPUs, else CPUs", f.slots))
+	if f.slots < 0 || f.slots > agent.MaxSlots {
+		return usage(fmt.Errorf("--slots: %d is out of range; use 1 to %d, or leave it out for as many as GPUs, else CPUs", f.slots, agent.MaxSlots))
 	}
 	return nil
 }

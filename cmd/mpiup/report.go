@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
@@ -68,10 +69,11 @@ whose last lines hold it with mpiup run --seal. Neither the job's pods nor any r
 func readReport(p *process, name string) (*report.Report, []string, error) {
 	in := io.Reader(p.stdin)
 	if name != "-" {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			name = filepath.Join(name, report.FileName)
+		open := os.Open
+		if info, err := os.Stat(name); err == nil && info.IsDir() { // what is in it somebody else may have put there
+			name, open = filepath.Join(name, report.FileName), bounded.Open
 		}
-		f, err := os.Open(name)
+		f, err := open(name)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -40,6 +40,15 @@ func File(path string, most int) ([]byte, error) {
 
 // Regular reads a file that nobody named, or that somebody else may have put there: no pipe blocks it, and no device is read.
 func Regular(path string, most int) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return whole(f, path, most)
+}
+
+// Open opens such a file.
+func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
@@ -51,7 +60,7 @@ func Regular(path string, most int) ([]byte, error) {
 		}
 		return nil, err
 	}
-	return whole(f, path, most)
+	return f, nil
 }
 
 func whole(f *os.File, path string, most int) ([]byte, error) {

@@ -24,6 +24,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/internal/wording"
 )
@@ -146,3 +147,9 @@ func CheckHost(h *apiv1.HelloReply) error {
 	}
 	return nil
 }
+
+// Slots is how many ranks an agent says that its host takes, as far as a host can have them: what is placed there costs the launcher memory.
+func Slots(h *apiv1.HelloReply) int { return int(min(max(h.GetSlots(), 1), apiv1.MaxProcs)) }
+
+// CPUs is how many an agent says that its host has, as far as a host can have them.
+func CPUs(h *apiv1.HelloReply) int { return int(min(h.GetCpus(), layout.MaxThreads)) }

@@ -159,7 +159,7 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *link.Cause {
 	for _, v := range m.reach.Visit(ctx, strangers, nil) {
 		key := m.key(v.Wanted)
 		if v.Hello != nil {
-			m.known[key] = quorum.Host{Name: v.Hello.Name, Slots: max(int(v.Hello.Slots), 1)}
+			m.known[key] = quorum.Host{Name: v.Hello.Name, Slots: link.Slots(v.Hello)}
 			delete(m.causes, key)
 			continue
 		}

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -210,19 +211,21 @@ func (k *Keeper) made(v *verdict.Verdict, code int) *report.Report {
 	return k.rec.Report(report.Report{Ended: time.Now(), ExitCode: code, Verdict: v})
 }
 
-// writeDumps leaves flight recorders' dumps as torch wrote them: DIR/flight/rank_0 and so on.
+// writeDumps leaves flight recorders' dumps as torch wrote them: DIR/flight/rank_0 and so on. What a host sent that is none is left out: no run fails
+// for it.
 func (k *Keeper) writeDumps(to *outfile.Dir) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for rank, gz := range k.dumps {
-		z, err := gzip.NewReader(bytes.NewReader(gz))
-		if err != nil {
-			return err
-		}
 		const most = 16 << 20 // of one
-		text, err := io.ReadAll(io.LimitReader(z, most))
+		z, err := gzip.NewReader(bytes.NewReader(gz))
+		var text []byte
+		if err == nil {
+			text, err = bounded.Read(z, most)
+		}
 		if err != nil {
-			return err
+			k.log.Info("a flight recorder's dump cannot be read, and is not left", "rank", rank, "cause", err)
+			continue
 		}
 		if err := to.Replace(fmt.Sprint("flight/rank_", rank), text, 0o644); err != nil {
 			return err
