@@ -30,12 +30,12 @@ func TestHostsThatComeInVain(t *testing.T) {
 
 // What an agent counts is as much as a host can have.
 func TestStatedSlots(t *testing.T) {
-	for _, n := range []uint32{0, 1, 4096, 4097, 1 << 31, math.MaxUint32} {
+	for _, n := range []int32{math.MinInt32, -1, 0, 1, 4096, 4097, math.MaxInt32} {
 		h := &apiv1.HelloReply{Slots: n, Cpus: n}
 		if got := link.Slots(h); got < 1 || got > apiv1.MaxProcs || n > 0 && n <= apiv1.MaxProcs && got != int(n) {
 			t.Errorf("%d slots are %d", n, got)
 		}
-		if got := link.CPUs(h); got < 0 || got > 8192 || n <= 8192 && got != int(n) {
+		if got := link.CPUs(h); got < 0 || got > 8192 || n >= 0 && n <= 8192 && got != int(n) {
 			t.Errorf("%d CPUs are %d", n, got)
 		}
 	}

@@ -152,4 +152,4 @@ func CheckHost(h *apiv1.HelloReply) error {
 func Slots(h *apiv1.HelloReply) int { return int(min(max(h.GetSlots(), 1), apiv1.MaxProcs)) }
 
 // CPUs is how many an agent says that its host has, as far as a host can have them.
-func CPUs(h *apiv1.HelloReply) int { return int(min(h.GetCpus(), layout.MaxThreads)) }
+func CPUs(h *apiv1.HelloReply) int { return int(min(max(h.GetCpus(), 0), layout.MaxThreads)) }

@@ -15,7 +15,7 @@ import (
 // A rank may write where the launcher is about to leave files, as on a volume that all pods share, and it puts a link to a file of the launcher's user
 // there, or a pipe. The launcher writes to neither what the link leads to, nor does it wait for somebody who reads the pipe.
 func TestLinksOfRanks(t *testing.T) {
-	const kept = "nobody else's\n"
+
 	names := t.TempDir()
 	for _, name := range []string{"mpiexec.hydra", "orterun"} {
 		if err := os.Symlink(bin, filepath.Join(names, name)); err != nil {

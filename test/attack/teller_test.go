@@ -31,7 +31,9 @@ type teller struct {
 	ranks   *apiv1.RanksReply
 	peers   *apiv1.PeersReply
 	checkup *apiv1.CheckupReply
-	refuses error // each call, if it is one
+	refuses error         // each call, if it is one
+	opened  *apiv1.Opened // in place of what an agent answers to Open
+	mute    bool          // to Open
 }
 
 // tell serves it on an address.
@@ -82,7 +84,15 @@ func (a *teller) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) er
 	if _, err := s.Recv(); err != nil || a.refuses != nil {
 		return cmp.Or(err, a.refuses)
 	}
-	if err := s.Send((&apiv1.Opened{Protocol: apiv1.Protocol, Version: a.host.Version, Host: a.host}).Frame()); err != nil {
+	opened := a.opened
+	if a.mute {
+		<-s.Context().Done()
+		return nil
+	}
+	if opened == nil {
+		opened = &apiv1.Opened{Protocol: apiv1.Protocol, Version: a.host.Version, Host: a.host}
+	}
+	if err := s.Send(opened.Frame()); err != nil {
 		return err
 	}
 	link := wire.NewLink(wire.Config{Clock: wire.NewClock()})

@@ -7,11 +7,20 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// Verdict is what the lines say; false where they tell of no failure.
+// Verdict is what the lines say; false where they tell of no failure. A host in it has a name that is one: who reads it puts it into commands.
 func (r *Reader) Verdict() (verdict.Verdict, bool) {
+	v, found := r.judge()
+	if hostlist.CheckName(v.Host) != nil {
+		v.Host = ""
+	}
+	return v, found
+}
+
+func (r *Reader) judge() (verdict.Verdict, bool) {
 	if v := r.own.verdict(); v != nil {
 		return *v, true
 	}
