@@ -3,6 +3,10 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,13 +47,16 @@ type cell struct {
 	wrong    []string           // what was not as expected
 	forwards []*netns.Forwarder // of the hosts, where the fault wants them
 
-	begun time.Time // of the fault
+	begun  time.Time // of the fault
+	meter  *meter    // since then
+	strict bool      // its times go to a page
 }
 
 // Hosts of a cell.
 const (
 	hit, second, late = "w0", "w1", "w2"
 	spare             = "w3"
+	guest             = "w4" // no host of the job: its agent is a member, if it is started
 	launcherHost      = netns.Launcher
 )
 
@@ -64,12 +71,54 @@ func newCell(t *testing.T, library string, more ...string) *cell {
 	}
 	var err error
 	k.c, err = netns.Up(context.Background(), netns.Config{
-		Hosts: k.hosts, DNS: true, Scratch: "64m", Share: []string{k.dir, world.dir, filepath.Dir(world.mpiup)}})
+		Hosts: slices.Concat(k.hosts, []string{guest}), DNS: true, Scratch: "64m", Share: []string{k.dir, world.dir, filepath.Dir(world.mpiup)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.end)
+	k.publish()
 	return k
+}
+
+// publish gives the headless service the hosts' addresses, by which their agents find each other.
+func (k *cell) publish() {
+	var all []netip.Addr
+	for _, h := range k.everyHost() {
+		all = append(all, k.c.Addr(h))
+	}
+	_, service, _ := strings.Cut(k.c.FQDN(hit), ".")
+	k.c.DNS().Set(service, all...)
+}
+
+func (k *cell) everyHost() []string { return slices.Concat(k.hosts, []string{guest}) }
+
+// met waits until the agent on the host that is hit knows every agent that runs for alive.
+func (k *cell) met() {
+	k.t.Helper()
+	want := 0
+	for host, a := range k.agents {
+		if !ended(a) && host != k.held {
+			want++
+		}
+	}
+	k.until(fmt.Sprintf("%d members know each other", want), func() bool { return k.members() == want })
+}
+
+// members is how many members the agent on the host that is hit knows for alive, as its metrics say.
+func (k *cell) members() int {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return k.c.Dial(ctx, hit, network, fmt.Sprintf("127.0.0.1:%d", httpPort))
+		}}}
+	resp, err := client.Get("http://" + hit + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	_, rest, _ := strings.Cut(string(body), "\nmpiup_peers{state=\"alive\"} ")
+	n, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	return n
 }
 
 // trust are the flags of a role's commands that say whose they are.
@@ -89,7 +138,7 @@ func (k *cell) end() {
 			sound(k.t, "launcher", job.Stderr.String())
 		}
 	}
-	for _, host := range k.hosts {
+	for _, host := range k.everyHost() {
 		if a := k.agents[host]; a != nil {
 			_ = a.Cmd.Process.Kill()
 			<-a.Done
@@ -107,7 +156,7 @@ func (k *cell) end() {
 	}
 }
 
-// start starts an agent as PID 1, in place of the one there was, and waits until it can be reached. A container that is
+// start starts an agent as PID 1, with gossip and HTTP as in production, in place of the one there was, and waits until it can be reached. A container that is
 // started again has its image's files in /tmp and /run, and what its pod's last one left in /dev/shm.
 func (k *cell) start(names ...string) {
 	k.t.Helper()
@@ -115,7 +164,7 @@ func (k *cell) start(names ...string) {
 		if k.agents[host] != nil {
 			k.empty(host, "/tmp/mpiup-0")
 		}
-		argv := append([]string{world.mpiup, "agent", "--http", "off", "--no-gossip", "-v"}, k.trust("agent")...)
+		argv := append([]string{world.mpiup, "agent", "-v"}, k.trust("agent")...)
 		a, err := lab.Start(k.c.RunInit(context.Background(), host, argv...))
 		if err != nil {
 			k.t.Fatal(err)

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -180,6 +181,7 @@ var matrixFaults = []matrixFault{
 				k.t.Fatal(err)
 			}
 			k.c.DNS().Set(k.c.FQDN(hit), k.c.Addr(hit))
+			k.publish()
 			k.start(hit)
 			return nil
 		},
@@ -207,6 +209,39 @@ var matrixFaults = []matrixFault{
 	{name: "certificate replaced", flags: calm, ready: certified, do: renewed},
 	{name: "garbage and half-open connections", flags: calm, do: strangers},
 	{name: "10,000 connections", flags: calm, do: crowd},
+	{name: "gossip cut for 20 s", flags: calm, // longer than a member is suspected
+		do: cut(20*time.Second, func(k *cell) (func() error, error) {
+			var undo []func() error
+			for _, other := range []string{second, late} {
+				for _, way := range [][2]string{{hit, other}, {other, hit}} {
+					u, err := k.c.CutOneWay(way[0], way[1])
+					if err != nil {
+						return nil, err
+					}
+					undo = append(undo, u)
+				}
+			}
+			return func() error {
+				var errs []error
+				for _, u := range undo {
+					errs = append(errs, u())
+				}
+				defer k.met()
+				return errors.Join(errs...)
+			}, nil
+		})},
+	{name: "members come and go", flags: calm,
+		do: func(k *cell) func() {
+			for range 3 {
+				k.start(guest)
+				k.met()
+				k.kill(guest)
+			}
+			k.start(guest)
+			k.agents[guest].Signal(k.t, syscall.SIGTERM)
+			<-k.agents[guest].Done
+			return nil
+		}},
 	{name: "SIGTERM to the launcher", flags: calm,
 		do: func(k *cell) func() {
 			k.job.Signal(k.t, syscall.SIGTERM)

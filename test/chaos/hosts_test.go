@@ -80,8 +80,9 @@ func takeSite(t *testing.T, n int, flags ...string) *site {
 	s := &site{t: t, c: cluster(t), launcher: netns.Launcher}
 	for range n {
 		host := take(t, "w")
-		w := &worker{s: s, host: host, name: host, flags: flags, init: true, log: new(lab.Text)}
-		s.workers = append(s.workers, w)
+		s.workers = append(s.workers, &worker{s: s, host: host, name: host, flags: flags, init: true, log: new(lab.Text)})
+	}
+	for _, w := range s.workers {
 		w.start()
 	}
 	t.Cleanup(func() {
@@ -121,14 +122,17 @@ func (s *site) forwarded() *site {
 	return s
 }
 
-// start starts the agent and waits until it serves.
+// start starts the agent, as in production with gossip and HTTP, and waits until it serves.
 func (w *worker) start() {
 	w.s.t.Helper()
-	argv := append([]string{world.mpiup, "agent", "--key", world.key, "--http", "off", "-v"}, w.flags...)
-	if !slices.Contains(w.flags, "--gossip") {
-		argv = append(argv, "--no-gossip")
+	argv := append([]string{world.mpiup, "agent", "--key", world.key, "-v"}, w.flags...)
+	if !slices.Contains(w.flags, "--host") {
+		var all []string // a pod finds its job's by their service
+		for _, o := range w.s.workers {
+			all = append(all, o.host)
+		}
+		argv = append(argv, "--host", strings.Join(all, ","))
 	}
-	argv = slices.DeleteFunc(argv, func(a string) bool { return a == "--gossip" })
 	if w.init {
 		w.agent = w.s.c.RunInit(context.Background(), w.host, argv...)
 	} else {

@@ -49,7 +49,7 @@ func (k *cell) things(host string) map[string]bool {
 			return nil
 		})
 	}
-	sockets(proc, found)
+	sockets(proc, host != launcherHost, found)
 	// The file shows the reader's namespace. A host without PID 1 has none who could read.
 	shm, _ := k.c.Command(k.t.Context(), host, "cat", "/proc/sysvipc/shm").Output()
 	for i, line := range strings.Split(strings.TrimSpace(string(shm)), "\n") {
@@ -60,18 +60,25 @@ func (k *cell) things(host string) map[string]bool {
 	return found
 }
 
-// agentPort is an agent's port, where it listens, and launchers may still be connected.
-const agentPort = identity.DefaultPort
+// Ports of an agent: where it listens, and launchers and other agents may still be connected; its metrics'.
+const (
+	agentPort = identity.DefaultPort
+	httpPort  = 7612
+)
 
-// sockets adds a network namespace's listening and connected sockets (proc_pid_net(5)). A closed connection's last
-// states are the kernel's alone.
-func sockets(proc string, found map[string]bool) {
+// sockets adds a network namespace's listening and connected sockets (proc_pid_net(5)), but those of its agent, which is connected to
+// other agents too. A closed connection's last states are the kernel's alone.
+func sockets(proc string, agent bool, found map[string]bool) {
+	own := func(local, remote string) bool {
+		at := func(address string, port int) bool { return strings.HasSuffix(address, fmt.Sprintf(":%04X", port)) }
+		return at(local, agentPort) || agent && (at(remote, agentPort) || at(local, httpPort))
+	}
 	const listening, established = "0A", "01"
 	for _, kind := range []string{"tcp", "tcp6"} {
 		b, _ := os.ReadFile(filepath.Join(proc, "net", kind))
 		for line := range strings.Lines(string(b)) {
 			f := strings.Fields(line)
-			if len(f) > 3 && (f[3] == listening || f[3] == established) && !strings.HasSuffix(f[1], fmt.Sprintf(":%04X", agentPort)) {
+			if len(f) > 3 && (f[3] == listening || f[3] == established) && !own(f[1], f[2]) {
 				found[fmt.Sprintf("socket %s %s %s %s", kind, f[1], f[2], f[3])] = true
 			}
 		}

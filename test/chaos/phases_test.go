@@ -49,22 +49,26 @@ var matrixPhases = []phase{
 	{inInit, func(k *cell) {
 		k.begin("init", hosts...)
 		k.arrived(0)
+		k.met()
 	}},
 	// One rank stands before its first fence; the others are in it.
 	{inFence, func(k *cell) {
 		k.begin("fence", hosts...)
 		k.arrived(0)
+		k.met()
 		k.asleep(hit)
 	}},
 	// Ranks talk to each other and write as much as they can.
 	{running, func(k *cell) {
 		k.begin("run", hosts...)
 		k.arrived(0)
+		k.met()
 	}},
 	// One rank has not called MPI_Finalize; the others are in it.
 	{inFinalize, func(k *cell) {
 		k.begin("finalize", hosts...)
 		k.arrived(0)
+		k.met()
 	}},
 }
 

@@ -142,7 +142,7 @@ func TestFencedLauncherComesBackLate(t *testing.T) {
 }
 
 func TestNumbersOutliveAgents(t *testing.T) {
-	s := newSite(t, 3, "--gossip")
+	s := newSite(t, 3)
 	addrs := []string{}
 	for _, w := range s.workers {
 		addrs = append(addrs, w.host)
@@ -150,7 +150,7 @@ func TestNumbersOutliveAgents(t *testing.T) {
 	// They find each other by the same list that launchers would be given.
 	for _, w := range s.workers {
 		w.end()
-		w.flags = []string{"--gossip", "--host", strings.Join(addrs, ",")}
+		w.flags = []string{"--host", strings.Join(addrs, ",")}
 		w.start()
 	}
 	s.ownLauncher()

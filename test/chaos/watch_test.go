@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,4 +57,39 @@ func (k *cell) gone(most time.Duration) (time.Duration, error) {
 	case <-time.After(time.Until(k.begun.Add(most))):
 		return 0, fmt.Errorf("ranks still run %v after the fault", most)
 	}
+}
+
+// meter counts how long this machine kept a process waiting that had something to do each millisecond. What is promised of a fault is promised
+// of a machine that has time for it, and this one has other work.
+type meter struct {
+	sum  atomic.Int64
+	stop chan struct{}
+	over sync.WaitGroup
+}
+
+func newMeter() *meter {
+	m := &meter{stop: make(chan struct{})}
+	m.over.Go(func() {
+		const step = time.Millisecond
+		t := time.NewTicker(step)
+		defer t.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-m.stop:
+				return
+			case <-t.C:
+			}
+			now := time.Now()
+			m.sum.Add(int64(max(now.Sub(last)-step, 0)))
+			last = now
+		}
+	})
+	return m
+}
+
+func (m *meter) lost() time.Duration { return time.Duration(m.sum.Load()) }
+
+func (m *meter) end() {
+	close(m.stop)
+	m.over.Wait()
 }

@@ -20,6 +20,7 @@ var mpiJobs = []struct {
 }
 
 func TestMPIJobs(t *testing.T) {
+	asked(t)
 	for _, test := range mpiJobs {
 		t.Run(test.name, func(t *testing.T) {
 			s := namespace(t, test.labels...)
@@ -88,6 +89,7 @@ func (s *space) computed(pod string, ranks int) {
 
 // Upstream's own, in images that have its program's path and mpiup as sshd and mpirun. No registry is there to pull from.
 func TestUpstreamsExamples(t *testing.T) {
+	asked(t)
 	for _, name := range []string{"pi.yaml", "pi-mpich.yaml"} {
 		t.Run(name[:len(name)-5], func(t *testing.T) {
 			s := namespace(t)

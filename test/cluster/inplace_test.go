@@ -26,6 +26,7 @@ func inPlace(t *testing.T) string {
 
 // JobSet's own agents restart all containers in their pods when mpiup is killed in one: the ranks begin anew, and the JobSet completes.
 func TestJobSetRestartsInPlace(t *testing.T) {
+	asked(t)
 	for _, killed := range []string{"pi-node-0-1", "pi-node-0-0"} {
 		t.Run(killed, func(t *testing.T) {
 			s := namespace(t)

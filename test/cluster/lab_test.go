@@ -107,7 +107,7 @@ func namespace(t testing.TB, labels ...string) *space {
 	t.Helper()
 	asked(t)
 	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), begun: time.Now(), pods: map[string]pod{}, gone: map[string]pod{}, said: map[string]string{}}
-	s.k("wait", "--for=delete", "namespace/"+s.name, "--timeout=60s") // of the run before
+	s.k("wait", "--for=delete", "namespace/"+s.name, "--timeout=180s") // of the run before, whose pods may take their 30 s
 	s.k("create", "namespace", s.name)
 	t.Cleanup(func() { s.k("delete", "namespace", s.name, "--wait=false") })
 	if len(labels) > 0 {

@@ -9,6 +9,7 @@ import (
 // The ways to adopt mpiup, by upstream's own pi.yaml and the least change of it: the image alone (TestUpstreamsExamples;
 // here with the library's own launcher, over mpiup's ssh), the commands, an init container and the user's own image.
 func TestTiers(t *testing.T) {
+	asked(t)
 	const sshd = "command:\n            - /usr/sbin/sshd\n            args:\n            - -De\n            - -f\n            - /home/mpiuser/.sshd_config"
 	const mpirun = "command:\n            - mpirun\n            args:"
 	for _, tier := range []struct {

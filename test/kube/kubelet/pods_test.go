@@ -98,8 +98,7 @@ func (c *cluster) check(t *testing.T, file string) {
 	if script == "" {
 		script = "ended\n"
 	}
-	c.play(t, seen, script, text["later.yaml"])
-	last, gone := seen.last()
+	last, gone := seen.settled(t, c.play(t, seen, script, text["later.yaml"]), text["status"])
 	output := ""
 	if !gone {
 		output = known(last, c.output(t.Context(), t, name))
@@ -130,18 +129,30 @@ func (c *cluster) remove(t *testing.T, name string) {
 
 // play plays a script:
 //
-//	see TEXT   waits for a state of the pod with TEXT in its line, see line; it may be the one last seen or come after it
+//	see TEXT   waits for a state of the pod with TEXT in its line, see line; it may be the one last seen or come after it.
+//	           As the last step it chooses the state that is compared: the pod goes on meanwhile
 //	make       makes the objects of later.yaml
 //	delete     deletes the pod, as kubectl does
 //	gone       waits until the pod is no more
 //	ended      waits until its phase is Succeeded or Failed, and nothing of it is left on the node
-func (c *cluster) play(t *testing.T, s *sight, script, later string) {
+//
+// It returns what tells the states that may be compared.
+func (c *cluster) play(t *testing.T, s *sight, script, later string) (chosen func([]state) []state) {
 	t.Helper()
 	at := 0
+	newest := func(states []state) []state { return states[len(states)-1:] }
 	for step := range strings.Lines(script) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(step), " ")
+		chosen = newest
 		switch word {
 		case "see":
+			chosen = func(states []state) []state {
+				end := at
+				for end < len(states) && strings.Contains(states[end].line, rest) {
+					end++
+				}
+				return states[at:end]
+			}
 			s.until(t, step, func(states []state) bool {
 				for at < len(states) && !strings.Contains(states[at].line, rest) {
 					at++
@@ -166,6 +177,7 @@ func (c *cluster) play(t *testing.T, s *sight, script, later string) {
 			t.Fatalf("there is no step %q", step)
 		}
 	}
+	return chosen
 }
 
 // make creates ConfigMaps and Secrets.
@@ -248,11 +260,30 @@ func (s *sight) add(t *testing.T, begun time.Time, st state) {
 	s.more = make(chan struct{})
 }
 
-func (s *sight) last() (p *corev1.Pod, gone bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := s.states[len(s.states)-1]
-	return last.pod, last.gone
+// settled is the state to compare: of those that may be, one with this status. A kubelet tells of containers and conditions in several
+// steps, so it is waited for, for as long as the pod stays as it is. The last one, where there is none or files are written.
+func (s *sight) settled(t *testing.T, chosen func([]state) []state, status string) (p *corev1.Pod, gone bool) {
+	t.Helper()
+	const patience = 10 * time.Second
+	for late := time.After(patience); ; {
+		s.mu.Lock()
+		all, more := s.states, s.more
+		s.mu.Unlock()
+		may := chosen(all)
+		last := may[len(may)-1]
+		i := slices.IndexFunc(may, func(st state) bool { return told(st.pod) == status })
+		if i >= 0 {
+			last = may[i]
+		}
+		if i >= 0 || golden.Updating() || last.gone || all[len(all)-1].pod != last.pod {
+			return last.pod, last.gone
+		}
+		select {
+		case <-more:
+		case <-late:
+			return last.pod, last.gone
+		}
+	}
 }
 
 // until waits for states.

@@ -62,7 +62,7 @@ func played(t *testing.T) *cluster {
 		api.Wait()
 		must(t, hosts.Close())
 	})
-	return &cluster{kube: api.Kube, bound: 40 * time.Second, output: func(_ context.Context, _ *testing.T, pod string) string { return k.Output(pod) }}
+	return &cluster{kube: api.Kube, bound: 2 * time.Minute, output: func(_ context.Context, _ *testing.T, pod string) string { return k.Output(pod) }}
 }
 
 // kubernetesOf is the cluster that make cluster started, over kubectl's proxy, and a namespace of it.

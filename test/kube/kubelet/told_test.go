@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -83,15 +84,14 @@ func condition(s corev1.ContainerState) string {
 
 // known names what differs from run to run in what a pod wrote.
 func known(p *corev1.Pod, output string) string {
-	pairs := []string{}
+	names := map[string]string{p.Spec.NodeName: "NODE", string(p.UID): "UID", p.Status.HostIP: "HOST-IP"}
 	for _, ip := range p.Status.PodIPs {
-		pairs = append(pairs, ip.IP, "POD-IP")
+		names[ip.IP] = "POD-IP"
 	}
-	if p.Status.HostIP != "" {
-		pairs = append(pairs, p.Status.HostIP, "HOST-IP")
+	delete(names, "")
+	var pairs []string
+	for _, what := range slices.SortedFunc(maps.Keys(names), func(a, b string) int { return len(b) - len(a) }) { // 10.0.0.1 begins 10.0.0.12
+		pairs = append(pairs, what, names[what])
 	}
-	if p.Spec.NodeName != "" {
-		pairs = append(pairs, p.Spec.NodeName, "NODE")
-	}
-	return strings.NewReplacer(append(pairs, string(p.UID), "UID")...).Replace(output)
+	return strings.NewReplacer(pairs...).Replace(output)
 }
