@@ -14,43 +14,22 @@ import (
 type guardKeeper struct {
 	s    *Supervisor
 	poke chan struct{} // capacity 1
-
-	// The spawner's alone: whether it asked for a guard since it last forked a rank, and since when one is wanted.
-	asked bool
-	since time.Time
 }
 
-// A guard is a process of this program, whose start takes a processor for some milliseconds. So it starts when no rank has
-// been forked for calm, or calmest after it was first wanted: not beside ranks that wait for their turn, and not for a
-// job that is over by then. Until it is there parent-death signals alone protect what was started.
-const (
-	calm    = 10 * time.Millisecond
-	calmest = 100 * time.Millisecond
-)
-
-// due tells the spawner, before each wait, when to wake the keeper; nil: no guard is wanted.
-func (k *guardKeeper) due() <-chan time.Time {
+// wake asks for a guard. The spawner calls it when it has nothing to fork, so that a guard
+// is never made before the ranks that wait.
+func (k *guardKeeper) wake() {
 	s := k.s
 	s.mu.Lock()
 	wanted := s.ledger != nil && s.guard == nil && len(s.leaders) > 0 && !s.closed
 	s.mu.Unlock()
-	if !wanted || k.asked {
-		k.since = time.Time{}
-		return nil
+	if wanted {
+		poke(k.poke)
 	}
-	if k.since.IsZero() {
-		k.since = time.Now()
-	}
-	return time.After(min(calm, time.Until(k.since.Add(calmest))))
 }
 
-// wake asks for a guard.
-func (k *guardKeeper) wake() {
-	k.asked = true
-	poke(k.poke)
-}
-
-// run starts a guard when it is asked for one, not more than one a second.
+// run starts a guard when the first process has been started, and another should it die, not more than one a second.
+// Until it is there parent-death signals alone protect what was started.
 func (k *guardKeeper) run() {
 	s := k.s
 	alive, deadEnd, err := os.Pipe() // ends when this process does

@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/test/lab"
 )
@@ -20,11 +19,8 @@ import (
 // patience bounds every wait for something that should happen soon.
 const patience = 30 * time.Second
 
-// TestMain is also the program that the tests start: as a guard, or in a role.
+// TestMain is also the program that the tests start in a role. As a guard it does not come here (package guard).
 func TestMain(m *testing.M) {
-	if guard.Is(os.Args) {
-		os.Exit(guard.Main())
-	}
 	if name := os.Getenv("REAP_TEST_ROLE"); name != "" {
 		role, ok := roles[name]
 		if !ok {

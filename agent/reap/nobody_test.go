@@ -68,29 +68,3 @@ func TestWhatARankLeftIsFoundByTheOneLook(t *testing.T) {
 		t.Errorf("left %v, ended %v", left, ended(pid))
 	}
 }
-
-// A guard starts when no rank waits for its turn, however long ranks come.
-func TestAGuardWaitsForRanks(t *testing.T) {
-	s := New(Config{Log: quiet(), GuardExe: "/proc/self/exe"})
-	defer s.prepare()()
-	k := &s.keeper
-	if k.due() != nil {
-		t.Error("a guard is due before any rank is there")
-	}
-	s.leaders[1] = leader{}
-	begun := time.Now()
-	<-k.due()
-	if waited := time.Since(begun); waited < calm {
-		t.Errorf("a guard was due after %v", waited)
-	}
-	k.since = begun.Add(-calmest) // ranks came all the time
-	begun = time.Now()
-	<-k.due()
-	if waited := time.Since(begun); waited >= calm {
-		t.Errorf("after ranks came for %v, a guard was due only %v later", calmest, waited)
-	}
-	k.wake()
-	if k.due() != nil {
-		t.Error("a guard that was asked for is due again")
-	}
-}

@@ -79,7 +79,7 @@ type Config struct {
 	// StopGrace is the time between SIGTERM and SIGKILL when Run ends. Default 5 s.
 	StopGrace time.Duration
 
-	// GuardExe is the program that runs guard.Main when its argv[0] is guard.Name, normally
+	// GuardExe is a program with package guard, a guard when its argv[0] is guard.Name: normally
 	// /proc/self/exe. Empty: no guard. PID 1 has none: the kernel ends everything with it.
 	GuardExe string
 

@@ -220,8 +220,13 @@ func (s *Supervisor) spawner() {
 		select {
 		case req := <-s.requests:
 			s.serve(req)
-		case <-s.keeper.due():
-			s.keeper.wake()
+			continue
+		default:
+		}
+		s.keeper.wake() // idle: a good moment to start a guard
+		select {
+		case req := <-s.requests:
+			s.serve(req)
 		case <-s.ended.Done():
 			return
 		}
@@ -229,9 +234,6 @@ func (s *Supervisor) spawner() {
 }
 
 func (s *Supervisor) serve(req *request) {
-	if !req.guard {
-		s.keeper.asked = false
-	}
 	if err := s.beginFork(req); err != nil {
 		req.reply <- spawned{err: err}
 		return

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -32,9 +31,6 @@ import (
 var version = "devel"
 
 func main() {
-	if guard.Is(os.Args) {
-		os.Exit(guard.Main()) // before anything is allocated: the guard must stay small
-	}
 	os.Exit(run(os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 

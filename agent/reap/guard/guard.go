@@ -8,7 +8,7 @@
 // the ranks' parent it could reap them, but every first spawn would wait for it, and exits would come through one
 // more process.)
 //
-// Main has its process for itself and starts no goroutine of its own. A Ledger may be used by several goroutines.
+// A guard has its process for itself and starts no goroutine of its own. A Ledger may be used by several goroutines.
 //
 // It starts no process: the supervisor starts it. It sees no descent from an agent that is gone: a process without environment and
 // process session is known by its mark (proctree.Mark).
@@ -33,9 +33,12 @@ import (
 // Name is the argv[0] with which the guard is started, and its only argument.
 const Name = "mpiup-guard"
 
-// Is says whether this process was started as a guard; main then calls Main first.
-func Is(argv []string) bool {
-	return len(argv) == 1 && filepath.Base(argv[0]) == Name
+// A process that is a guard never comes to its main function. It is one as soon as this package is initialised, which is before the libraries
+// of a program that has many: their tables would take milliseconds of a processor beside the first ranks, and memory for as long as the agent lives.
+func init() {
+	if len(os.Args) == 1 && filepath.Base(os.Args[0]) == Name {
+		os.Exit(guard())
+	}
 }
 
 // Env keeps the Go runtime of the guard small. It has no MPIUP_SESSION: a guard must
@@ -52,9 +55,9 @@ const (
 // patience bounds the work of a guard whose agent is gone.
 const patience = 30 * time.Second
 
-// Main sleeps until the agent has ended, kills what the ledger says the
+// guard sleeps until the agent has ended, kills what the ledger says the
 // agent had, grandchildren included, and returns the exit status of the process.
-func Main() int {
+func guard() int {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 5) // it is never in a hurry while ranks start
