@@ -179,6 +179,7 @@ func (r *driver) step(e run.Event) {
 	if r.cfg.Metrics != nil {
 		r.cfg.Metrics.Phase(r.run.State())
 		r.cfg.Metrics.Census(r.run.Census(), r.run.Active())
+		r.cfg.Metrics.Quiet(r.run.Quiet())
 	}
 }
 

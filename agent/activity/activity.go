@@ -45,7 +45,8 @@ const (
 const (
 	littleCPU = 0.02    // of a processor
 	littleIO  = 4 << 10 // bytes between two samples, of one socket or of all files: beats of a heart are less
-	fewFaults = 32      // pages between two samples
+	fewFaults = 3.2     // a second: a mapped file comes by up to 2 MiB a fault
+	minFaults = 8       // between two samples
 	maxPlaces = 16      // that are told apart
 	maxWhere  = 160     // bytes
 )
@@ -54,7 +55,7 @@ const (
 func Judge(before, now Sample, apart time.Duration) Class {
 	switch {
 	case now.Output != before.Output, now.Library != before.Library, now.GPU, now.IO > before.IO+littleIO,
-		now.Faults > before.Faults+fewFaults, now.Delay > before.Delay, moved(before.Traffic, now.Traffic):
+		now.Faults > before.Faults+minFaults+uint64(fewFaults*apart.Seconds()), now.Delay > before.Delay, moved(before.Traffic, now.Traffic):
 		return Works
 	case now.Traffic != nil && before.Traffic == nil: // what its sockets moved meanwhile is not known
 		return Busy

@@ -133,6 +133,7 @@ type Job struct {
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
+	loads    []bool           // by program: an MPI library, as far as it shows
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere
 	outfit   *outfit.Outfit   // what its processes are started with
 	awaits   bool             // the launcher's word on that, before anything is started

@@ -219,11 +219,38 @@ func (st *Job) MarkStopped(kill time.Time) {
 // Wait returns when all processes have ended and all that served them has.
 func (st *Job) Wait() {
 	<-st.over
-	for _, p := range st.All() {
+	all := st.All()
+	for _, p := range all {
 		<-p.done
 	}
+	st.logEnds(all)
 	st.release()
 	st.wg.Wait()
+}
+
+// logEnds tells the agent's log how the ranks ended: those that failed by themselves one by one, and all by number.
+func (st *Job) logEnds(all []*Process) {
+	if st.Launch.Exec != nil || len(all) == 0 {
+		return
+	}
+	const most = 8 // told one by one
+	number := int(st.Launch.Job.Number)
+	var failed, stopped int
+	for _, p := range all {
+		ex := p.process.Exit()
+		p.mu.Lock()
+		ours, why := p.ours && !p.killed(ex, p.process.Ended()), p.failure
+		p.mu.Unlock()
+		switch {
+		case ours:
+			stopped++
+		case ex.Status() != 0:
+			if failed++; failed <= most {
+				st.s.Log.Warn("a rank failed", "job", number, "rank", p.Spec.Rank, "pid", p.Pid(), "end", ex.String(), "why", why)
+			}
+		}
+	}
+	st.s.Log.Info("ranks ended", "job", number, "well", len(all)-failed-stopped, "failed", failed, "stopped", stopped)
 }
 
 // Live is how many of the job's processes here run, or are to be started.

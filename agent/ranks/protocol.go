@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
@@ -17,7 +18,7 @@ import (
 func (st *Job) choose(dirs []string) {
 	l := st.Launch
 	st.awaits = l.Job.Await && st.space != nil && len(l.Procs) > 0
-	st.programs, st.shards = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps))
+	st.programs, st.shards, st.loads = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps)), make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
 		here[p.App] = true
@@ -30,7 +31,7 @@ func (st *Job) choose(dirs []string) {
 			c = st.choice(app, dirs[app])
 			p.OldHwloc, p.NCCL, p.Torch = c.OldHwloc, c.NCCL, c.Torch
 			p.OpenMPI = strings.HasPrefix(c.Library, "Open MPI")
-			st.shards[app] = c.Shards
+			st.shards[app], st.loads[app] = c.Shards, c.Library != ""
 		}
 		switch {
 		case st.space == nil:
@@ -144,5 +145,14 @@ func (p *Process) Phase(inFence idset.Set) apiv1.RankPhase {
 	case apiv1.PmiState_PMI_FINALIZED:
 		return apiv1.RankPhase_PHASE_FINALIZED
 	}
+	if p.without() {
+		return apiv1.RankPhase_PHASE_NONE
+	}
 	return apiv1.RankPhase_PHASE_NEVER
+}
+
+// without says that the rank is no program of MPI's, as far as it shows: neither its program nor its memory names a library.
+func (p *Process) without() bool {
+	app := int(p.Spec.App)
+	return app < len(p.Job.loads) && !p.Job.loads[app] && p.mapped.Load() == nil && time.Since(p.begun) > 2*young
 }

@@ -205,3 +205,21 @@ func TestSpawnAsksTheLauncher(t *testing.T) {
 		t.Errorf("after the rank's end: %v", err)
 	}
 }
+
+// A worker's log says how its ranks ended: those that failed by themselves one by one.
+func TestTheLogSaysHowRanksEnd(t *testing.T) {
+	var log logged
+	c := newClient(t, tableWith(t, log.logger(), nil), 'a', "life")
+	c.dial(false)
+	c.start(jobLaunch(0, 0, 3, "[ $MPIUP_RANK != 1 ] || exit 3"))
+	c.times(3, outputEnd)
+	c.send((&apiv1.Bye{}).Frame())
+	c.until(isClosed)
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	for _, want := range []string{`level=WARN msg="a rank failed" `, ` job=0 rank=1 pid=`, ` end="exit code 3" why=""`, `level=INFO msg="ranks ended" `, ` job=0 well=2 failed=1 stopped=0`} {
+		if !strings.Contains(log.text.String(), want) {
+			t.Errorf("no %s in\n%s", want, &log.text)
+		}
+	}
+}

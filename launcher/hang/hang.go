@@ -156,6 +156,22 @@ func (w *Watch) Look(now, after time.Duration, running idset.Set) (s Stall, stal
 	return s, true
 }
 
+// Quiet is for how long no rank that runs has shown work; 0 while one does, or nobody has told of one.
+func (w *Watch) Quiet(now time.Duration, running idset.Set) (quiet time.Duration) {
+	quiet = now
+	for id := range running.All() {
+		r, known := w.ranks[id]
+		if !known || r.class == works {
+			return 0
+		}
+		quiet = min(quiet, now-r.quiet)
+	}
+	if running.Empty() {
+		return 0
+	}
+	return quiet
+}
+
 // odd are the fewer of those that idle and those that use CPU; where all idle, those that wait elsewhere than most.
 func (w *Watch) odd(s Stall) (list []Odd) {
 	switch {

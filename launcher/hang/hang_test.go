@@ -51,6 +51,9 @@ func TestScripts(t *testing.T) {
 				fmt.Fprintln(&out, "  no stall")
 				continue
 			}
+			if quiet := w.Quiet(at(t, f[1]), set(t, f[3])); quiet != s.For {
+				t.Errorf("%s: quiet for %v, and stalled for %v", line, quiet, s.For)
+			}
 			b := Facts{Running: set(t, f[3]), Barriers: &p, Watch: &w, Now: at(t, f[1]), Quiet: at(t, f[2])}.Blame()
 			n := Names{Rank: func(id int) string { return fmt.Sprintf("rank %d on w%d (pid %d)", id, id/2, 100+id) },
 				Ranks: func(ids idset.Set) string { return "ranks " + ids.String() }}

@@ -1,6 +1,6 @@
 // Package metrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS).
 //
-//	launcher ──Phase, Census, Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
+//	launcher ──Phase, Census, Quiet, Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
 //
 // A launcher ends with its run, and a scrape that comes later finds nobody. So Linger waits, where somebody scrapes, until
 // the verdict was read too.
@@ -33,7 +33,7 @@ type Metrics struct {
 	verdicts *prometheus.CounterVec
 	read     chan struct{} // capacity 1: somebody has read what stands
 
-	phase, spent, ranks, hosts *prometheus.Desc
+	phase, spent, ranks, hosts, idle, stalled *prometheus.Desc
 
 	mu      sync.Mutex
 	now     string                   // phase, guarded by mu
@@ -41,6 +41,8 @@ type Metrics struct {
 	past    map[string]time.Duration // spent in phases before, guarded by mu
 	census  map[string]int           // ranks by state, guarded by mu
 	reached int                      // hosts, guarded by mu
+	quiet   time.Time                // since when no rank has shown work, zero: one does, guarded by mu
+	hangs   bool                     // guarded by mu
 	scraped bool                     // guarded by mu
 	over    bool                     // Ended was called, guarded by mu
 }
@@ -57,6 +59,8 @@ func New(version string) *Metrics {
 		spent:    desc("phase_seconds_total", "Time spent in a phase.", "phase"),
 		ranks:    desc("ranks", "Ranks by state.", "state"),
 		hosts:    desc("hosts", "Hosts that the run is connected with."),
+		idle:     desc("idle_seconds", "How long no rank has shown work, as far as agents look."),
+		stalled:  desc("stalled", "1 while the run has stalled by its --stall-timeout."),
 	}
 	m.verdicts.WithLabelValues(success)
 	for _, k := range verdict.Kinds {
@@ -92,6 +96,16 @@ func (m *Metrics) Census(ranks map[string]int, hosts int) {
 	m.census, m.reached = ranks, hosts
 }
 
+// Quiet notes since when no rank has shown work, zero while one does, and whether the run has stalled.
+func (m *Metrics) Quiet(since time.Time, stalled bool) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.quiet, m.hangs = since, stalled
+}
+
 // Restarted counts a restart of the ranks, and why they had failed; empty: they had not.
 func (m *Metrics) Restarted(why verdict.Kind) {
 	if m == nil {
@@ -121,7 +135,7 @@ func (m *Metrics) Ended(v *verdict.Verdict) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.phase, m.spent, m.ranks, m.hosts} {
+	for _, d := range []*prometheus.Desc{m.phase, m.spent, m.ranks, m.hosts, m.idle, m.stalled} {
 		to <- d
 	}
 }
@@ -145,4 +159,13 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		gauge(m.ranks, float64(n), state)
 	}
 	gauge(m.hosts, float64(m.reached))
+	idle, stalled := 0.0, 0.0
+	if !m.quiet.IsZero() && !m.over {
+		idle = time.Since(m.quiet).Seconds()
+	}
+	if m.hangs && !m.over {
+		stalled = 1
+	}
+	gauge(m.idle, idle)
+	gauge(m.stalled, stalled)
 }

@@ -41,11 +41,14 @@ func TestPhases(t *testing.T) {
 		m.Phase("gathering")
 		m.Restarted(verdict.GPUFault)
 		m.Census(map[string]int{"running": 7, "lost": 1}, 2)
+		m.Quiet(time.Now().Add(-4*time.Second), true)
 		time.Sleep(time.Second)
 		has(t, scrape(t, m), `mpiup_run_phase{phase="gathering"} 1`, `mpiup_run_phase{phase="running"} 0`,
 			`mpiup_run_phase_seconds_total{phase="gathering"} 3`, `mpiup_run_phase_seconds_total{phase="running"} 3`,
-			`mpiup_run_ranks{state="running"} 7`, `mpiup_run_ranks{state="lost"} 1`, `mpiup_run_hosts 2`, `mpiup_run_restarts_total 1`,
+			`mpiup_run_ranks{state="running"} 7`, `mpiup_run_ranks{state="lost"} 1`, `mpiup_run_hosts 2`, `mpiup_run_idle_seconds 5`, `mpiup_run_stalled 1`, `mpiup_run_restarts_total 1`,
 			`mpiup_run_verdicts_total{kind="gpu-fault"} 1`, `mpiup_run_verdicts_total{kind="out-of-memory"} 0`, `mpiup_build_info{version="v1"} 1`)
+		m.Quiet(time.Time{}, false)
+		has(t, scrape(t, m), `mpiup_run_idle_seconds 0`, `mpiup_run_stalled 0`)
 	})
 }
 
@@ -114,6 +117,7 @@ func TestNone(t *testing.T) {
 	var m *Metrics
 	m.Phase("running")
 	m.Census(nil, 0)
+	m.Quiet(time.Time{}, false)
 	m.Restarted(verdict.Killed)
 	m.Ended(nil)
 	m.Linger(nil)

@@ -101,6 +101,15 @@ func (r *Run) Census() map[string]int {
 	return n
 }
 
+// Quiet is since when no rank has shown work, zero while one does or nobody looks, and whether the run has stalled.
+func (r *Run) Quiet() (since time.Time, stalled bool) {
+	quiet := r.stalls.watch.Quiet(r.now.Clock, r.running())
+	if r.cfg.activityEvery() == 0 || quiet == 0 {
+		return since, false
+	}
+	return r.now.Wall.Add(-quiet), r.stalls.told
+}
+
 // Phase is where it was when something went wrong first.
 func (r *Run) Phase() string { return r.phase }
 

@@ -106,7 +106,7 @@ func TestNamesAreScraped(t *testing.T) {
 	agent := scrape(j.agents[0])
 	lab.Eventually(t, "the ranks show", func() bool {
 		agent = scrape(j.agents[0])
-		return strings.Contains(agent, `mpiup_ranks{state="before-init"} 2`)
+		return strings.Contains(agent, `mpiup_ranks{state="no-mpi"} 2`)
 	})
 	var run string
 	lab.Eventually(t, "all ranks have started", func() bool {

@@ -801,7 +801,7 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 type RankPhase int32
 
 const (
-	RankPhase_PHASE_NONE      RankPhase = 0 // the agent does not listen to it
+	RankPhase_PHASE_NONE      RankPhase = 0 // the agent does not listen to it, or it is no program of MPI's
 	RankPhase_PHASE_NEVER     RankPhase = 1 // it has not called MPI_Init
 	RankPhase_PHASE_FENCE     RankPhase = 2 // it waits for others: in MPI_Init, MPI_Finalize, or a fence between
 	RankPhase_PHASE_RUNNING   RankPhase = 3
