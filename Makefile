@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -90,6 +90,12 @@ chaos: build ## each fault in each phase of a real job, and docs/chaos.md; CHAOS
 	@mkdir -p "$(or $(CHAOS),.cache/chaos)"
 	@MPIUP_CHAOS="$(abspath $(or $(CHAOS),.cache/chaos))" go test -timeout 120m -count=1 -parallel 2 -run '^TestChaos$$' ./test/chaos || failed=1; \
 	    MPIUP_CHAOS_TABLE="$(abspath $(or $(CHAOS),.cache/chaos))" go test -count=1 -run '^TestChaosTable$$' ./test/chaos; exit $${failed:-0}
+
+blame: build ## failures and hangs made for real, TRIES=20 each with SIDE=5 side by side, and HABITS=11 of each habit of jobs that go on; then docs/blame.md. BLAME is a file of results, which a later run goes on with; no try begins after FOR=3m; ONLY='segfault|torch$$$$' (root; an hour); not in CI
+	@mkdir -p .cache/blame
+	@MPIUP_BLAME="$(abspath $(or $(BLAME),.cache/blame/results.tsv))" MPIUP_BLAME_TRIES=$(TRIES) MPIUP_BLAME_HABITS=$(HABITS) MPIUP_BLAME_SIDE=$(SIDE) MPIUP_BLAME_FOR=$(FOR) MPIUP_BLAME_ONLY='$(ONLY)' \
+	    go test -timeout 12h -count=1 -v -run '^TestBlame$$' ./test/blame || failed=1; \
+	    MPIUP_BLAME_PAGE="$(abspath $(or $(BLAME),.cache/blame/results.tsv))" go test -count=1 -run '^TestBlamePage$$' ./test/blame; exit $${failed:-0}
 
 lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@echo "== lint"

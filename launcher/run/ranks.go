@@ -146,6 +146,8 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		if !r.cfg.Recover {
 			r.fail(f)
 		}
+	case f.Exit.Status() == 0:
+		r.verdict.Well(f)
 	}
 	if f.Exit.Status() == 0 && m.Pmi == apiv1.PmiState_PMI_NEVER && !m.StoppedByUs {
 		r.ranks[m.Rank].mute = max(r.now.Clock, 1)

@@ -53,6 +53,9 @@ func (c *Case) account(f Fault) account {
 	case h != "":
 		a.do = []string{h}
 	}
+	if ids := c.reporters(f); !ids.Empty() {
+		a.behind = append(slices.Clone(a.behind), onlyReport(ids))
+	}
 	for _, absent := range c.absent(f) {
 		if s := absent.Sentence(); !slices.Contains(a.behind, s) {
 			a.behind = append(slices.Clone(a.behind), s)
@@ -94,7 +97,7 @@ func (c *Case) asked(f Fault) bool {
 
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
 func (f Fault) speaks() bool {
-	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized && !f.Uncalled &&
+	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized && !f.Uncalled && !f.Left &&
 		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT)
 }
 
@@ -218,6 +221,11 @@ func (f Fault) Sentence() string {
 
 func (f Fault) ended() string {
 	switch {
+	case f.Left:
+		if f.Ranks != "" {
+			return "exited with code 0, as ranks " + f.Ranks + " did, of which others probably lost one too early"
+		}
+		return "exited with code 0 and is probably the one that others lost too early"
 	case f.Uncalled:
 		return "exited with code 0 without having called MPI_Init, and others wait for it there"
 	case f.Unfinalized && f.Exit.Status() == 0:
@@ -282,6 +290,8 @@ func (f Fault) rankHint() string {
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.OOM:
 		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.Host)
+	case f.Left:
+		return "see why it ended before the others: a rank has to stay as long as another one needs it"
 	case f.Uncalled:
 		return "see what it wrote, and that each rank takes a way to MPI_Init"
 	case f.Unfinalized && f.Exit.Status() == 0:

@@ -52,17 +52,18 @@ type Fault struct {
 	Exit        job.Exit
 	TimeNS      int64         // Ended: by the host's clock
 	Unfinalized bool          // Ended: exit 0 after MPI_Init without MPI_Finalize
+	Left        bool          // Ended: exit 0, whereupon others failed
 	Uncalled    bool          // Ended: exit 0 without MPI_Init, in which others wait for it
 	Broke       job.Breach    // Ended: its agent killed it for what Text says
 	Piped       bool          // its standard output was a pipe, to which programs write block by block
 	OOM         bool          // Ended: the container's memory limit struck
-	Code        int           // Aborted: MPI_Abort's; Signalled: the signal's number; Raised: the job's exit code
+	Code        int           // Aborted: MPI_Abort's; Signalled: the signal's number; Raised, and Ended where Left: the job's exit code
 	Init        bool          // NotStarted: not the program's fault, the rank could not be prepared
 	Dir         bool          // NotStarted: for want of a directory that the launcher names
 	Errno       string        // NotStarted, NotCopied, NotWritten: the system call's error, as ENOENT; "": none
 	Stranded    job.Stranding // NotWired: why
 	Command     bool          // it is exec's command, which users know by its host and not as a rank
-	Ranks       string        // HostLost, HostTaken: the host's ranks
+	Ranks       string        // HostLost, HostTaken: the host's ranks; Left: all who did, where they are several
 	Fenced      bool          // HostTaken: by a newer launcher
 	Limit       Limit         // TimedOut: which
 
@@ -79,6 +80,9 @@ func (f Fault) broke() bool { return f.Broke != job.NoBreach }
 func (f Fault) Status() int {
 	switch f.Event {
 	case Ended:
+		if f.Left {
+			return f.Code
+		}
 		if f.broke() || f.Uncalled {
 			return job.ExitInit
 		}

@@ -72,6 +72,8 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return Mismatch, f.Broke != job.BreachVersion
 	case f.OOM:
 		return OutOfMemory, c.alsoKilled(f)
+	case f.Left:
+		return PeerLost, true
 	case f.Uncalled:
 		return NoInit, false
 	case f.Unfinalized && f.Exit.Status() == 0:

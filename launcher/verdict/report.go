@@ -102,6 +102,12 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 			}
 		}
 	}
+	if f.Left {
+		if v.Confidence = Probable; f.Ranks != "" {
+			v.Ranks, v.Confidence = f.Ranks, OneOfSeveral
+		}
+	}
+	v.report(c.reporters(f))
 	v.blame(c.absent(f))
 	v.complete(where)
 	return v, true

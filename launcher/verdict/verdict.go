@@ -34,6 +34,7 @@ type Case struct {
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none
 	faults   []Fault
+	well     []Fault // ranks that ended with 0
 	added    int
 	cut      int             // ranks that mpiup killed
 	cutFirst Fault           // the first of them

@@ -19,6 +19,7 @@ import (
 //	EVENT [KEY=VALUE ...][: TEXT]       a fault; a host is wN of node=N, w0 without it
 //	lacks ID [temp[=ERRNO]]: TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
+//	well [KEY=VALUE ...]                 a rank that ended with 0
 //	stopped at=TIME                     the ranks were told to end
 //	holdup TEXT                         who waited for whom
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
@@ -80,6 +81,8 @@ func (p *play) do(word, rest string) {
 		}
 	case "passed":
 		p.c.Passed = p.number(rest)
+	case "well":
+		p.c.Well(p.fault(Ended, rest, ""))
 	case "cut":
 		p.c.Cut(p.fault(Ended, rest, ""))
 	case "holdup":

@@ -139,6 +139,9 @@ func (c *Case) blame(first Fault) Fault {
 			return f
 		}
 	}
+	if f, ok := c.leaver(first); ok {
+		return f
+	}
 	return first
 }
 
@@ -159,7 +162,7 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		failed[g.ID] = true
 		c.hear(g.ID, g.says(words))
 	}
-	if c.blame(f).ID != f.ID || stopped.IsZero() {
+	if g := c.blame(f); g.ID != f.ID && !g.Left || stopped.IsZero() {
 		return
 	}
 	for id := range n {

@@ -31,6 +31,7 @@ type Finding struct {
 	Advice string // what to do; "" where the line says all that is known
 	Echo   bool   // ranks say so that lost another one, or waited for it
 	Likely bool   // it may be another kind
+	Loose  bool   // a line among others says so, which the rank may have outlived
 }
 
 // Read finds the reason in what a rank said: the last exception of Python's, else the last line that a row knows.
@@ -88,7 +89,7 @@ func (s Said) line(lines []string, early bool) (Finding, bool) {
 		if early && f.Echo {
 			continue
 		}
-		f.Likely = f.Likely || early
+		f.Loose, f.Likely = true, f.Likely || early
 		return f, true
 	}
 	return Finding{}, false

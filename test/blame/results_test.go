@@ -3,8 +3,10 @@ package blame
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,17 +60,22 @@ func parse(line string) (r result, err error) {
 type results struct {
 	mu   sync.Mutex
 	path string   // "": kept in memory alone
+	head string   // the machine
 	list []result // guarded by mu
 }
 
 // read opens a file of results; it is empty where there is none.
 func read(path string) (*results, error) {
-	rs := &results{path: path}
+	rs := &results{path: path, head: machine()}
 	text, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
 	for s := bufio.NewScanner(strings.NewReader(string(text))); s.Scan(); {
+		if strings.HasPrefix(s.Text(), "# ") {
+			rs.head = s.Text()
+			continue
+		}
 		r, err := parse(s.Text())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -109,8 +116,26 @@ func (rs *results) add(r result) error {
 		return err
 	}
 	defer f.Close()
+	if at, err := f.Seek(0, io.SeekEnd); err == nil && at == 0 {
+		fmt.Fprintln(f, rs.head)
+	}
 	_, err = fmt.Fprintln(f, r.line())
 	return err
+}
+
+// text is the file.
+func (rs *results) text() []byte {
+	out := []byte(rs.head + "\n")
+	for _, r := range rs.list {
+		out = append(out, r.line()+"\n"...)
+	}
+	return out
+}
+
+// machine is what the tries run on.
+func machine() string {
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("# %s, %d cores, Linux %s", runtime.GOARCH, runtime.NumCPU(), strings.TrimSpace(string(kernel)))
 }
 
 var commit = sync.OnceValue(func() string {

@@ -1,0 +1,196 @@
+package blame
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/lab"
+)
+
+const pageHead = `# Whom mpiup names
+
+Written by ` + "`make blame`" + ` (test/blame) from the results of its tries, test/blame/testdata/results.tsv; do not edit. A try is a real job of four ranks on two
+hosts, which are Linux namespaces with an agent each as PID 1, beside other tries on the same agents. The rank at fault is another one each time. MPICH is
+4.0.2, Open MPI 4.1.4, torch 1.13 over Gloo (Debian's), mpi4py 4.1.2 with the MPICH 5.0.2 of PyPI; "sockets" are Python programs in a ring of TCP connections.
+
+A cell is how many tries named the guilty rank and nobody else, with the kind of failure and the exit code that it was, of all tries. What was not so is behind
+it: **wrong**, where another rank was named; *nobody*, where none was; *other*, where the right rank was named with another kind or code. An empty cell was not
+tried.
+
+`
+
+// stacks are the columns.
+var stacks = []string{"plain", "MPICH", "Open MPI", "sockets", "torch", "mpi4py"}
+
+const (
+	pageFile    = "docs/blame.md"
+	resultsFile = "test/blame/testdata/results.tsv"
+)
+
+// TestBlamePage compares the page with what the results make; it writes both from the file $MPIUP_BLAME_PAGE, where there is one.
+func TestBlamePage(t *testing.T) {
+	root, err := lab.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, data := filepath.Join(root, pageFile), filepath.Join(root, resultsFile)
+	from := os.Getenv("MPIUP_BLAME_PAGE")
+	if from == "" {
+		from = data
+	}
+	rs, err := read(from)
+	if err != nil || len(rs.list) == 0 {
+		t.Fatal(from, len(rs.list), err)
+	}
+	want := pageOf(rs)
+	if from != data {
+		if err := os.WriteFile(data, rs.text(), 0o644); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(page, want, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := os.ReadFile(page); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what %s makes: MPIUP_BLAME_PAGE=%s go test ./test/blame -run TestBlamePage writes it; %v", pageFile, resultsFile, resultsFile, err)
+	}
+}
+
+// counted are tries by how they came out.
+type counted map[outcome]int
+
+func (c counted) all() (n int) {
+	for o, k := range c {
+		if o != broken {
+			n += k
+		}
+	}
+	return n
+}
+
+// cell is the tries in few words.
+func (c counted) cell() string {
+	if c.all() == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d/%d", c[right], c.all())
+	for _, o := range []struct {
+		is   outcome
+		mark string
+	}{{wrong, "**wrong**"}, {nobody, "*nobody*"}, {other, "*other*"}} {
+		if n := c[o.is]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, o.mark)
+		}
+	}
+	return text
+}
+
+// pageOf is the page of results.
+func pageOf(rs *results) []byte {
+	var out bytes.Buffer
+	out.WriteString(pageHead)
+	rows, cells := []string{}, map[[2]string]counted{}
+	isHabit := map[string]bool{}
+	for _, h := range habits() {
+		isHabit[h.name+", "+h.stack] = true
+	}
+	bands := []counted{{}, {}, {}}
+	total, habitsTotal := counted{}, counted{}
+	for _, r := range rs.list {
+		key, habit := [2]string{r.Scenario, r.Stack}, isHabit[r.Scenario+", "+r.Stack]
+		if cells[key] == nil {
+			cells[key] = counted{}
+		}
+		cells[key][r.Outcome]++
+		if habit {
+			habitsTotal[r.Outcome]++
+			continue
+		}
+		total[r.Outcome]++
+		bands[band(r.Load)][r.Outcome]++
+	}
+	for _, s := range scenarios() {
+		if !slices.Contains(rows, s.name) {
+			rows = append(rows, s.name)
+		}
+	}
+	table(&out, "failure", rows, stacks, cells)
+	named := total.all() - total[nobody]
+	fmt.Fprintf(&out, "\n%d tries: %d named a rank, %d of them the guilty one and nobody else. By the machine's load over the minute before a try's end:\n\n"+
+		"| load | tries | guilty one named | wrong | nobody named | other kind or code |\n|---|---|---|---|---|---|\n", total.all(), named, named-total[wrong])
+	for i, name := range []string{"below 5", "5 to 15", "15 and more"} {
+		b := bands[i]
+		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d |\n", name, b.all(), b[right]+b[other], b[wrong], b[nobody], b[other])
+	}
+	fmt.Fprintf(&out, "\n## Jobs that go on\n\nEach lasts %d s in its habit under `%s`. A cell is how many ended well, of all.\n\n", habitSeconds, strings.Join(stall, " "))
+	rows = nil
+	for _, h := range habits() {
+		if !slices.Contains(rows, h.name) {
+			rows = append(rows, h.name)
+		}
+	}
+	only := map[[2]string]counted{}
+	for k, c := range cells {
+		if isHabit[k[0]+", "+k[1]] {
+			only[k] = c
+		}
+	}
+	table(&out, "habit", rows, []string{"MPICH", "Open MPI", "sockets", "torch"}, only)
+	fmt.Fprintf(&out, "\n%d runs: %d were ended.\n", habitsTotal.all(), habitsTotal[wrong])
+	notes(&out, rs.list)
+	fmt.Fprintf(&out, "\nCommits %s; %s.\n", strings.Join(commitsOf(rs.list), ", "), strings.TrimPrefix(rs.head, "# "))
+	return out.Bytes()
+}
+
+func table(out *bytes.Buffer, what string, rows, columns []string, cells map[[2]string]counted) {
+	fmt.Fprintf(out, "| %s | %s |\n|%s\n", what, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)+1))
+	for _, row := range rows {
+		line := []string{row}
+		for _, c := range columns {
+			line = append(line, cells[[2]string{row, c}].cell())
+		}
+		fmt.Fprintf(out, "| %s |\n", strings.Join(line, " | "))
+	}
+}
+
+// band is which band of load a try was in.
+func band(load float64) int {
+	switch {
+	case load < 5:
+		return 0
+	case load < 15:
+		return 1
+	}
+	return 2
+}
+
+// notes are what was said where a try was not right, once for each scenario.
+func notes(out *bytes.Buffer, list []result) {
+	seen := map[string]bool{}
+	for _, r := range list {
+		key := r.Scenario + ", " + r.Stack + ", " + string(r.Outcome)
+		if r.Outcome == right || r.Outcome == broken || seen[key] {
+			continue
+		}
+		if len(seen) == 0 {
+			fmt.Fprint(out, "\n## What was not right\n\n")
+		}
+		seen[key] = true
+		_, said, _ := strings.Cut(r.Said, ".json | ")
+		fmt.Fprintf(out, "- %s, %s, rank %d at fault: %s %s, code %d: %s\n", r.Scenario, r.Stack, r.Odd, r.Outcome, r.Kind, r.Code, strings.NewReplacer("|", ";", "<", "&lt;").Replace(said[:min(len(said), 240)]))
+	}
+}
+
+func commitsOf(list []result) (commits []string) {
+	for _, r := range list {
+		if !slices.Contains(commits, r.Commit) {
+			commits = append(commits, r.Commit)
+		}
+	}
+	return commits
+}
