@@ -1,6 +1,10 @@
 package verdict
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
 
 // Absentee is a rank that is absent from a collective operation in which others wait, as their flight recorders have it
 // (launcher/hang).
@@ -36,4 +40,21 @@ func (v *Verdict) blame(list []Absentee) {
 	}
 	a := list[0]
 	v.Rank, v.Job, v.Host, v.PID, v.Signal, v.Stderr = &a.Rank, 0, a.Host, a.PID, "", nil
+}
+
+// report makes the verdict nobody's where all only report.
+func (v *Verdict) report(ids idset.Set) {
+	if ids.Empty() {
+		return
+	}
+	v.Reporters, v.Confidence = ids.String(), Unknown
+	v.Rank, v.Job, v.Host, v.Node, v.PID = nil, 0, "", "", 0
+}
+
+// onlyReport says so.
+func onlyReport(ids idset.Set) string {
+	if ids.Len() == 1 {
+		return "rank " + ids.String() + " only says that it lost another one, and nothing tells which"
+	}
+	return "ranks " + ids.String() + " only say that they lost another one, and nothing tells which"
 }
