@@ -9,7 +9,7 @@ import (
 
 // Every page is in the program, or is one of those that are about mpiup itself.
 func TestPages(t *testing.T) {
-	about := []string{"architecture", "chaos", "dependencies", "development", "matrix", "performance", "release", "tested", "upstream"}
+	about := []string{"architecture", "blame", "chaos", "dependencies", "development", "matrix", "performance", "release", "tested", "upstream"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func (s scenario) judge(v verdict.Verdict, code, odd int) (out outcome, named st
 	switch {
 	case v.Host != "" && v.Host != host:
 		return wrong, named + " on " + v.Host
-	case s.code >= 0 && code != s.code, s.kinds != nil && !slices.Contains(s.kinds, v.Kind) && !(v.Likely && slices.Contains(s.kinds, v.Kind+"?")):
+	case s.code >= 0 && code != s.code, s.kinds != nil && !slices.Contains(s.kinds, v.Kind):
 		return other, named
 	}
 	return right, named
