@@ -46,7 +46,7 @@ var (
 		"PATH", "MANPATH", "INFOPATH", "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST", "UID", "TTY", "TMUX", "STY", "WINDOWID", "LOADEDMODULES", "_LMFILES_", "GOGC", "GOMEMLIMIT",
 	}
 	usualPrefixes = []string{"BASH_FUNC_", "HIST", "SSH_", "XDG_", "DBUS_", "SUDO_", "TMUX_", "MODULE", "LMOD_", "_LM", "__LMOD", "__MODULES", "CONDA_", "_CE_", "_CONDA",
-		"KUBERNETES_", "MPIUP_", "K_MPI_", "PET_", "JOBSET_", "LWS_", "GROVE_", "VC_", "HYDRA_", "I_MPI_HYDRA_"}
+		"KUBERNETES_", "MPIUP_", "K_MPI_", "PET_", "JOBSET_", "LWS_", "GROVE_", "VC_", "HYDRA_", "I_MPI_HYDRA_", "PMI_", "PMIX_", "SLURM_"}
 )
 
 // Since are the variables that an environment has and an earlier one had not, or with another value, by name: NAME=value.

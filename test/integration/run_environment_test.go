@@ -26,7 +26,10 @@ func TestEnvironmentOfARank(t *testing.T) {
 	r := l.run(t, job{hosts: "w0:2,w1:2",
 		env: []string{"EXPORTED=from the launcher", "NOT_EXPORTED=1", "PMI_RANK=9", "PMIX_RANK=9", "PMI_ANYTHING=1", "MPIUP_RANK=77",
 			"KUBERNETES_SERVICE_HOST=10.0.0.1", "K_MPI_JOB_ROLE=launcher"},
-		args: []string{"-n", "4", "--mpi", "pmi1", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}}).OK(t)
+		args: []string{"-n", "4", "--mpi", "pmi1", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}})
+	if not := "and not so on w0, w1: NOT_EXPORTED; ranks get them with -x NOT_EXPORTED\n"; r.Code != 0 || !strings.HasSuffix(r.Stderr, not) || strings.Count(r.Stderr, "\n") != 1 {
+		t.Fatalf("ended with %d, and said %s", r.Code, r.Stderr)
+	}
 	if r.Stdout == "" {
 		t.Error("--output-dir took the output away from standard output")
 	}
@@ -163,7 +166,7 @@ func TestVariablesBeforeTheCommand(t *testing.T) {
 		{"typed", "NCCL_DEBUG=INFO MODE=x FI_AUTH_KEY=hush " + run + show, nil, "INFO,,", not + "FI_AUTH_KEY, MODE; ranks get them with -x FI_AUTH_KEY -x MODE\n"},
 		{"for a command between", "NCCL_DEBUG=INFO timeout 60 " + run + show, nil, "INFO,,", ""},
 		{"exported, and asked for", "export NCCL_DEBUG=INFO MODE=x; " + run + "-x NCCL_DEBUG=WARN -x 'MOD*' " + show, nil, "WARN,x,", ""},
-		{"of two programs one is given it", "MODE=x " + run + "-n 1 -x MODE true : -n 1 " + show, nil, ",,", not + "MODE; ranks get them with -x MODE\n"},
+		{"of two programs one is given it", "MODE=x " + run + "--oversubscribe -n 1 -x MODE true : -n 1 " + show, nil, ",,", not + "MODE; ranks get them with -x MODE\n"},
 		{"another value", "NCCL_DEBUG=WARN " + run + show, []string{"NCCL_DEBUG=INFO"}, "WARN,,", ""},
 		{"the launcher's container has it", run + show, []string{"NCCL_DEBUG=INFO", "MODE=x"}, ",,", older},
 		{"another user's parent", "NCCL_DEBUG=INFO exec setpriv --reuid 1000 --clear-groups " + run + show, []string{"TMPDIR=/dev/shm"}, ",,", older},
