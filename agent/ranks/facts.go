@@ -76,7 +76,7 @@ func verifyBinding(p *Process) {
 		return
 	}
 	if now := idset.Of(got...); !want.Covers(now) {
-		p.Job.Notice(true, "rank %d runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p.Spec.Rank, now, want)
+		p.Job.Notice(true, "%v runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p, now, want)
 	}
 }
 

@@ -39,6 +39,18 @@ func TestJobsAreFoundByID(t *testing.T) {
 	}
 }
 
+// Notices name a spawned job's ranks by that job, as the launcher does.
+func TestProcessesAreNamed(t *testing.T) {
+	for want, p := range map[string]*Process{
+		"rank 3":                  {Job: unstarted(elsewhere(0, 0, 4)), Spec: &apiv1.Proc{Rank: 3}, ID: 3},
+		"rank 1 of spawned job 2": {Job: unstarted(elsewhere(2, 6, 3)), Spec: &apiv1.Proc{Rank: 1}, ID: 7},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("it is %s, not %s", got, want)
+		}
+	}
+}
+
 func TestJobsThatMayNotJoin(t *testing.T) {
 	first, second := elsewhere(0, 0, 4), elsewhere(1, 8, 4)
 	orphan, own := elsewhere(2, 12, 1), elsewhere(2, 12, 1)

@@ -56,6 +56,11 @@ type Process struct {
 	breach  job.Breach // what kind of thing failure is, guarded by mu
 }
 
+// String is how users know it: "rank 3", or "rank 0 of spawned job 1".
+func (p *Process) String() string {
+	return job.Process{Job: int(p.Job.Launch.Job.Number), Rank: int(p.Spec.Rank)}.String()
+}
+
 // markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.
 func (p *Process) markStopped(kill time.Time) {
 	if p.process.Dying() { // others may fail of that, and the stop may be of theirs

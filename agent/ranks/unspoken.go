@@ -222,9 +222,9 @@ func lookAtCore(p *Process) (frames []string) {
 	}
 	file, frames := stacks.Core(p.Job.ctx, tool, stacks.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
 	if len(frames) > 0 {
-		p.Job.Notice(true, "rank %d crashed in %s, by its core file %s", p.ID, strings.Join(frames, ", called by "), file)
+		p.Job.Notice(true, "%v crashed in %s, by its core file %s", p, strings.Join(frames, ", called by "), file)
 	} else if file != "" {
-		p.Job.Notice(true, "rank %d left a core file: %s", p.ID, file)
+		p.Job.Notice(true, "%v left a core file: %s", p, file)
 	}
 	return frames
 }

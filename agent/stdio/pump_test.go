@@ -228,6 +228,33 @@ func TestGrandchildHoldsThePipe(t *testing.T) {
 	}
 }
 
+// Who ends the pump early, or keeps it from reading, makes no process hold a stream that none has open.
+func TestNobodyHoldsAClosedPipe(t *testing.T) {
+	t.Run("stopped with something to read", func(t *testing.T) {
+		r := start(t, Config{Window: 4096})
+		r.print(r.out, strings.Repeat("0123456789abcde\n", 1024))
+		r.print(r.err, "why\n")
+		r.out.Close()
+		r.err.Close()
+		close(r.exited)
+		r.cancel()
+		r.end(false)
+	})
+	t.Run("stopped with a full window", func(t *testing.T) {
+		taken := make(chan struct{}, 1<<16)
+		r := start(t, Config{Window: 4096, Emit: func(Chunk) { taken <- struct{}{} }}) // nothing is granted
+		r.print(r.out, strings.Repeat("0123456789abcde\n", 1024))
+		<-taken
+		r.out.Close()
+		r.err.Close()
+		close(r.exited)
+		r.cancel()
+		if res := <-r.done; res.cut {
+			t.Errorf("Run: %+v", res)
+		}
+	})
+}
+
 // Data that was there before the bound ran out is read, however late this process gets to it.
 func TestLargeRestAfterExit(t *testing.T) {
 	r := start(t, Config{DrainBound: time.Millisecond})

@@ -62,17 +62,29 @@ func (r *reader) run() error {
 		switch {
 		case err == nil:
 			r.take(n, now)
-			r.cut = stopped
+			r.cut = stopped && r.open() // what nobody adds to is read to its end
 		case err == errWindow:
 			r.cut = !r.awaitWindow()
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			r.cut = !r.expired(now)
 		}
 		if r.cut || err == io.EOF || isFailure(err) {
+			r.cut = r.cut && r.open()
 			r.flush()
 			return r.pump.failure(r.stream, err)
 		}
 	}
+}
+
+// open says that a process has the stream open for writing: poll(2) tells of a hangup where none has, read or not what is in it.
+func (r *reader) open() bool {
+	open := true
+	err := r.raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd)}}
+		_, err := unix.Poll(poll, 0)
+		open = err != nil || poll[0].Revents&unix.POLLHUP == 0
+	})
+	return err != nil || open
 }
 
 func isFailure(err error) bool {

@@ -1,11 +1,13 @@
 package run
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -60,6 +62,43 @@ func TestRanksThatNeverMet(t *testing.T) {
 				t.Errorf("said %q, not %q", r.said.String(), tt.want)
 			}
 		})
+	}
+}
+
+// A program that loads no framework is told of none that nobody asked for.
+func TestPortsThatFrameworksLack(t *testing.T) {
+	const torch, jax = "mpiup: ranks of torch get no MASTER_PORT on host w0: no port is free there, or give one with -x MASTER_PORT=\n",
+		"mpiup: ranks of JAX get no port to meet at on host w0: no port is free there, or give one with -x JAX_COORDINATOR_ADDRESS=\n"
+	for _, tt := range []struct {
+		name   string
+		set    frameworks.Set
+		ports  []uint32
+		loaded string
+		want   string
+	}{
+		{"one port, and MPI alone", frameworks.Auto, []uint32{18110}, "", ""},
+		{"no port, and MPI alone", frameworks.Auto, nil, "", ""},
+		{"one port, and JAX is loaded", frameworks.Auto, []uint32{18110}, "JAX", jax},
+		{"one port, and torch is loaded", frameworks.Auto, []uint32{18110}, "torch", ""},
+		{"no port, and torch is loaded", frameworks.Auto, nil, "torch", torch},
+		{"JAX by its name", frameworks.JAX | frameworks.JAXAlways, nil, "", jax},
+		{"torch by its name", frameworks.Torch, nil, "torch", torch},
+		{"as torchrun", frameworks.Torch | frameworks.Torchrun, nil, "", torch},
+	} {
+		r := aboutToLaunch(t, Config{Wishes: Wishes{Frameworks: tt.set}})
+		r.hosts[0].Meets, r.hosts[0].Ports = netip.MustParseAddr("10.0.0.1"), tt.ports
+		r.play(r.Start(r.now))
+		for rank := range uint32(4) {
+			r.on(int(rank/2), (&apiv1.Started{Rank: rank, Pid: int32(100 + rank)}).Frame())
+		}
+		for range 2 {
+			if tt.loaded != "" {
+				r.hears(0, &apiv1.Met{Framework: tt.loaded, Loaded: "0-1"})
+			}
+		}
+		if got := r.said.String(); got != tt.want {
+			t.Errorf("%s: said %q, not %q", tt.name, got, tt.want)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type briefing struct {
 	cfg *Config
 	shared
 	sites *sites
+	unmet map[string]string // what is to be said once ranks have loaded a framework
 }
 
 // launch sends each host of the run its part of a job: its processes, or that there is such a job.
@@ -256,7 +257,7 @@ func (r *briefing) meeting(j *jobRun) *apiv1.Meeting {
 	return m
 }
 
-// sayUnmet tells which frameworks' ranks cannot meet.
+// sayUnmet tells which frameworks' ranks cannot meet: of those that nobody asked for by name, once ranks have loaded them.
 func (r *briefing) sayUnmet(j *jobRun, m *apiv1.Meeting) {
 	set := r.cfg.Frameworks
 	host := r.hosts[j.hosts[j.plan.Placements[0].Host]].Name
@@ -264,16 +265,37 @@ func (r *briefing) sayUnmet(j *jobRun, m *apiv1.Meeting) {
 	if !r.cfg.MPIPorts.IsZero() {
 		from = "no port of --mpi-ports " + r.cfg.MPIPorts.String() + " is free there; widen it by two"
 	}
-	switch {
-	case m.Host == "":
-		r.say("ranks of torch and JAX get no address to meet at: that of host %s is unknown; give it with -x MASTER_ADDR=", host)
-	case set&frameworks.Torch != 0 && m.Torch == 0:
-		r.say("ranks of torch get no MASTER_PORT on host %s: %s, or give one with -x MASTER_PORT=", host, from)
-	case set&frameworks.JAX != 0 && m.Jax == 0:
-		r.say("ranks of JAX get no port to meet at on host %s: %s, or give one with -x JAX_COORDINATOR_ADDRESS=", host, from)
+	r.unmet = map[string]string{}
+	lack := func(framework string, asked bool, text string) {
+		if r.unmet[framework] = text; asked {
+			r.loaded(framework)
+		}
+	}
+	for _, f := range []struct {
+		name, what, variable string
+		wanted, asked        bool
+		port                 uint32
+	}{
+		{"torch", "MASTER_PORT", "MASTER_PORT", set&frameworks.Torch != 0, set&frameworks.Torchrun != 0 || set&frameworks.Auto != frameworks.Auto, m.Torch},
+		{"JAX", "port to meet at", "JAX_COORDINATOR_ADDRESS", set&frameworks.JAX != 0, set&frameworks.JAXAlways != 0, m.Jax},
+	} {
+		switch {
+		case f.wanted && m.Host == "":
+			lack(f.name, f.asked, fmt.Sprintf("ranks of %s get no address to meet at: that of host %s is unknown; give it with -x MASTER_ADDR=", f.name, host))
+		case f.wanted && f.port == 0:
+			lack(f.name, f.asked, fmt.Sprintf("ranks of %s get no %s on host %s: %s, or give one with -x %s=", f.name, f.what, host, from, f.variable))
+		}
 	}
 	if set&frameworks.TensorFlow != 0 && len(m.Tf) == 0 {
 		r.say("ranks get no TF_CONFIG: a host has fewer than one free port for each of its ranks (at most %d)", tensorFlowRanks)
+	}
+}
+
+// loaded says, once, that ranks of a framework which some have loaded cannot meet.
+func (r *briefing) loaded(framework string) {
+	if text := r.unmet[framework]; text != "" {
+		delete(r.unmet, framework)
+		r.say("%s", text)
 	}
 }
 

@@ -208,7 +208,7 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 		r.hosts[h].outputs--
 	}
 	if m.Cut && !r.cfg.Exec.GetKeep() {
-		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
+		r.say("%s on %s: its output is still open after its end, most likely in a process that it left behind, and ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
 	}
 }
 

@@ -228,6 +228,9 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Activity:
 		return r.stalls.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Met:
+		if b.Met.Loaded != "" {
+			r.brief.loaded(b.Met.Framework)
+		}
 		return r.meet.hear(r.now.Wall, h, b.Met)
 	case *apiv1.Frame_Flight:
 		return r.flights.hear(h, b.Flight)

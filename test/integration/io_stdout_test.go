@@ -251,7 +251,7 @@ func TestGrandchildHoldsOutput(t *testing.T) {
 	l := hosted(t)
 	mark := "1917" + filepath.Base(l.folder(t))[5:]
 	r := l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "setsid sleep " + mark + " & echo done"}})
-	if r.Code != 0 || r.Stdout != "done\n" || !strings.Contains(r.Stderr, "still holds its output") {
+	if r.Code != 0 || r.Stdout != "done\n" || !strings.Contains(r.Stderr, "its output is still open after its end, most likely in a process that it left behind") {
 		t.Errorf("ended with %d, printed %q, %s", r.Code, r.Stdout, r.Stderr)
 	}
 	if got := l.matching(t, "w0", "sleep "+mark); len(got) > 0 {

@@ -15,7 +15,8 @@ func TestMeetingPortsOfTheUsersRange(t *testing.T) {
 	if r.Stdout != want+want {
 		t.Errorf("ranks meet at\n%swant each\n%s", r.Stdout, want)
 	}
-	r = l.run(t, job{hosts: "w1:1", args: []string{"-n", "1", "--mpi-ports", "18110-18110", "sh", "-c", "echo ${JAX_COORDINATOR_PORT:-none}"}})
+	r = l.run(t, job{hosts: "w1:1", args: []string{"-n", "1", "--mpi-ports", "18110-18110", "sh", "-c", "echo ${JAX_COORDINATOR_PORT:-none}"}}).OK(t)
+	r = l.run(t, job{hosts: "w1:1", args: []string{"-n", "1", "--mpi-ports", "18110-18110", "--env", "torch", "--env", "jax", "sh", "-c", "echo ${JAX_COORDINATOR_PORT:-none}"}})
 	r.Fails(t, 0, "ranks of JAX get no port to meet at on host w1: no port of --mpi-ports 18110-18110 is free there; widen it by two")
 	if r.Stdout != "none\n" {
 		t.Errorf("the rank says %q", r.Stdout)
