@@ -30,7 +30,8 @@ type Cause struct {
 	Stage      Stage
 	Refused    bool      // nothing listens there
 	Silent     bool      // nothing comes back from there
-	Port       uint16    // that refused or was silent; 0: not told
+	Mute       bool      // it accepts connections, and does not say in time who it is
+	Port       uint16    // that refused, or was silent or mute; 0: not told
 	Unanswered bool      // DNS says neither yes nor no
 	Role       bool      // it does not let certificates of our role start anything
 	Alive      bool      // it has not given another launcher up, whose run we would take over

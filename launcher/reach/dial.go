@@ -129,12 +129,17 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 	if err != nil {
 		cc.Close()
 		if hctx.Err() != nil {
-			return nil, link.Causef(link.StageConnect, "%v: it accepts connections and says nothing", addr)
+			return nil, mute(addr, "it accepts connections and says nothing")
 		}
 		return nil, connCause(addr, err)
 	}
 	ready <- conn
 	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), cc: cc}, nil
+}
+
+// mute is of who has taken the connection, and does not go on.
+func mute(addr netip.AddrPort, text string) *link.Cause {
+	return &link.Cause{Stage: link.StageConnect, Mute: true, Port: addr.Port(), Err: fmt.Errorf("%v: %s", addr, text)}
 }
 
 // overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
@@ -260,7 +265,7 @@ func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 	if !stop() || err != nil {
 		s.Close()
 		if octx.Err() != nil {
-			return nil, link.Causef(link.StageConnect, "%v: the agent did not answer in time", addr)
+			return nil, mute(addr, "the agent did not answer in time")
 		}
 		var c *link.Cause
 		if errors.As(err, &c) {

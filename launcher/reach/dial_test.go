@@ -180,3 +180,24 @@ func TestHostThatIsNotThere(t *testing.T) {
 		t.Errorf("%q and %q", a, b)
 	}
 }
+
+// The line of waiting says no other thing of a host than the last lines: "no connection" is for where there was none.
+func TestLabelsOfHostsThatAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // it accepts by the kernel's hand
+	defer cancel()
+	_, err = NewDialer(loadIdentity(t, ourKey, identity.RoleLauncher), 1).connect(ctx, l.Addr().(*net.TCPAddr).AddrPort())
+	c := link.AsCause(err)
+	if got := label(c); !strings.HasPrefix(got, "connected, and nothing said in time on port ") || !strings.Contains(c.Error(), "says nothing") {
+		t.Errorf("of %v the line says %q", c, got)
+	}
+	for _, c := range []*link.Cause{{Stage: link.StageConnect, Ending: true}, {Stage: link.StageConnect, Alive: true}, {Stage: link.StageConnect, Mute: true}} {
+		if got := label(c); strings.Contains(got, "no connection") {
+			t.Errorf("of %+v the line says %q", c, got)
+		}
+	}
+}

@@ -262,6 +262,12 @@ func label(c *link.Cause) string {
 		return fmt.Sprintf("to be asked by this launcher, %d at a time", atOnce)
 	case c.Refused:
 		return "connection refused" + onPort(c.Port)
+	case c.Mute:
+		return "connected, and nothing said in time" + onPort(c.Port)
+	case c.Ending:
+		return "its agent is shutting down"
+	case c.Alive:
+		return "another launcher of its run is not given up yet"
 	case c.Silent && c.Port != 0:
 		return "no answer" + onPort(c.Port)
 	case c.Silent:

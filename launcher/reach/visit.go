@@ -77,7 +77,7 @@ func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, erro
 	if err != nil {
 		c.Close()
 		if hctx.Err() != nil {
-			return nil, link.Causef(link.StageConnect, "%v: the agent did not answer in time", addr)
+			return nil, mute(addr, "the agent did not answer in time")
 		}
 		return nil, c.explain(err)
 	}
