@@ -17,11 +17,15 @@ type fact struct {
 	first bool // the launcher names the first one that failed
 	waits bool // it is one that others wait for
 	own   bool // mpiup says it, and no rank
+	self  bool // the process itself says it, whose line it is
 }
 
 func says(has, text string) fact   { return fact{has: has, re: regexp.MustCompile(text)} }
 func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompile(text), first: true} }
 func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
+func oneself(has, text string) fact {
+	return fact{has: has, re: regexp.MustCompile(text), self: true}
+}
 func ours(has, text string) fact {
 	return fact{has: has, re: regexp.MustCompile(text), first: true, own: true}
 }
@@ -42,7 +46,7 @@ var facts = sync.OnceValue(func() []fact {
 		first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
 		first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
 		says(`invoked on rank`, `invoked on rank (?P<rank>\d+) in communicator`),
-		says(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
+		oneself(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
 		says(`while attempting to start`, `while attempting to start process rank (?P<rank>\d+)`),
 		says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
 		says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
@@ -52,6 +56,8 @@ var facts = sync.OnceValue(func() []fact {
 		first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
 		first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
 		says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
+		says(`aborting MPI_COMM_WORLD`, `aborting MPI_COMM_WORLD .*comm rank (?P<rank>\d+)`), // MS-MPI
+		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`),              // AmberTools
 		says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
 		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
 		says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
@@ -163,6 +169,9 @@ func (r *Reader) learn(l line) {
 		who, ok := f.names(l.text)
 		if !ok || f.own && l.ofRank() {
 			continue
+		}
+		if f.self {
+			who = who.or(l.who)
 		}
 		r.know(process{who.host, who.pid}, who.rank)
 		if f.waits {
@@ -312,7 +321,7 @@ func warns(text string) bool {
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
 // of a signal, is told of whatever its level, and so is who waits.
 func mild(text string, s *verdict.Sign) bool {
-	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait || s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted {
+	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait || s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
 		return false
 	}
 	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too

@@ -106,7 +106,8 @@ var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
 // scanner takes the lines of a log apart, one after the other.
 type scanner struct {
-	number int // of the line
+	number int  // of the line
+	plain  bool // a number and a colon before a line are no rank's
 	count  counter
 }
 
@@ -176,8 +177,8 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 		if t, ok := when(group("time")); ok && l.time.IsZero() {
 			l.time = t
 		}
-		if s := group("stream"); s == "stdout" || s == "stderr" {
-			l.stream = s
+		if of := group("stream"); of == "stdout" || of == "stderr" {
+			l.stream = of
 		}
 		named := ending{rank: -1, host: group("host"), pid: max(number(group("pid")), 0), local: number(group("local")) + 1}
 		if n := group("rank"); n != "" {
@@ -186,7 +187,7 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 		if n := group("label"); n != "" {
 			l.label = number(n) + 1
 		}
-		if n := group("label"); n != "" && !rankInside().MatchString(text[m[1]:]) {
+		if n := group("label"); n != "" && !s.plain && !rankInside().MatchString(text[m[1]:]) {
 			named.rank = number(n)
 		}
 		l.who = l.who.or(named)

@@ -46,6 +46,7 @@ type Reader struct {
 	waits  []int           // ranks that others wait for
 	named  *ending         // the process that a launcher names as the first that failed
 	firsts bool            // launchers name several as the first
+	alike  bool            // other processes failed in MPI_Init, too
 	own    own
 	block  ownBlock
 	hang   *verdict.Verdict // by mpiup's own notice that a run hangs
@@ -121,7 +122,7 @@ func (r *Reader) File() {
 	r.file++
 	r.own.file()
 	r.number, r.open, r.recent, r.at, r.near, r.torch, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
-	r.block, r.stalls, r.ended = ownBlock{}, false, false
+	r.block, r.stalls, r.ended, r.plain = ownBlock{}, false, false, false
 }
 
 // Line takes a line, without its end.
@@ -140,6 +141,11 @@ func (r *Reader) Line(text string) {
 	if l.text == "" {
 		return
 	}
+	if l.label > 0 && !r.plain && (strings.Contains(l.text, "BAD TERMINATION OF ONE") || strings.HasPrefix(l.text, "Test command: ")) { // ctest's number: no rank runs a launcher
+		r.plain = true
+		l.who.rank = -1
+	}
+	r.alike = r.alike || strings.Contains(l.text, "sent help message help-mpi-runtime") && strings.HasSuffix(l.text, "mpi_init:startup:internal-failure")
 	if l.who.host != "" && len(r.hosts) < 2 {
 		r.hosts[l.who.host] = true
 	}

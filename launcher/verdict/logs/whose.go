@@ -23,7 +23,7 @@ func (r *Reader) whose(f *finding) named {
 	switch {
 	case n.sure == verdict.OneOfSeveral:
 		n.who = ending{rank: -1}
-	case n.who.rank < 0 && ofTheJob(f.kind):
+	case n.who.rank < 0 && f.ofTheJob():
 		n.sure = verdict.Certain
 		if f.likely || f.weak {
 			n.sure = verdict.Probable
@@ -45,14 +45,21 @@ func ofTheJob(k verdict.Kind) bool {
 	return false
 }
 
+// ofTheJob says that a failure is the whole job's.
+func (f *finding) ofTheJob() bool {
+	return ofTheJob(f.kind) || strings.Contains(f.line, "PBS: job killed") || strings.Contains(f.line, "told this process to end")
+}
+
 func (r *Reader) accused(f *finding) named {
 	switch {
-	case ofTheJob(f.kind):
+	case f.ofTheJob():
 		rank := f.lane.rank
-		if f.kind == verdict.Interrupted || f.kind == verdict.TimeOut || f.kind == verdict.HostsMissing {
+		if f.kind == verdict.Interrupted || f.kind == verdict.TimeOut || f.kind == verdict.HostsMissing || !ofTheJob(f.kind) {
 			rank = -1
 		}
 		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
+	case f.kind == verdict.InitFailed && r.alike:
+		return named{who: ending{rank: -1, host: f.who.host}}
 	case f.kind == verdict.CollectiveMismatch:
 		return r.differ(f)
 	case f.weight <= verdict.Wait, verdict.Of(f.kind).Weight <= verdict.Wait:
@@ -260,7 +267,7 @@ func (r *Reader) victim(f *finding) int {
 	rank, order := -1, 0
 	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
 		for _, g := range r.found[w] {
-			if g.who.rank >= 0 && !g.weak && !g.over && f.who.fits(ending{rank: -1, host: g.who.host}) && (rank < 0 || g.order < order) {
+			if g.who.rank >= 0 && !g.weak && !g.over && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (rank < 0 || g.order < order) {
 				rank, order = g.who.rank, g.order
 			}
 		}
