@@ -141,6 +141,9 @@ var Signs = sync.OnceValue(func() []Sign {
 		weighing(Program, TimeOut, "job exceeded wallclock limit"),
 		is(Interrupted, "?TERM_OWNER", "?TERM_ADMIN", "?killed by owner", "?exception: type=cancel", "?deleted by user"),
 		is(Slots, "Unable to create step for job*Memory required by task is not available", "?Unable to create step for job", "?Unable to allocate resources", "?TERM_PROCESSLIMIT", "?PBS: job killed: ncpus"),
+		is(InitFailed, "no active messages transport to", "?no remote registered memory access transport to", "?no send-after-connect"),
+		is(PeerLost, "tried to connect with a different incarnation"),
+		weighing(Ending, Killed, "Exited with signal termination: "),
 		is(Network, "unable to connect to rank*using business card", "no endpoint matches the netmask"),
 		// What other programs say when they give up: OpenFOAM, GROMACS, CP2K, Quantum ESPRESSO, ORCA, Charm++, AMReX, Kokkos, Julia, R, Rust, Go.
 		likelyAs(Ending, ExitCode, "FOAM FATAL ERROR", "?FOAM FATAL IO ERROR", "?Halting parallel program", "?%%*Error in routine", "?error termination in", "?Called CmiAbort", "?amrex::Abort::", "?amrex::Error::", "?Kokkos::abort", "?ERROR: LoadError:",
@@ -269,13 +272,13 @@ var Signs = sync.OnceValue(func() []Sign {
 		weighing(Wait, Network, "Connection refused", "Connection timed out", "?i/o timeout"),
 
 		// Crashes: Open MPI's and UCX's handlers, launchers' last words, glibc, the kernel's log.
-		is(Segfault, "Segmentation fault", "Caught signal number 11 SEGV", "?terminated with signal 11", "exited on signal 11", "killed by signal 11", "?died from signal 11", "?KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "EXIT CODE: 11", "exit code 139", "?exit status 139", "return code = -11", "?segfault at", "?Exit Code:    139", "?exit code (139)", "?\"exitCode\": 139", "?general protection fault", "Address not mapped", "exited with code 139", "?Invalid permissions for mapped object"),
-		likely(Segfault, "Backtrace for this error:"),
+		is(Segfault, "Segmentation fault", "Caught signal number 11 SEGV", "?terminated with signal 11", "exited on signal 11", "killed by signal 11", "died from signal 11", "?KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "EXIT CODE: 11", "exit code 139", "?exit status 139", "return code = -11", "?segfault at", "?Exit Code:    139", "?exit code (139)", "?\"exitCode\": 139", "?general protection fault", "Address not mapped", "exited with code 139", "?Invalid permissions for mapped object"),
+		likelyAs(Ending, Segfault, "Backtrace for this error:"),
 		weighing(Echo, Killed, "forrtl: error (78): process killed", "?forrtl: error (69): process interrupted"),
 		weighing(Program, Crash, "Fortran runtime error", "forrtl: severe (", "?forrtl: error ("),
 		is(Crash, "?Caught signal number 8 FPE", "?Caught signal number 4 Illegal", "?exit signals: Floating", "?task(s) Aborted", "?exit signals: Aborted", "Illegal instruction", "?exited on signal 4 ", "Floating point exception", "?exited on signal 8 ", "Floating-point exception", "?KILLED BY SIGNAL: 4", "?KILLED BY SIGNAL: 8", "?exitcode: -4)", "?exitcode: -8)", "?SIGILL", "?SIGFPE", "?EXIT CODE: 132", "?EXIT CODE: 4", "?EXIT CODE: 8", "?EXIT CODE: 136", "Assertion*failed", "?double free or corruption",
 			"free(): invalid", "corrupted size vs. prev_size", "?stack smashing detected", "?malloc(): ", "?munmap_chunk(): invalid", "?assertion failed", "Check failed: ", "?realloc(): invalid", "?corrupted double-linked list", "?free(): double free"),
-		weighing(Ending, Crash, "signal 6 (Aborted)", "terminated with signal 6", "terminate called", "?exited on signal 6", "killed by signal 6", "?died from signal 6", "?KILLED BY SIGNAL: 6", "exitcode: -6)", "?exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "?EXIT CODE: 6", "Aborted (signal 6)", "?return code = -6", "Signal: Aborted", "?Fatal Python error"),
+		weighing(Ending, Crash, "signal 6 (Aborted)", "terminated with signal 6", "terminate called", "?exited on signal 6", "killed by signal 6", "died from signal 6", "?KILLED BY SIGNAL: 6", "exitcode: -6)", "?exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "?EXIT CODE: 6", "Aborted (signal 6)", "?return code = -6", "Signal: Aborted", "?Fatal Python error"),
 
 		// MPI and NCCL.
 		is(CollectiveMismatch, "Detected mismatch between collectives", "DDP expects same model across all ranks", "Mismatched collective", "?collective mismatch error", "?mismatched data types", "?Mismatched allreduce", "?Mismatched MPI operations", "?Mismatched data types", "?Mismatched ALLREDUCE", "?but rank*is running collective"),

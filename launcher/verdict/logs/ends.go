@@ -40,6 +40,7 @@ var facts = sync.OnceValue(func() []fact {
 		waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
 		waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
 		waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
+		waited(`different incarnation`, `/job:\w+/replica:\d+/task:(?P<rank>\d+) unexpectedly tried to connect`),
 		first(`: rank `, `^(?P<host>[\w.-]+): rank (?P<rank>\d+) (?:exited with code [1-9]|died from signal)`), // PALS
 		// Open MPI and PRRTE, orterun's and prterun's help texts.
 		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\S+) on node (?P<host>\S+) exited`),
