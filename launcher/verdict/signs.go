@@ -129,13 +129,13 @@ var Signs = sync.OnceValue(func() []Sign {
 			"unable to find any relevant network interfaces", "unable to find reachable pairing", "NCCL WARN Failed to open lib", "NCCL WARN [Service thread]", "NCCL WARN [Proxy Service",
 			"gds_ds12_lock_pthread.c", "libibverbs: Warning:", "Exception ignored in", "spank: ", "floating-point exceptions are signal", "xcgroup_instantiate: ", "memory limit at some point", "failed to handshake with a connecting peer", "Message:    did not receive entire connect ACK"),
 		// Ray's guesses where it does not know why a worker ended.
-		weighing(Echo, PeerLost, "There are some potential root causes", "?A worker died or was killed while executing a task by an unexpected system error"),
+		weighing(Echo, PeerLost, "There are some potential root causes", "crashed unexpectedly due to SIGSEGV", "?process is killed by SIGKILL by OOM killer due to", "?A worker died or was killed while executing a task by an unexpected system error"),
 		is(Limits, "thread: Resource temporarily unavailable"),
 
 		likely(GPUMemory, "RayTaskError(OutOfMemoryError)"),
 		// Batch systems' ends of a whole job: PBS, Moab, LSF, Grid Engine, Slurm, ALPS, Flux, Cobalt.
 		is(OutOfMemory, "PBS: job killed: mem*exceeded limit", "PBS: job killed: vmem*exceeded limit", "?PBS: job killed: pmem*exceeded limit", "?PBS: job killed: pvmem*exceeded limit", "?TERM_MEMLIMIT", "?TERM_SWAP",
-			"?LSF memory usage limit", "?job*exceeded hard limit*h_vmem", "?OOM killer terminated this process", "?job exceeded memory usage limit", "?exceeded its memory limit"),
+			"?LSF memory usage limit", "?job*exceeded hard limit*h_vmem", "?OOM killer terminated this process", "?job exceeded memory usage limit", "?has exceeded memory allocation", "?exceeded its memory limit"),
 		is(TimeOut, "?PBS: job killed: walltime*exceeded limit", "?PBS: job killed: cput*exceeded limit", "?TERM_RUNLIMIT", "?TERM_CPULIMIT", "?LSF run time limit", "?exceeded its walltime",
 			"?walltime limit exceeded", "?job.exception type=timeout", "?exception: type=timeout", "?job exceeded hard wallclock time", "?cpu time limit exceeded"),
 		weighing(Program, TimeOut, "job exceeded wallclock limit"),
@@ -155,7 +155,7 @@ var Signs = sync.OnceValue(func() []Sign {
 
 		// GPUs: torch's c10/cuda/CUDACachingAllocator.cpp, XLA's status, TensorFlow's allocator, NCCL's include/alloc.h, cuBLAS, DeepSpeed.
 		is(GPUMemory, "CUDA out of memory", "HIP out of memory", "RESOURCE_EXHAUSTED: Out of memory", "CUDA error: out of memory", "Cuda failure*out of memory",
-			"CUDA_ERROR_OUT_OF_MEMORY", "?cudaErrorMemoryAllocation", "OOM when allocating tensor", "?CUBLAS_STATUS_ALLOC_FAILED", "?XPU out of memory", "?hipErrorOutOfMemory",
+			"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "OOM when allocating tensor", "?CUBLAS_STATUS_ALLOC_FAILED", "?XPU out of memory", "?hipErrorOutOfMemory",
 			"?CUDA runtime error*out of memory", "?cudaMalloc*out of memory", "Insufficient memory on accelerator", "?cuMemAlloc*out of memory", "?not enough GPU memory", "?hipMalloc*out of memory", "?NPU out of memory", "?Failed to allocate device memory", "?torch.OutOfMemoryError",
 			"?OutOfMemoryError: CUDA", "?cudaErrorMemoryValueTooLarge", "?out of GPU memory", "?CUDA_ERROR_MEMORY_ALLOCATION", "?Out of memory allocating*bytes on device", "?OUT_OF_DEVICE_MEMORY", "?Out of memory while trying to allocate", "?OrtArena*Failed to allocate memory", "?CUFFT_ALLOC_FAILED"),
 		is(FabricDown, "?uncorrectable NVLink error", "?NVRM: Xid*: 74,", "?NVLink: fatal error", "?system not yet initialized", "Got async event : port error", "Got async event : local catastrophic error",
@@ -186,7 +186,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		likely(OutOfMemory, "exited on signal 9", "killed by signal 9", "ended by signal 9", "died from signal 9", " Killed   ", "KILLED BY SIGNAL: 9", "Killed (signal 9)", "exitcode: -9)", "exitcode  : -9", "Signal 9 (SIGKILL)", "killed by signal: Killed", "died with <Signals.SIGKILL", "terminated with signal SIGKILL",
 			"exit code 137", "exit status 137", "exited with code 137", "return code = -9", "EXIT CODE: 137", "EXIT CODE: 9", "signal 9 (SIGKILL)", "exit code: -9", "exitCode: 137", "code=137", "exit code=137", "Exit 137", "Exit Code:    137", "exit code (137)", "\"exitCode\": 137", "exited with exit code -9",
 			"terminated by signal 9", "signal 9 (Killed)", "Cannot allocate memory"),
-		is(DiskFull, "No space left on device", "Disk quota exceeded", "?condition: [DiskPressure", "?NodeHasDiskPressure", "?KubeletHasDiskPressure", "?disk-pressure:NoExecute", "?exceeds the total limit of containers"),
+		is(DiskFull, "killed due to exceeding jobfs quota", "?killed due to exceeding*quota", "No space left on device", "Disk quota exceeded", "?condition: [DiskPressure", "?NodeHasDiskPressure", "?KubeletHasDiskPressure", "?disk-pressure:NoExecute", "?exceeds the total limit of containers"),
 		is(Limits, "Too many open files", "?can't start new thread", "pthread_create*Resource temporarily unavailable", "?pthread_create failed", "?fork*Resource temporarily unavailable", "?Cannot fork", "?fork: retry",
 			"?received 0 items of ancdata"),
 
@@ -211,7 +211,7 @@ var Signs = sync.OnceValue(func() []Sign {
 
 		// The way to a host.
 		is(DNS, "Could not resolve hostname", "Temporary failure in name resolution", "Name or service not known", "?no such host", "?nodename nor servname", "?has no address", "Unable to find address for", "?unable to resolve host", "?failed to resolve host", "?failed to resolve address", "?getaddrinfo*failed", "?could not resolve host",
-			"?Name does not resolve", "gethostbyname*fail", "?No address associated with hostname", "?unable to get host address", "?NXDOMAIN"),
+			"?Name does not resolve", "gethostbyname*fail", "?No address associated with hostname", "unable to get host address", "?NXDOMAIN"),
 		is(Identity, "Host key verification failed", "Permission denied (publickey", "Permission denied, please try again", "UNPROTECTED PRIVATE KEY FILE", "bad permissions", "?Bad owner or permissions", "?certificate verify failed", "?x509: ", "?TLS handshake",
 			"?certificate has expired", "(Unauthorized)", "?must be logged in to the server", "?Error from server (Forbidden)", "?remote error: tls", "?tls: failed to verify", "?tls: bad certificate", "?certificate required", "?cannot create resource \"pods/exec\"", "bad ownership or modes", "?Too many authentication failures", "?refused our identity", "Unable to load host key", "no hostkeys available", "?SSL_ERROR", "?Authentication failed", "does not accept our", "?REMOTE HOST IDENTIFICATION HAS CHANGED",
 			"?certificate signed by unknown authority", "?ssl*handshake failed", "?authentication handshake failed", "?munge*credential", "credential expired", "?Invalid job credential", "?Load key*:", "secret of another job"),
@@ -231,7 +231,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(Interrupted, "?KeyboardInterrupt", "srun: interrupt (one more", "Received 1 death signal", "Received 2 death signal", "?Ctrl-C caught", "?mpirun: killing job", "?killing job...", "mpiup got SIGINT", "CANCELLED AT", "?got signal: 2", "?got signal: 1 ", "?interrupted by user", "?exited on signal 2 ", "?Keyboard interrupt"),
 		is(Interrupted, "Job deleted at request"),
 		is(Terminated, "is being taken away", "?got signal: 15", "death signal, shutting down workers", "Received SIGTERM", "?received signal 15", "?pod*was terminated"),
-		is(AgentLost, "has lost communication with a remote daemon", "has lost communication with its daemon", "daemon has unexpectedly failed", "control_cb*assert (!closed) failed", "?lost connection to*daemon", "Node failure on", "?unable to write data to proxy",
+		is(AgentLost, "Raylet failed. Shutting down", "has lost communication with a remote daemon", "has lost communication with its daemon", "daemon has unexpectedly failed", "control_cb*assert (!closed) failed", "?lost connection to*daemon", "Node failure on", "?unable to write data to proxy",
 			"?daemon did not report back", "agent ended the session", "nothing was heard from it", "?the raylet died", "?raylet process died"),
 		weighing(Echo, AgentLost, "unable to reliably start one or more daemons", "process manager error waiting for completion", "?launcher returned error waiting for completion", "?One or more daemons", "?unable to start the daemon process"),
 
@@ -297,6 +297,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		weighing(Echo, NCCL, "NCCL WARN*failed", "NCCL WARN*error", "?NCCL WARN*Couldn't", "NCCL WARN*has already checked in", "?NCCL WARN*unable to"),
 		is(Abort, "aborting MPI_COMM_WORLD*comm rank", "?[ABORT]", "MPI processes was aborted.(rank=", "MPI_ABORT was invoked", "application called MPI_Abort", "called MPI_Abort"),
 		is(Killed, "Caught signal number 15 Terminate", "Process terminated by User defined signal", "?task(s) Terminated", "?task(s) Killed", "?exit signals: Killed", "?exit signals: Terminated", "exited on signal", "KILLED BY SIGNAL", "srun: error:*Terminated", "srun: error:*Killed", "?exitcode: -15", "?exitcode  : -15", "?SIGTERM) received", "?was killed by signal", "Terminated (signal", "terminated by signal", "?return code = -15", "?EXIT CODE: 143", "EXIT CODE: 15", "?exited with code 143", "exit code 143"),
+		weighing(Ending, MPIError, "MPICH ERROR [Rank"),
 		is(ExitCode, "exited with non-zero status", "Exit code:  ", "EXIT CODE: ", "failed (exitcode: ", "exitcode  : ", "exits with return code", "Exited with exit code", "?exited with exit code", "exited with code ", "non-zero exit status", "exit with status code", "exited with status ", "torchelastic.worker.status.FAILED"),
 	)
 })

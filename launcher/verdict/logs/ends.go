@@ -328,6 +328,9 @@ func mild(text string, s *verdict.Sign) bool {
 	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too
 		return true
 	}
+	if strings.Contains(text, "[stderr]") { // another's words, whatever the level of who passes them on
+		return false
+	}
 	level, ok := stated(text)
 	return warns(text) || ok && level <= Info
 }

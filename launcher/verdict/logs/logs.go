@@ -265,6 +265,8 @@ func (r *Reader) well(text string) {
 	switch {
 	case strings.HasSuffix(text, initing):
 		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
+	case strings.Contains(text, noCUDA):
+		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
 	case met().MatchString(text):
 		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
 	case passed().MatchString(text):
@@ -350,6 +352,9 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 		return nil, false
 	}
 	if s, ok := verdict.Recognise(before + " " + text); ok {
+		if _, alone := verdict.Recognise(before); alone {
+			return nil, false
+		}
 		return s, true
 	}
 	if len(before) >= terminal {
