@@ -352,7 +352,7 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 		return nil, false
 	}
 	if s, ok := verdict.Recognise(before + " " + text); ok {
-		if _, alone := verdict.Recognise(before); alone {
+		if alone, _ := verdict.Recognise(before); alone == s {
 			return nil, false
 		}
 		return s, true

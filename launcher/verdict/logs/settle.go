@@ -19,7 +19,7 @@ var (
 	// The end of a job that went well, by the words of those that end one. A number of ranks tells that they have met.
 	ended = pattern.Of(`(?i)\b(?:completed|finished|terminated|ended|exited|done) (?:successfully|normally|without errors?)\b|\bsuccessfully (?:completed|finished|terminated)\b|\b(?:simulation|training|job|run|program|benchmark|calculation) (?:is |has |was )?(?:now )?(?:completed?|finished|done|successful)\b|` +
 		`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|exit(?:ed with)?(?: code| status)?:? 0$`)
-	met     = pattern.Of(`(?i)^\W*hello\b.*\d|^# OSU |\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
+	met     = pattern.Of(`(?i)^\W*hello\b.*\d|^\d+ {8,}\d+\.\d\d$|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
 	isBad   = pattern.Of(`(?i)\b(?:but|not|un\w+|without success|fail\w*|error\w*|abort\w*|killed|timed? ?out)\b`)
 	passed  = pattern.Of(`\bPASSED\b`)               // a test
 	initing = "Init COMPLETE"                        // NCCL
