@@ -58,6 +58,10 @@ var facts = sync.OnceValue(func() []fact {
 		first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
 		says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
 		says(`aborting MPI_COMM_WORLD`, `aborting MPI_COMM_WORLD .*comm rank (?P<rank>\d+)`), // MS-MPI
+		says(`MPT ERROR: `, `MPT ERROR: Rank (?P<rank>\d+)\(`),                               // HPE's
+		says(`FATAL ERROR(`, `FATAL ERROR\(Node (?P<rank>\d+)\): `),                          // GASNet's
+		says(` Exiting: Called`, `Processor (?P<rank>\d+) Exiting: Called`),                  // Charm++'s
+		says(`RankID:`, `\bRankID:(?P<rank>\d+)\)`),                                          // Ascend's
 		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`),              // AmberTools
 		says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
 		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
@@ -328,7 +332,7 @@ func mild(text string, s *verdict.Sign) bool {
 	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too
 		return true
 	}
-	if strings.Contains(text, "[stderr]") { // another's words, whatever the level of who passes them on
+	if strings.Contains(text, "[stderr]") || s.Text == "failed to TCP connect to a peer" { // another's words, whatever the level of who passes them on; "should not happen"
 		return false
 	}
 	level, ok := stated(text)

@@ -381,6 +381,9 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	} else if known && f.weight == verdict.Ending {
 		f.kind, f.likely = s.Kind, s.Likely
 	}
+	if f.kind == verdict.DiskFull && strings.Contains(h.before, "SemLock") { // a semaphore is a file of /dev/shm
+		f.kind = verdict.SharedMemory
+	}
 	const survived = 200 // lines after which an exception has ended nothing
 	if h.last != nil && h.quiet > survived {
 		h.last.weak = true

@@ -75,8 +75,12 @@ func (r *Reader) accused(f *finding) named {
 	}
 	n := r.itself(f)
 	if n.who.rank < 0 {
+		var all idset.Set
 		for _, g := range r.of(f.weight, func(g *finding) bool { return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file }) {
-			return named{who: ending{rank: -1, host: g.who.host}, sure: verdict.OneOfSeveral, among: g.among}
+			all = all.Union(g.among)
+		}
+		if !all.Empty() {
+			return named{who: ending{rank: -1, host: n.who.host}, sure: verdict.OneOfSeveral, among: all}
 		}
 		return n
 	}
