@@ -194,7 +194,6 @@ func (v Verdict) Lines(seen bool) []string {
 		lines = append(lines, "to keep other jobs from that node: "+v.Cordon)
 	}
 	switch {
-	case v.Kind == Usage:
 	case v.Likely:
 		lines = append(lines, fmt.Sprintf("probably %s; more: mpiup help %s", v.Kind, v.Kind))
 	default:

@@ -60,7 +60,7 @@ const hostName = `[\w.-]*[A-Za-z][\w.-]*`
 var tags = []func() *regexp.Regexp{
 	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
 	pattern.Of(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
-	pattern.Of(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
+	pattern.Of(`^\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?`),
 	pattern.Of(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
 	pattern.Of(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
 	// Open MPI --tag-output, PRRTE, Horovod over Gloo.

@@ -17,7 +17,7 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 		return f
 	}
 	host := func(f verdict.Fault) verdict.Fault { f.Host, f.ID = "w1", -1; return f }
-	for name, f := range map[string]verdict.Fault{
+	faults := map[string]verdict.Fault{
 		"code":      rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Code: 3}}),
 		"127":       rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Code: 127}}),
 		"signal":    rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Signal: job.SIGSEGV, Core: true}, Piped: true}),
@@ -35,7 +35,27 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 		"time":      {Event: verdict.TimedOut, ID: -1, Text: "1h"},
 		"interrupt": {Event: verdict.Signalled, ID: -1, Code: 2},
 		"internal":  {Event: verdict.Internal, ID: -1, Text: "x"},
-	} {
+		"evicted":   {Event: verdict.Signalled, ID: -1, Code: job.SIGTERM},
+		"stall":     {Event: verdict.TimedOut, Limit: verdict.StallLimit, ID: -1, Text: "10m0s"},
+		"init":      {Event: verdict.TimedOut, Limit: verdict.InitLimit, ID: -1, Text: "5m0s"},
+		"reader":    {Event: verdict.ReaderGone, ID: -1},
+		"disk":      {Event: verdict.NotWritten, ID: -1, Text: "out/rank.0: no space left on device", Errno: "ENOSPC"},
+		"output":    {Event: verdict.NotWritten, ID: -1, Text: "out/rank.0: permission denied"},
+		"file":      {Event: verdict.NotCopied, ID: -1, Text: "data.tar: input/output error", Errno: "EIO"},
+		"mixed":     {Event: verdict.Mixed, ID: -1, Text: "rank 0 has Open MPI 5.0.3, rank 1 MPICH 4.2.0"},
+		"orphaned":  {Event: verdict.Orphaned, ID: -1, Text: "the run's mpiup ended with it"},
+		"raised":    rank(verdict.Fault{Event: verdict.Raised, Text: "ValueError: x"}),
+		"folder":    rank(verdict.Fault{Event: verdict.NotStarted, Text: "/data: no such file or directory", Errno: "ENOENT", Dir: true}),
+		"policy":    rank(verdict.Fault{Event: verdict.NotStarted, Text: "./train: operation not permitted", Errno: "EPERM"}),
+		"form":      rank(verdict.Fault{Event: verdict.NotStarted, Text: "./train: exec format error", Errno: "ENOEXEC"}),
+		"files":     rank(verdict.Fault{Event: verdict.NotStarted, Text: "./train: too many open files", Errno: "EMFILE"}),
+		"bus":       rank(verdict.Fault{Event: verdict.Ended, Exit: job.Exit{Signal: job.SIGBUS}}),
+		"uncalled":  rank(verdict.Fault{Event: verdict.Ended, Uncalled: true}),
+		"stranded":  rank(verdict.Fault{Event: verdict.NotWired, Stranded: job.StrandedByLeaving, Text: "closed its PMIx connection after MPI_Init, without MPI_Finalize"}),
+	}
+	events := map[verdict.Event]bool{}
+	for name, f := range faults {
+		events[f.Event] = true
 		t.Run(name, func(t *testing.T) {
 			var c verdict.Case
 			c.Stopped = true
@@ -51,9 +71,6 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 				r.Line("mpiup: " + l)
 			}
 			read, ok := r.Verdict()
-			if wrote.Kind == verdict.Usage { // says no kind
-				return
-			}
 			if !ok || read.Kind != wrote.Kind || read.Likely != wrote.Likely || fmt.Sprint(rankOf(read)) != fmt.Sprint(rankOf(wrote)) || read.Confidence == "" {
 				t.Errorf("wrote %+v, read %+v", wrote, read)
 			}
@@ -69,6 +86,11 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 				}
 			}
 		})
+	}
+	for e := verdict.Ended; e <= verdict.Orphaned; e++ {
+		if !events[e] {
+			t.Errorf("event %v is not tried", e)
+		}
 	}
 }
 
@@ -137,6 +159,23 @@ func TestOwnTags(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// The times of --timestamp stand before them, and the tags of a job that was started as mpirun starts it name rank and stream, too.
+func TestOwnTagsBehindTimes(t *testing.T) {
+	for _, head := range []string{
+		"2026-11-26T13:00:00.123456Z [7 w0 stderr] ", "2026-11-26T13:00:00.123456Z [2.7 10.0.0.1] ", "2026-11-26T13:00:00.123456Z [7] ",
+		"[1,7]<stderr>:", "[1,7]<stderr>: ", "[1,7]<stdout>:", "Thu Nov 26 13:00:00 2026[1,7]<stderr>:", "Thu Nov  5 13:00:00 2026[1,7]<stderr>:", "[Thu Nov 26 13:00:00 2026][1,7]<stderr>: ",
+	} {
+		var s scanner
+		l := s.parse(head + "ValueError: x")
+		if l.text == "ValueError: x" && l.bracket == 8 {
+			l.who.rank = 7
+		}
+		if l.who.rank != 7 || l.text != "ValueError: x" || strings.HasPrefix(head, "2026") == l.time.IsZero() {
+			t.Errorf("%q is %+v", head, l)
 		}
 	}
 }

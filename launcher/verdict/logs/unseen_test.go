@@ -2,6 +2,7 @@ package logs
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,10 +20,17 @@ type score struct {
 	probable, probableWrong int // and those that are probable
 	healthy, calledFailed   int
 	wrong                   []string
+	confusion               map[[2]string]int // kinds, as they are and as they are told
 }
 
 // judge compares a verdict with what was written down of a log before it was read.
 func (s *score) judge(name, want, got string) {
+	wk, wr := kindAndRank(want)
+	gk, gr := kindAndRank(got)
+	if s.confusion == nil {
+		s.confusion = map[[2]string]int{}
+	}
+	s.confusion[[2]string{wk, gk}]++
 	if want == "none" {
 		s.healthy++
 		if got != "none" {
@@ -32,8 +40,6 @@ func (s *score) judge(name, want, got string) {
 		return
 	}
 	s.failures++
-	wk, wr := kindAndRank(want)
-	gk, gr := kindAndRank(got)
 	if wk == gk {
 		s.kinds++
 	}
@@ -88,11 +94,17 @@ func TestUnseen(t *testing.T) {
 	for _, w := range s.wrong {
 		t.Log(w)
 	}
-	s.wrong = nil
-	t.Logf("%+v", s)
-	// What the table in docs/tested.md has, less the logs that were mended: it may get better, and not worse.
-	if s.kinds*100 < s.failures*90 || s.accused > 2 || s.calledFailed > 2 {
-		t.Errorf("the second half got worse: %+v", s)
+	t.Logf("failures %d, kinds %d, ranks %d, accused %d, certain %d (wrong %d), probable %d (wrong %d), healthy %d, called failed %d",
+		s.failures, s.kinds, s.ranks, s.accused, s.certain, s.certainWrong, s.probable, s.probableWrong, s.healthy, s.calledFailed)
+	for _, pair := range slices.SortedFunc(maps.Keys(s.confusion), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		t.Logf("%s told as %s: %d", pair[0], pair[1], s.confusion[pair])
+	}
+	// The table in docs/tested.md.
+	if s.failures < 100 || s.healthy < 40 {
+		t.Errorf("the second half has %d failures and %d healthy logs: at least 100 and 40 make one", s.failures, s.healthy)
+	}
+	if s.kinds*100 < s.failures*95 || s.accused > 0 || s.calledFailed > 0 {
+		t.Error("the second half got worse than 95 % of kinds, nobody accused falsely, no healthy log called failed")
 	}
 }
 
