@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wording"
@@ -48,10 +49,24 @@ func Dismiss(ctx context.Context, cfg DismissConfig) {
 		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Code: uint32(cfg.Code)})
 		return err
 	}) {
-		if v.Cause != nil && !v.Bare {
-			cfg.Say("host %s was not told that the job has ended: %v; %s", v.Entry.Name, v.Cause, cfg.Otherwise)
+		if text := untold(v, cfg.Met, cfg.Otherwise); text != "" {
+			cfg.Say("%s", text)
 		}
 	}
+}
+
+// untold is what there is to say of a host that was not told that the job has ended; "": nothing. One that the run has met, and where
+// nobody listens any more, has no agent that could be told, as a pod that has ended by itself.
+func untold(v reach.Visited, met []hosts.Wanted, otherwise string) string {
+	switch {
+	case v.Cause == nil, v.Bare, v.Cause.Ending:
+		return ""
+	case (v.Cause.Refused || v.Cause.Stage == link.StageResolve) &&
+		slices.ContainsFunc(met, func(w hosts.Wanted) bool { return w.Entry.Name == v.Entry.Name }):
+		return fmt.Sprintf("host %s has no agent any more that could be told that the job has ended (%v): its pod has ended, it seems; if it starts again, %s",
+			v.Entry.Name, v.Cause, otherwise)
+	}
+	return fmt.Sprintf("host %s was not told that the job has ended: %v; %s", v.Entry.Name, v.Cause, otherwise)
 }
 
 // with is a list and those of a set that are not in it, by name or address.
