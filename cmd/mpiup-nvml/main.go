@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 func main() {
@@ -39,7 +41,7 @@ func run(ctx context.Context, lib nvml.Interface, args []string, stdout, stderr 
 	}
 	// Before Init has succeeded no other function may be called: the process would die.
 	if ret := lib.Init(); ret != nvml.SUCCESS {
-		fmt.Fprintf(stderr, "mpiup-nvml: NVML: %s\n", reason(ret))
+		visible.Fprintf(stderr, "mpiup-nvml: NVML: %s\n", reason(ret))
 		return 1
 	}
 	defer lib.Shutdown()
@@ -48,7 +50,7 @@ func run(ctx context.Context, lib nvml.Interface, args []string, stdout, stderr 
 		defer s.listen()()
 	}
 	if err := s.print(ctx, *interval, stdout); err != nil {
-		fmt.Fprintln(stderr, "mpiup-nvml:", err)
+		visible.Fprintln(stderr, "mpiup-nvml:", err)
 		return 1
 	}
 	return 0

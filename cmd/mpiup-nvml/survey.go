@@ -11,6 +11,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // survey asks the library. What a GPU does not answer is left out of its report.
@@ -38,7 +39,7 @@ func (s *survey) report() (gpu.Report, error) {
 	for i := range count {
 		g, err := s.gpu(i)
 		if err != nil { // it has fallen off the bus, or another container has it
-			fmt.Fprintf(s.warn, "mpiup-nvml: GPU %d: %v\n", i, err)
+			visible.Fprintf(s.warn, "mpiup-nvml: GPU %d: %v\n", i, err)
 			continue
 		}
 		r.GPUs = append(r.GPUs, g)

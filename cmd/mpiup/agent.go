@@ -220,6 +220,6 @@ func (f *agentFlags) runCheck(p *process, id *identity.Identity, life, runDir st
 	if err != nil {
 		return &exitError{1, errors.Join(errors.New("agent --check: not serving"), err)}
 	}
-	fmt.Fprintf(p.stdout, "the agent of this container serves at %s\n", addr)
+	visible.Fprintf(p.stdout, "the agent of this container serves at %s\n", addr)
 	return nil
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/spf13/cobra"
 )
@@ -60,7 +60,7 @@ func showEnv(p *process, w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, g := range list {
-		fmt.Fprintf(t, "%s=%s\t%s\t%s\n", g.Name, shown(g.Value), g.From, g.Why)
+		visible.Fprintf(t, "%s=%s\t%s\t%s\n", g.Name, shown(g.Value), g.From, g.Why)
 	}
 	return t.Flush()
 }
@@ -68,7 +68,7 @@ func showEnv(p *process, w io.Writer) error {
 // shown is a value for a table: on one line, and not longer than a line.
 func shown(value string) string {
 	const most = 60
-	value = strings.NewReplacer("\n", `\n`, "\t", `\t`, "\r", `\r`, "\x1b", `\e`).Replace(value)
+	value = visible.Line(value)
 	if r := []rune(value); len(r) > most {
 		return string(r[:most]) + "..."
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/spf13/cobra"
 )
 
@@ -43,7 +44,7 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
 			if err != nil {
 				return &exitError{job.ExitOutput, fmt.Errorf("install: %w", err)}
 			}
-			_, err = fmt.Fprintln(p.stdout, strings.Join(paths, "\n"))
+			_, err = visible.Fprint(p.stdout, strings.Join(paths, "\n")+"\n")
 			return err
 		},
 	}

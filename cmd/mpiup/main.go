@@ -96,7 +96,7 @@ func (p *process) command(args ...string) int {
 	}
 	var file *fs.PathError
 	if errors.As(err, &file) && file.Op == "write" {
-		fmt.Fprintln(stderr, "mpiup: output could not be written:", err)
+		visible.Fprintln(stderr, "mpiup: output could not be written:", err)
 		return job.ExitOutput
 	}
 	// What remains is cobra's: unknown commands and flags.
@@ -106,7 +106,7 @@ func (p *process) command(args ...string) int {
 }
 
 // tell prints a line of mpiup's own. What it speaks of may be anybody's text.
-func tell(w io.Writer, what ...any) { fmt.Fprint(w, visible.Text(fmt.Sprintln(what...))) }
+func tell(w io.Writer, what ...any) { visible.Fprint(w, fmt.Sprintln(what...)) }
 
 // oneDash lets the flags of the command in args be written with one dash ("-np 4").
 func oneDash(root *cobra.Command, args []string) []string {
@@ -233,7 +233,7 @@ func versionCommand(p *process) *cobra.Command {
 }
 
 func printVersion(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s%s)\n",
+	_, err := visible.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s%s)\n",
 		version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH, fipsMode())
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/outfile"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
@@ -152,9 +153,9 @@ func (p *process) reportPID(to string) error {
 	switch to {
 	case "":
 	case "-":
-		_, err = io.WriteString(p.stdout, text)
+		_, err = visible.Fprint(p.stdout, text)
 	case "+":
-		_, err = io.WriteString(p.stderr, text)
+		_, err = visible.Fprint(p.stderr, text)
 	default:
 		err = outfile.Write(to, []byte(text))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/daemon"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
@@ -39,7 +40,7 @@ func sshApplet(p *process, args []string) int {
 		return sshError(p, err)
 	}
 	if line.Version { // scripts look for the first word, on standard error as ssh has it
-		fmt.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
+		visible.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
 		return 0
 	}
 	return runSSH(p, line, args)

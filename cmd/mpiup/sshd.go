@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/reap/daemon"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
 
@@ -72,7 +73,7 @@ func sshdApplet(p *process, args []string) int {
 		tell(p.stderr, "sshd (mpiup):", err)
 		return 1
 	case l.version:
-		fmt.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
+		visible.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
 		return 0
 	case l.test:
 		return 0

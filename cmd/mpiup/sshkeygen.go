@@ -51,7 +51,7 @@ func hostKeys(p *process, k ssh.Keygen) error {
 			if !said {
 				fmt.Fprint(p.stdout, "ssh-keygen: generating new host keys: ")
 			}
-			fmt.Fprint(p.stdout, strings.ToUpper(kind), " ")
+			visible.Fprintf(p.stdout, "%s ", strings.ToUpper(kind))
 			said = true
 		}
 		pair, err := keyfile.Generate(kind, 0, "root@"+p.host)
@@ -78,7 +78,7 @@ func userKey(p *process, k ssh.Keygen) error {
 		k.Comment = user + "@" + p.host
 	}
 	if !k.Quiet {
-		fmt.Fprintf(p.stdout, "Generating public/private %s key pair.\n", k.Kind)
+		visible.Fprintf(p.stdout, "Generating public/private %s key pair.\n", k.Kind)
 	}
 	pair, err := keyfile.Generate(k.Kind, k.Bits, k.Comment)
 	if err != nil {
@@ -93,7 +93,7 @@ func userKey(p *process, k ssh.Keygen) error {
 		return err
 	}
 	if !k.Quiet {
-		fmt.Fprintf(p.stdout, "Your identification has been saved in %[1]s\nYour public key has been saved in %[1]s.pub\nThe key fingerprint is:\n%s %s\n",
+		visible.Fprintf(p.stdout, "Your identification has been saved in %[1]s\nYour public key has been saved in %[1]s.pub\nThe key fingerprint is:\n%s %s\n",
 			k.File, pair.Fingerprint, k.Comment)
 	}
 	return nil
@@ -113,7 +113,7 @@ func showKey(p *process, k ssh.Keygen) error {
 		if !public.Private {
 			return fmt.Errorf("%s is a public key already: -y prints that of a private one", k.File)
 		}
-		fmt.Fprintln(p.stdout, public.Line)
+		visible.Fprintln(p.stdout, public.Line)
 		return nil
 	}
 	comment := public.Comment
@@ -122,7 +122,7 @@ func showKey(p *process, k ssh.Keygen) error {
 			comment = b.Comment // which x/crypto/ssh does not tell of a private key
 		}
 	}
-	fmt.Fprintf(p.stdout, "%d %s %s (%s)\n", public.Bits, public.Fingerprint, cmp.Or(visible.Line(comment), "no comment"), public.Kind)
+	visible.Fprintf(p.stdout, "%d %s %s (%s)\n", public.Bits, public.Fingerprint, cmp.Or(visible.Line(comment), "no comment"), public.Kind)
 	return nil
 }
 
@@ -131,7 +131,7 @@ func mayReplace(p *process, file string) error {
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is there and is no file: choose another name with -f", file)
 	}
-	fmt.Fprintf(p.stdout, "%s already exists.\nOverwrite (y/n)? ", file)
+	visible.Fprintf(p.stdout, "%s already exists.\nOverwrite (y/n)? ", file)
 	answer, err := bufio.NewReader(io.LimitReader(p.stdin, 64)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("whether to overwrite %s: %w", file, err)

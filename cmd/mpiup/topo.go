@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -161,7 +162,7 @@ func writeCapture(p *process, name string, files sysfs.FS) error {
 	if err := outfile.Write(name, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "mpiup: wrote %s: %d files in %d bytes\n", name, len(taken), len(text))
+	visible.Fprintf(p.stderr, "mpiup: wrote %s: %d files in %d bytes\n", name, len(taken), len(text))
 	return nil
 }
 

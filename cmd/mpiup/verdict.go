@@ -69,7 +69,7 @@ func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
 		return err
 	}
 	if !found {
-		_, err := io.WriteString(p.stdout, "no failure that mpiup knows is in these lines\n"+logs.StillRuns+"\n")
+		_, err := visible.Fprintf(p.stdout, "no failure that mpiup knows is in these lines\n%s\n", logs.StillRuns)
 		return err
 	}
 	var b strings.Builder
@@ -97,7 +97,7 @@ func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
 		line("do", "%s", d)
 	}
 	line("more", "mpiup help %s", v.Kind)
-	_, err := io.WriteString(p.stdout, b.String())
+	_, err := visible.Fprint(p.stdout, b.String())
 	return err
 }
 

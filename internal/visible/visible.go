@@ -65,6 +65,37 @@ func write(b *strings.Builder, c rune, n int, first byte) {
 	}
 }
 
+// Fprintf is fmt.Fprintf with each argument on one line and visible, as Line has it: the format is the caller's, and no argument adds a line to it.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	return fmt.Fprintf(w, format, all(args)...)
+}
+
+// Fprintln is fmt.Fprintln, likewise.
+func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, all(args)...) }
+
+// Fprint writes a text of several lines, as Text has it.
+func Fprint(w io.Writer, text string) (int, error) { return io.WriteString(w, Text(text)) }
+
+func all(args []any) []any {
+	shown := make([]any, len(args))
+	for i, a := range args {
+		switch a.(type) {
+		case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
+			shown[i] = a // which a width may be, too
+		default:
+			shown[i] = argument{a}
+		}
+	}
+	return shown
+}
+
+// argument is one that shows on one line, whatever the verb.
+type argument struct{ is any }
+
+func (a argument) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, Line(fmt.Sprintf(fmt.FormatString(f, verb), a.is))) // to memory
+}
+
 // JSON writes v as indented JSON that a terminal shows as it is.
 func JSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")

@@ -2,6 +2,7 @@ package visible
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"unicode"
@@ -51,4 +52,31 @@ func FuzzText(f *testing.F) {
 			t.Errorf("JSON of %q: %q, %v", s, back, err)
 		}
 	})
+}
+
+// No argument adds a line or an escape, whatever its type and verb; numbers keep their widths.
+func TestFprintf(t *testing.T) {
+	const evil = "x\n\x1b[2J\u009b\u202e\r\ty"
+	const shown = `x\n\u001b[2J\u009b\u202e\u000d\ty`
+	for _, tt := range []struct {
+		format string
+		arg    any
+		want   string
+	}{
+		{"%s|", evil, shown + "|"}, {"%v|", errors.New(evil), shown + "|"}, {"%v|", []string{evil}, "[" + shown + "]|"}, {"%.1s|", evil, "x|"}, {"%5d|", 7, "    7|"},
+		{"%-3v|\n", 7, "7  |\n"}, {"%v", struct{ Text string }{evil}, "{" + shown + "}"}, {"%x", []byte("a\n"), "610a"}, {"%v", nil, "<nil>"}, {"%6.2f", 1.5, "  1.50"},
+	} {
+		var b strings.Builder
+		if _, err := Fprintf(&b, tt.format, tt.arg); err != nil || b.String() != tt.want {
+			t.Errorf("%q of %q is %q, %v; want %q", tt.format, tt.arg, b.String(), err, tt.want)
+		}
+	}
+	var b strings.Builder
+	if _, err := Fprintln(&b, "a", evil, 7); err != nil || b.String() != "a "+shown+" 7\n" {
+		t.Errorf("%q, %v", b.String(), err)
+	}
+	b.Reset()
+	if _, err := Fprint(&b, evil); err != nil || b.String() != "x\n"+`\u001b[2J\u009b\u202e\u000d`+"\ty" {
+		t.Errorf("%q, %v", b.String(), err)
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 )
 
@@ -134,7 +135,7 @@ func discovered(ctx context.Context, cfg Config, found []reach.Visited) int {
 		if v.Hello == nil {
 			continue
 		}
-		slots, name := max(int(v.Hello.Slots), 1), v.Entry.Name
+		slots, name := link.Slots(v.Hello), v.Entry.Name
 		if v.Entry.Given {
 			slots = v.Entry.Slots
 		}
@@ -143,7 +144,7 @@ func discovered(ctx context.Context, cfg Config, found []reach.Visited) int {
 		}
 		fmt.Fprintf(&b, "%s:%d\n", name, slots)
 	}
-	if _, err := io.WriteString(cfg.Stdout, b.String()); err != nil {
+	if _, err := visible.Fprint(cfg.Stdout, b.String()); err != nil {
 		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}
 	return 0

@@ -33,7 +33,7 @@ func TestLinesThatRanksShape(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Join(shaped, "\n")+"\nmpiup-report begins "), 0o600); err != nil { // and no end of the last line
 		t.Fatal(err)
 	}
-	for _, how := range []string{"--tag-output", "--tag-with host,stream,time", "--output json"} {
+	for _, how := range []string{"--tag-output", "--tag-with host,stream", "--output json"} {
 		for _, end := range []int{0, 3} {
 			run := mpiup(t, append(append([]string{"run", "--seal"}, strings.Fields(how)...), "-n", "2", "sh", "-c",
 				fmt.Sprintf("cat %s >&2; cat %s; exit %d", text, text, end))...)

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -29,10 +30,18 @@ func TestHostsOfLogsThatAreCommands(t *testing.T) {
 						t.Errorf("%s: %q of %q", name, line, text)
 					}
 				}
-				for _, field := range []string{`"host":"`, `"node":"`, `"pod":"`, `"cordon":"kubectl cordon `} {
-					if strings.Contains(e.Stdout, field+bad) {
-						t.Errorf("%s: %s of %q", name, e.Stdout, text)
-					}
+				if len(args) == 1 {
+					continue
+				}
+				var v struct {
+					Host, Node, Pod, Cordon string
+					Advice                  []string
+				}
+				if err := json.Unmarshal([]byte(e.Stdout), &v); err != nil {
+					t.Errorf("%s: %v: %s", name, err, e.Stdout)
+				}
+				if said := strings.Join(append(v.Advice, v.Host, v.Node, v.Pod, v.Cordon), "\n"); strings.Contains(said, bad) {
+					t.Errorf("%s: it has %q, of %q", name, said, text)
 				}
 			}
 		}

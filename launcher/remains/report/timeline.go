@@ -106,7 +106,7 @@ type page struct {
 
 func (p *page) line(format string, args ...any) {
 	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+		_, p.err = visible.Fprintf(p.w, format+"\n", args...)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 

@@ -184,6 +184,9 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 		if n := group("rank"); n != "" {
 			named.rank = number(n)
 		}
+		if l.bracket > 0 && named.rank >= 0 && !rankInside().MatchString(text) { // a rank's own text, which has another's tag in it
+			named.rank = l.bracket - 1
+		}
 		if n := group("label"); n != "" {
 			l.label = number(n) + 1
 		}
