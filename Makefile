@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
+.PHONY: help build nvml static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -100,6 +100,12 @@ blame: build ## failures and hangs made for real, TRIES=20 each with SIDE=5 side
 lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@echo "== lint"
 	@test/lint.sh
+
+# ATTACK names the tests; the fuzzer of whole sessions is FuzzLiar.
+attack: build ## every attack of docs/security.md that has a test: on the built binary and its parts, then FuzzLiar for FUZZTIME (root; minutes); docs/security.md names each
+	@MPIUP_TEST_REQUIRE=root go test -count=1 -timeout 20m -run '$(ATTACK)' ./test/attack
+	@test/attack.sh
+	@go test -run '^$$' -fuzz '^FuzzLiar$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x ./launcher/run
 
 vuln: ## known vulnerabilities of the modules and of Go, from vuln.go.dev or a copy of it (GOVULNDB); not in CI
 	@test/vuln.sh
