@@ -113,8 +113,8 @@ vuln: ## known vulnerabilities of the modules and of Go, from vuln.go.dev or a c
 generate: ## mpiup.pb.go from mpiup.proto (needs protoc)
 	@go generate ./...
 
-fuzz: ## every fuzz target for FUZZTIME (10s)
-	@test/fuzz.sh $(FUZZTIME)
+fuzz: ## every fuzz target for FUZZTIME (10s); PART=2/6 for each sixth of them, from the second
+	@test/fuzz.sh $(FUZZTIME) $(PART)
 
 demo: setup-demo build ## an MPI program here and on three hosts
 	@mkdir -p bin
