@@ -48,11 +48,14 @@ func played(t *testing.T) *cluster {
 	}
 	hosts, err := netns.Up(t.Context(), netns.Config{Hosts: names, Share: []string{built}})
 	must(t, err)
+	dir, err := os.MkdirTemp(built, "pods-") // of this run: with -count the next one's pods have the same UIDs
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755))
 	api := control.NewAPI()
 	k := kubelet.New(kubelet.Config{Client: api.Kube, Changes: api.Changes(), Hosts: hosts, Free: names[1:], Node: "machine",
 		Addresses:  func(host string) []netip.Addr { return []netip.Addr{hosts.Addr(host)} },
 		Nameserver: netip.MustParseAddr("10.96.0.10"), Domain: "cluster.local",
-		Images: map[string]kubelet.Image{debian: {}}, Dir: built, Shared: built, Second: 20 * time.Millisecond})
+		Images: map[string]kubelet.Image{debian: {}}, Dir: dir, Shared: built, Second: 20 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(ctx) }()
