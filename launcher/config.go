@@ -63,8 +63,11 @@ func (c *Config) pty() bool {
 	return c.Pty && o.Mode != iof.JSON && o.Dir == "" && o.Files == [2]iof.Pattern{}
 }
 
+// bare says that the launcher is in no pod of Kubernetes, and so, as far as it knows, no host is.
+func (c *Config) bare() bool { return c.Namespace == "" }
+
 // forRun is what the run itself needs to know.
 func (c *Config) forRun() run.Config {
-	return run.Config{Wishes: c.Wishes, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Self: c.Self,
+	return run.Config{Wishes: c.Wishes, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Bare: c.bare(), Self: c.Self,
 		Pty: c.pty(), Dumps: c.Report.Dir != "", SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo)}
 }

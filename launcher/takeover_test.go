@@ -138,7 +138,7 @@ func TestRunOfAnotherCommand(t *testing.T) {
 	held.Runs[0].Taken = true
 	_, err = p.mine(held)
 	f := failure(err)
-	if v := verdict.Early(f.Code, f.Outrun, f.Lines, ""); f.Code != job.ExitPreempted || v.Kind != verdict.Interrupted {
+	if v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{}); f.Code != job.ExitPreempted || v.Kind != verdict.Interrupted {
 		t.Errorf("another launcher was there first: code %d, %s", f.Code, v.Kind)
 	}
 }

@@ -305,6 +305,7 @@ type Config struct {
 	Version    string      // of this build
 	PID        int         // ours, for the sentence that says how to go on
 	Pod        string      // this host, as messages call it
+	Bare       bool        // neither it nor, as far as it knows, a host of the run is a pod of Kubernetes
 
 	ID       string    // of the run, in all its sessions
 	Number   uint64    // of this incarnation, in every Launch

@@ -23,6 +23,7 @@ func New(cfg Config) *Run {
 	r.exchange = exchange.New(cfg.Asked, r.send)
 	r.heir = heir{shared: all, cfg: r.cfg, offered: cfg.Adopted}
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
+	r.verdict.Bare = cfg.Bare
 	r.brief = briefing{cfg: r.cfg, shared: all, sites: r.sites}
 	r.gone = gone{shared: all, pmix: r.brief.pmix()}
 	r.meet = attending{shared: all, warned: map[uint32]bool{}, endedWell: map[uint32]int{}}

@@ -42,7 +42,7 @@ func (c *Case) account(f Fault) account {
 		return a
 	}
 	lacks := c.lacking[f.ID]
-	switch h := f.advice(said, spoke); {
+	switch h := c.advice(f, said, spoke); {
 	case f.preempted():
 		a.behind, a.do = slices.Concat(c.Holdup, c.cutShort()), []string{h}
 	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
@@ -102,16 +102,19 @@ func (f Fault) speaks() bool {
 }
 
 // advice is what to do about it, by what the rank said where that is known.
-func (f Fault) advice(said Finding, spoke bool) string {
+func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 	switch {
 	case spoke && f.speaks():
-		return said.Advice
+		if do := Advice(said.Kind, said.Text, c.Bare); said.Text != "" && len(do) > 0 {
+			return do[0]
+		}
+		return "" // the line says all that is known
 	case spoke && f.Event == Aborted && (said.Kind == PeerLost || said.Kind == MPIError):
 		return "its MPI library ended the job, after " + said.Line
 	case spoke && f.Event == Aborted:
 		return "the program ended the job itself, after " + said.Line
 	}
-	return f.hint()
+	return f.hint(c.Bare)
 }
 
 // others tells of up to three more faults, those before the cause first.
@@ -238,24 +241,33 @@ func (f Fault) ended() string {
 	return fmt.Sprintf("exited with code %d", f.Exit.Code)
 }
 
-// hint is what to do about it; "" where the sentence says all.
-func (f Fault) hint() string {
+// hint is what to do about it; "" where the sentence says all. bare says that no host is a pod of Kubernetes.
+func (f Fault) hint(bare bool) string {
 	switch f.Event {
 	case Ended:
-		return f.rankHint()
+		return f.rankHint(bare)
 	case Aborted:
 		return "the program ended the job itself: see what it wrote before"
 	case HostLost:
+		if bare {
+			return "see by the host's log why it or its agent ended; mpiup peers"
+		}
 		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", pod(f.Host))
 	case HostTaken:
 		if f.Fenced {
 			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
+		}
+		if bare {
+			return "its agent got SIGTERM: see by the host's log who ended it; run the job again"
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
 			pod(f.Host))
 	case Orphaned:
 		return "run the job again: the ranks could not go on without it"
 	case LauncherTaken:
+		if bare {
+			return "see who ended the launcher; run the job again"
+		}
 		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", pod(f.Host))
 	case NotWired:
 		switch f.Stranded {
@@ -280,7 +292,7 @@ func (f Fault) hint() string {
 	return ""
 }
 
-func (f Fault) rankHint() string {
+func (f Fault) rankHint(bare bool) string {
 	switch {
 	case f.Broke == job.BreachPMIx:
 		return "its library must be an Open MPI with PMIx 3.1 to 7.0; if it is, this is a fault of mpiup: please report it"
@@ -288,6 +300,8 @@ func (f Fault) rankHint() string {
 		return ""
 	case f.broke():
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
+	case f.OOM && bare:
+		return fmt.Sprintf("the memory limit of %s was hit: raise it, or put fewer ranks on a host (--ppn)", f.Host)
 	case f.OOM:
 		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.Host)
 	case f.Left:
@@ -300,6 +314,9 @@ func (f Fault) rankHint() string {
 	switch f.Exit.Signal {
 	case 0:
 	case job.SIGKILL:
+		if bare {
+			return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: dmesg there says whether the kernel did it", f.Host)
+		}
 		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, pod(f.Host))
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
 		return crashHint
@@ -315,7 +332,7 @@ func (f Fault) rankHint() string {
 
 // What to do about a crash, before and after it is known in which functions.
 const (
-	crashHint   = "the program crashed: see what it wrote before; a core file needs ulimit -c in the container"
+	crashHint   = "the program crashed: see what it wrote before; a core file needs ulimit -c"
 	crashedHint = "the program crashed: see what it wrote before, and the functions below"
 )
 

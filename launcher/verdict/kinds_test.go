@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,7 +59,15 @@ func section(a About) string {
 		fmt.Fprintf(&b, "- %s\n", t)
 	}
 	b.WriteString("\nWhat to do:\n\n")
-	for i, t := range a.Do {
+	list := slices.Clone(a.Do)
+	for i, w := range whens[a.Kind] {
+		if at := len(list); w.last {
+			list = append(list, w.do)
+		} else {
+			list = slices.Insert(list, min(i, at), w.do)
+		}
+	}
+	for i, t := range list {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, t)
 	}
 	return b.String()

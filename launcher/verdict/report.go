@@ -61,6 +61,7 @@ const (
 // Circumstances are what a run knows of the guilty process and host beside the faults.
 type Circumstances struct {
 	Phase    string
+	Bare     bool   // no host is a pod of Kubernetes
 	Node     string // of the host
 	PID      int
 	GPU, PCI string // that the rank was given
@@ -115,7 +116,7 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 
 // Early is the verdict about a run that ended before any process was started, by its exit code and what it said. outrun says that
 // another launcher has the run, and nobody took a pod away.
-func Early(code int, outrun bool, lines []string, phase string) Verdict {
+func Early(code int, outrun bool, lines []string, where Circumstances) Verdict {
 	v := Verdict{Kind: byCode(code), ExitCode: code, Evidence: lines, said: lines}
 	if outrun {
 		v.Kind = Interrupted
@@ -123,14 +124,14 @@ func Early(code int, outrun bool, lines []string, phase string) Verdict {
 	if code > 128 && v.Kind == Interrupted {
 		v.Signal = job.SignalName(code - 128)
 	}
-	v.complete(Circumstances{Phase: phase})
+	v.complete(where)
 	return v
 }
 
 // complete adds what follows from the rest: the pod, the guilty device, the line that cordons the node, and the kind's own advice.
 func (v *Verdict) complete(where Circumstances) {
 	v.Phase = where.Phase
-	if v.Host != "" {
+	if v.Host != "" && !where.Bare {
 		v.Pod = hostlist.FirstLabel(v.Host)
 	}
 	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
@@ -142,11 +143,11 @@ func (v *Verdict) complete(where Circumstances) {
 	} else if v.Kind != FabricDown && v.Kind != FabricError {
 		v.GPU, v.PCI, v.HCA = "", "", ""
 	}
-	if v.Kind == GPUFault || v.Kind == FabricDown {
+	if (v.Kind == GPUFault || v.Kind == FabricDown) && !where.Bare {
 		v.Cordon = cordon(v.Node, v.Host)
 	}
-	for _, do := range Of(v.Kind).Do {
-		if do = plain(do); !slices.Contains(v.Advice, do) {
+	for _, do := range Advice(v.Kind, text, where.Bare) {
+		if !slices.Contains(v.Advice, do) {
 			v.Advice = append(v.Advice, do)
 		}
 	}
@@ -201,31 +202,6 @@ func (v Verdict) Lines(seen bool) []string {
 	}
 	return lines
 }
-
-// Advice is what to do about a kind, as a run says it.
-func Advice(k Kind) (list []string) {
-	for _, do := range Of(k).Do {
-		list = append(list, plain(do))
-	}
-	return list
-}
-
-// Advises says that a line of a run's verdict (Lines) is about what to do.
-func Advises(line string) bool {
-	for _, a := range Kinds {
-		for _, do := range a.Do {
-			if line == plain(do) {
-				return true
-			}
-		}
-	}
-	return advising().MatchString(line) || line == WriteHint || line == crashHint || line == crashedHint
-}
-
-// advising is how hints begin (Fault.hint, rankHint), and what they have.
-var advising = pattern.Of(`^(?:see |give |look |run |let |call |nothing was started: build |set |use |raise |this is a fault of mpiup|this launcher was replaced|` +
-	`the code is the program's own: |the program ended the job itself|its MPI library ended the job, |the memory limit of |the signal did not come from mpiup: |something on \S+ killed it; |` +
-	`if the program is a shell script, |its library must |lines that it had not flushed |its agent got SIGTERM|to keep other jobs |MPI ends by |the ranks of an MPI program start together: )|^kubectl describe pod `)
 
 // where names what the sentences do not: the node, the process, the device.
 func (v Verdict) where() string {

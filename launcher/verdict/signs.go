@@ -175,7 +175,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"?GPU is lost", "NV_ERR_RESET_REQUIRED", "?Unable to determine the device handle for GPU", "?CUDA_ERROR_ECC_UNCORRECTABLE",
 			"?HW exception by GPU node"),
 		is(GPUError, "native/cuda/*Assertion", "device-side assert triggered", "?nvidia-container-cli", "PTX was compiled with an unsupported toolchain", "?Accelerator Fatal Error", "?named symbol not found", "?peer access is not supported", "?cudaErrorInsufficientDriver", "?hipErrorInvalidDevice", "?cudaErrorSystemDriverMismatch", "?unknown error*cuda", "?cudaErrorIllegalAddress", "?cudaErrorLaunchFailure", "?GPU Hang", "?hipErrorLaunchFailure", "?cudaErrorNoDevice", "?cudaErrorDevicesUnavailable", "?No CUDA GPUs are available", "Failed to initialize NVML", "Driver/library version mismatch", "?hipErrorNoBinaryForGpu", "?CUDA_ERROR_NOT_INITIALIZED", "illegal memory access was encountered", "?CUDA driver version is insufficient", "?no kernel image is available for execution",
-			"invalid device ordinal", "?no CUDA-capable device", "?Found no NVIDIA driver", "busy or unavailable", "CUDA error: unspecified launch failure", "?misaligned address",
+			"invalid device ordinal", "?driver on your system is too old", "?no CUDA-capable device", "?Found no NVIDIA driver", "busy or unavailable", "CUDA error: unspecified launch failure", "?misaligned address",
 			"?CUDA error: an illegal instruction", "Memory access fault by GPU", "HSA_STATUS_ERROR", "CUDNN_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_EXECUTION_FAILED",
 			"?CUDA initialization: ", "?CUDA_ERROR_NO_DEVICE", "?CUDA_ERROR_ILLEGAL_ADDRESS", "?CUDA_ERROR_LAUNCH_FAILED", "?CUDA unknown error",
 			"?Torch not compiled with CUDA enabled", "?CUDA error: the launch timed out"),

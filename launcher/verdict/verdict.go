@@ -26,6 +26,7 @@ import (
 // Case gathers the faults of a run. The zero value has none.
 type Case struct {
 	Stopped bool              // a rank was ended by mpiup
+	Bare    bool              // no host is a pod of Kubernetes
 	Passed  int               // the signal by which ranks were told that their hosts are taken away; 0: they were not
 	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
 	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do

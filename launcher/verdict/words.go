@@ -28,7 +28,7 @@ type Exception struct {
 type Finding struct {
 	Kind   Kind
 	Line   string // that says so, as the rank wrote it
-	Advice string // what to do; "" where the line says all that is known
+	Text   string // all of it that was looked at
 	Echo   bool   // ranks say so that lost another one, or waited for it
 	Likely bool   // it may be another kind
 	Loose  bool   // a line among others says so, which the rank may have outlived
@@ -134,9 +134,5 @@ func look(text string) (Finding, bool) {
 	if !ok {
 		return Finding{}, false
 	}
-	f := Finding{Kind: s.Kind, Echo: s.Weight() <= Wait, Likely: s.Likely}
-	if do := Of(s.Kind).Do; len(do) > 0 {
-		f.Advice = plain(do[0])
-	}
-	return f, true
+	return Finding{Kind: s.Kind, Text: text, Echo: s.Weight() <= Wait, Likely: s.Likely}, true
 }

@@ -62,7 +62,7 @@ func TestPreemptedJobGoesOn(t *testing.T) {
 			r := begin(0)
 			r.Says(t, "begins at step 0, restart 0\n")
 			w1.Signal(t, syscall.SIGTERM)
-			saved(r.Wait(t).Fails(t, 249, "host w1 with ranks 2-3 is being taken away", "all ranks get "+c.told, "kubectl describe pod w1"), 0)
+			saved(r.Wait(t).Fails(t, 249, "host w1 with ranks 2-3 is being taken away", "all ranks get "+c.told, "its agent got SIGTERM: see by the host's log who ended it"), 0)
 			if a := w1.Wait(t); a.Code != 143 {
 				t.Errorf("the agent ended with %d", a.Code)
 			}

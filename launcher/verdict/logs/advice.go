@@ -25,17 +25,15 @@ func (s *site) see(text string) {
 	}
 }
 
-// advice is what to do about a kind where the log is from.
-func (s site) advice(k verdict.Kind) (list []string) {
+// advice is what to do about a kind, by the line that says it, where the log is from.
+func (s site) advice(k verdict.Kind, line string) (list []string) {
 	if s.slurm {
 		list = append(list, slurm[k]...)
 	} else if s.mpirun && !s.kube {
 		list = append(list, plain[k]...)
 	}
-	for _, do := range verdict.Of(k).Do {
-		if s.kube || !kubernetes(do) {
-			list = append(list, strings.ReplaceAll(do, "`", ""))
-		}
+	for _, do := range verdict.Do(k, line, !s.kube) {
+		list = append(list, strings.ReplaceAll(do, "`", ""))
 	}
 	if len(list) > 0 {
 		return list
@@ -44,12 +42,6 @@ func (s site) advice(k verdict.Kind) (list []string) {
 		return list
 	}
 	return []string{"See what the rank and its host wrote before."}
-}
-
-// kubernetes says that advice is for pods.
-func kubernetes(do string) bool {
-	return slices.ContainsFunc([]string{"kubectl", "kubelet", "resources.limits", "emptyDir", "nodeSelector", "ephemeral-storage", "podPidsLimit", "IPC_LOCK", "pod ", "pods", "Pod", "publishNotReady",
-		"terminationGrace", "container", "Kubernetes"}, func(w string) bool { return strings.Contains(do, w) })
 }
 
 // What to do under Slurm, by its own commands (sbatch(1), srun(1), sacct(1), scontrol(1)).

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -28,7 +29,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 	if f == nil {
 		if r.hang != nil {
 			v := *r.hang
-			v.Advice = append([]string{StillRuns}, r.site.advice(v.Kind)...)
+			v.Advice = append([]string{StillRuns}, r.site.advice(v.Kind, strings.Join(v.Evidence, "\n"))...)
 			return v, true
 		}
 		return verdict.Verdict{}, false
@@ -49,7 +50,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 	case verdict.GPUFault, verdict.GPUError, verdict.GPUMemory, verdict.FabricDown, verdict.FabricError:
 		v.GPU, v.PCI, v.HCA = verdict.Devices(f.line)
 	}
-	v.Advice = r.site.advice(f.kind)
+	v.Advice = r.site.advice(f.kind, f.line)
 	return v, true
 }
 

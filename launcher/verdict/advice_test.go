@@ -1,0 +1,68 @@
+package verdict
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each error of CUDA has advice of its own.
+func TestAdviceFollowsTheWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"RuntimeError: CUDA error: device-side assert triggered":                                                     "device-side assert: ",
+		"RuntimeError: CUDA error: an illegal memory access was encountered":                                         "illegal access: ",
+		"RuntimeError: CUDA error: no kernel image is available for execution on the device":                         "no kernel image: ",
+		"RuntimeError: CUDA error: invalid device ordinal":                                                           "invalid ordinal: ",
+		"RuntimeError: CUDA error: unspecified launch failure":                                                       "launch failure: ",
+		"RuntimeError: The NVIDIA driver on your system is too old (found version 11040).":                           "old driver: ",
+		"RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED":                                                   "cuDNN: ",
+		"RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm( handle, opa, opb, m )`": "cuBLAS: ",
+		"RuntimeError: No CUDA GPUs are available":                                                                   "no device: ",
+		"RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable":                                "busy: ",
+	} {
+		f, ok := Read(Said{Raised: raised(line)})
+		list := Advice(f.Kind, f.Text, false)
+		if !ok || f.Kind != GPUError || !strings.HasPrefix(list[0], want) {
+			t.Errorf("%s: %s, %q", line, f.Kind, list)
+		}
+	}
+}
+
+// No line of advice is given whose condition is not in the evidence, of whatever real failure, and none for pods where there are none.
+func TestAdviceNeedsItsCondition(t *testing.T) {
+	text, err := os.ReadFile("testdata/lines/real.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.SplitN(strings.TrimSpace(line), "\t", 3)
+		if len(cells) != 3 || Of(Kind(cells[0])).Title == "" {
+			continue
+		}
+		k, lower := Kind(cells[0]), strings.ToLower(cells[2])
+		for _, do := range Do(k, cells[2], false) {
+			i := slices.IndexFunc(whens[k], func(w when) bool { return w.do == do })
+			if i >= 0 && !slices.ContainsFunc(whens[k][i].words, func(w string) bool { return strings.Contains(lower, strings.ToLower(w)) }) {
+				t.Errorf("%q is advised for %q", do, cells[2])
+			}
+			given += max(0, min(i+1, 1))
+		}
+		for _, do := range Do(k, cells[2], true) {
+			if strings.Contains(do, "kubectl") || strings.Contains(do, "resources.limits") || strings.Contains(do, "Pod") {
+				t.Errorf("%q where there are no pods", do)
+			}
+		}
+	}
+	if given < 10 {
+		t.Errorf("only %d lines had advice of their own", given)
+	}
+	for _, k := range Kinds {
+		for _, w := range whens[k.Kind] {
+			if len(w.words) == 0 || w.do == "" {
+				t.Errorf("%s: %+v", k.Kind, w)
+			}
+		}
+	}
+}
