@@ -70,6 +70,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if cfg.Trials, err = trials.config(c.Flags()); err != nil {
 				return usage(err)
 			}
+			cfg.Env = going(sinceBegan(p.env))
 			return q.reach(p, c, func(r reach.Reach) error {
 				ctx, stop := untilTold()
 				defer stop()

@@ -20,20 +20,31 @@ import (
 // handOver gives programs what of this process's own environment may have been set for this command and goes along by itself, under what the command
 // line says (docs/environment.md). The rest is what hosts are asked for.
 func handOver(own []string, apps []job.App) []typed.Variable {
-	before, known := began("/", "self")
-	var since, goes []string
-	if known {
-		since = typed.Since(own, before)
-	}
-	for _, kv := range since {
-		if name, _, _ := strings.Cut(kv, "="); typed.Goes(name) && !report.Secret(kv) && len(kv) <= line.MaxVar {
-			goes = append(goes, kv)
-		}
-	}
+	since := sinceBegan(own)
+	goes := going(since)
 	for i := range apps {
 		apps[i].Env = line.Distinct(slices.Concat(goes, apps[i].Env))
 	}
 	return unsent(own, apps, since)
+}
+
+// sinceBegan is what of this process's own environment may have been set for this command.
+func sinceBegan(own []string) []string {
+	before, known := began("/", "self")
+	if !known {
+		return nil
+	}
+	return typed.Since(own, before)
+}
+
+// going are those variables that go along by themselves.
+func going(since []string) (list []string) {
+	for _, kv := range since {
+		if name, _, _ := strings.Cut(kv, "="); typed.Goes(name) && !report.Secret(kv) && len(kv) <= line.MaxVar {
+			list = append(list, kv)
+		}
+	}
+	return list
 }
 
 // unsent are the variables that may have been set for this command, and those that would go along if they were not older, which no

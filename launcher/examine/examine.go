@@ -45,6 +45,7 @@ type Config struct {
 	JSON        bool
 	Fabric      FabricConfig
 	Trials      TrialConfig
+	Env         []string // what benchmarks and trials are given of this process's own environment
 }
 
 // examined is what a look at all hosts gave.

@@ -153,7 +153,7 @@ func (b *bench) job(ctx context.Context, argv []string, pmi job.Protocol, limit 
 		n += p.slots
 	}
 	cfg.Wait = execPatience
-	cfg.Apps = []job.App{{Argv: argv, N: n}}
+	cfg.Apps = []job.App{{Argv: argv, N: n, Env: b.cfg.Env}}
 	cfg.Known = set
 	o.code = b.start(ctx, cfg)
 	o.out = out.String()

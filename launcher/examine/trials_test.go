@@ -17,6 +17,7 @@ import (
 type phases struct {
 	mu   sync.Mutex
 	seen []string // guarded by mu
+	env  []string // of the last, guarded by mu
 
 	answer func(host, phase string) (string, int)
 }
@@ -28,7 +29,7 @@ func (p *phases) start(_ context.Context, cfg launcher.Config) int {
 		phase = argv[3]
 	}
 	p.mu.Lock()
-	p.seen = append(p.seen, phase+" "+host)
+	p.seen, p.env = append(p.seen, phase+" "+host), cfg.Apps[0].Env
 	p.mu.Unlock()
 	out, code := p.answer(host, phase)
 	fmt.Fprintln(cfg.Stdout, out)
@@ -91,8 +92,11 @@ func TestCheckOutcomes(t *testing.T) {
 	p := &phases{answer: func(host, _ string) (string, int) {
 		return "a\n\n b \nc\nd\n" + strings.Repeat("é", 200), map[string]int{"w0": 0, "w1": 3, "w2": job.ExitExec}[host]
 	}}
-	b := &bench{cfg: &Config{}, hosts: verbsHosts(3), start: p.start}
+	b := &bench{cfg: &Config{Env: []string{"NCCL_DEBUG=INFO"}}, hosts: verbsHosts(3), start: p.start}
 	c := b.check(t.Context(), "./test.sh", time.Minute)
+	if !slices.Equal(p.env, b.cfg.Env) {
+		t.Errorf("a trial is given %q", p.env)
+	}
 	last := strings.Repeat("é", 80)
 	for i, want := range []string{"", "", "rank 0 on w2 failed"} {
 		if o := c.Outcomes[i]; !slices.Equal(o.Lines, []string{"b", "c", "d", last}) || !strings.HasPrefix(o.Error, want) || want == "" && o.Error != "" || o.Code != []int{0, 3, job.ExitExec}[i] {
