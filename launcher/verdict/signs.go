@@ -171,7 +171,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(FabricDown, "?uncorrectable NVLink error", "?NVRM: Xid*: 74,", "?NVLink: fatal error", "?system not yet initialized", "Got async event : port error", "Got async event : local catastrophic error",
 			"?Got async event : device fatal", "?Port: 1 Link DOWN", "?Port: 2 Link DOWN", "?link_layer*PORT_DOWN", "?Call to ibv_*failed with error No such device", "?Call to ibv_*failed with error Input/output error",
 			"?no active IB ports", "PSM2 was unable to open an endpoint", "PSM3 can't open nic unit", "PSM2 can't open hfi unit", "hfi_userinit: ", "?No active port found", "?is not active on device", "?SXid"),
-		is(GPUFault, "NVRM: Xid", "fallen off the bus", "uncorrectable ECC error", "?cudaErrorECCUncorrectable", "?double bit ECC error", "?DOUBLE BIT ECC",
+		is(GPUFault, "RmInitAdapter failed", "NVRM: Xid", "fallen off the bus", "uncorrectable ECC error", "?cudaErrorECCUncorrectable", "?double bit ECC error", "?DOUBLE BIT ECC",
 			"?GPU is lost", "NV_ERR_RESET_REQUIRED", "?Unable to determine the device handle for GPU", "?CUDA_ERROR_ECC_UNCORRECTABLE",
 			"?HW exception by GPU node"),
 		is(GPUError, "native/cuda/*Assertion", "device-side assert triggered", "?nvidia-container-cli", "PTX was compiled with an unsupported toolchain", "?Accelerator Fatal Error", "?named symbol not found", "?peer access is not supported", "?cudaErrorInsufficientDriver", "?hipErrorInvalidDevice", "?cudaErrorSystemDriverMismatch", "?unknown error*cuda", "?cudaErrorIllegalAddress", "?cudaErrorLaunchFailure", "?GPU Hang", "?hipErrorLaunchFailure", "?cudaErrorNoDevice", "?cudaErrorDevicesUnavailable", "?No CUDA GPUs are available", "Failed to initialize NVML", "Driver/library version mismatch", "?hipErrorNoBinaryForGpu", "?CUDA_ERROR_NOT_INITIALIZED", "illegal memory access was encountered", "?CUDA driver version is insufficient", "?no kernel image is available for execution",
@@ -187,7 +187,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"?unable to mmap*bytes from file </torch_"),
 		likely(SharedMemory, "Signal: Bus error", "Program received signal SIGBUS", "Caught signal number 7 BUS", "killed by signal 7", "srun: error:*Bus error", "exited on signal 7 ", "KILLED BY SIGNAL: 7", "Bus error (signal 7)", "exitcode: -7", "exitcode  : -7", "Signal 7 (SIGBUS)", "Caught signal 7 (Bus error",
 			"Fatal Python error: Bus error", "Bus error (core dumped)", "died with <Signals.SIGBUS", "exit code 135", "signal 7 (SIGBUS)", "return code = -7", "EXIT CODE: 135", "EXIT CODE: 7", "exited with code 135"),
-		is(OutOfMemory, "?OOMKilled", "oom-kill", "oom_kill", "Memory cgroup out of memory", "srun: error:*Out Of Memory", "?Out of memory: Kill", "?OUT_OF_MEMORY", "memory limit*was hit", "?invoked oom-killer", "?Killed by the OOM",
+		is(OutOfMemory, "OOMKilled", "oom-kill", "oom_kill", "Memory cgroup out of memory", "srun: error:*Out Of Memory", "?Out of memory: Kill", "?OUT_OF_MEMORY", "memory limit*was hit", "?invoked oom-killer", "?Killed by the OOM",
 			"std::bad_alloc", "?DefaultCPUAllocator: can't allocate memory", "?Unable to allocate*for an array", "?slurmstepd: error: Exceeded",
 			"MemoryError", "?hit by the OOM killer", "?killed due to the node running low on memory", "?Killed due to memory usage", "?due to memory pressure",
 			"?not enough memory: you tried to allocate", "?insufficient virtual memory"),
@@ -202,11 +202,11 @@ var Signs = sync.OnceValue(func() []Sign {
 
 		// Starting: ld.so, execve(2), shells, Open MPI's help-orte-odls and help-plm texts, Hydra.
 		is(WrongArchitecture, "Exec format error", "?wrong ELF class", "?cannot execute binary file", "?invalid ELF header", "?incompatible architecture"),
-		is(Mismatch, "undefined symbol*MPI", "?undefined symbol*pmix", "?undefined symbol*opal_", "?undefined symbol: ucp_", "?undefined symbol: nccl", "?symbol lookup error*libmpi", "cannot talk to each other", "?Data unpack had inadequate space",
+		is(Mismatch, "undefined symbol*MPI", "?undefined symbol*pmix", "undefined symbol*opal_", "?undefined symbol: ucp_", "?undefined symbol: nccl", "?symbol lookup error*libmpi", "cannot talk to each other", "?Data unpack had inadequate space",
 			"Data unpack would read past end of buffer", "but OMPI was not built with", "?was not compiled with SLURM's PMI", "?PMI version mismatch", "UNPACK-PMIX", "PMIX ERROR: UNPACK", "PMIX ERROR: OUT-OF-RESOURCE*bfrop_base_unpack",
 			"?NCCL version mismatch", "?mismatched NCCL", "?has not been built*MPI", "?extension for*has not been built",
 			"?different version of*mpi"),
-		is(MissingLibrary, "error while loading shared libraries", "cannot open shared object file", "?Library not loaded", "?symbol lookup error", "?undefined symbol", "GLIBC_*not found", "GLIBCXX_*not found", "CXXABI_*not found",
+		is(MissingLibrary, "error while loading shared libraries", "cannot open shared object file", "?Library not loaded", "?symbol lookup error", "undefined symbol", "GLIBC_*not found", "GLIBCXX_*not found", "CXXABI_*not found",
 			"?Cannot load libmpi", "?libcuda.so.1: file not found"),
 		is(ProgramNotFound, "?tried to fork a new process via the \"execve\" system call but failed", "Error:  *Permission denied", "unable to find the specified executable", "?could not access or execute an executable", "?could not access*or execute an executable", "?executable file not found", "execvp error on file", "command not found",
 			"?can't open file*No such file", "?could not find executable", "bin/python*: No module named", "?was set to a path that could not be found", "\"plm_rsh_agent\" was set to a path", "?plm_rsh_agent*not found", "?exec /*no such file or directory", "?exec:*not found", "could not be started", "?bad interpreter", "?No such file or directory*orted", "unable to launch the specified application", "A system-required executable",
@@ -217,7 +217,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(Usage, "?attempt to run as root", "unrecognized argument", "error parsing parameters", "?error: unrecognized arguments", "?no executable was specified", "?unable to parse user arguments", "?did not find an executable"),
 
 		// Pods that do not come.
-		is(HostsMissing, "?ErrImagePull", "unable to upgrade connection: container not found", "?error: pods \"*\" not found", "?Error from server (NotFound)", "tasks in gang unschedulable", "?ImagePullBackOff", "FailedScheduling", "nodes are available:", "type: Unschedulable", "?MountVolume.SetUp failed", "?CreateContainerConfigError"),
+		is(HostsMissing, "ErrImagePull", "unable to upgrade connection: container not found", "?error: pods \"*\" not found", "?Error from server (NotFound)", "tasks in gang unschedulable", "ImagePullBackOff", "FailedScheduling", "nodes are available:", "type: Unschedulable", "?MountVolume.SetUp failed", "?CreateContainerConfigError"),
 
 		// The way to a host.
 		is(DNS, "Could not resolve hostname", "Temporary failure in name resolution", "Name or service not known", "?no such host", "?nodename nor servname", "?has no address", "Unable to find address for", "?unable to resolve host", "?failed to resolve host", "?failed to resolve address", "?getaddrinfo*failed", "?could not resolve host",

@@ -193,3 +193,34 @@ func TestTheProgramsOwnReasonIsQuoted(t *testing.T) {
 		}
 	}
 }
+
+// A verdict names the host where the log has it, says why it names a rank of which the quoted line is not, and what to do where the log is from.
+func TestHostWhyAndWhatToDo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		log             []string
+		rank            int // -1: none
+		host, why, does string
+	}{
+		"mpirun": {[]string{"mpirun noticed that process rank 2 with PID 7 on node w3 exited on signal 9 (Killed)."}, 2, "w3", "", "dmesg"},
+		"srun":   {[]string{"srun: error: nid007: task 3: Out Of Memory"}, 3, "nid007", "", "sbatch --mem"},
+		"torchrun": {[]string{"train.py FAILED", "Root Cause (first observed failure):", "[0]:", "  host      : gpu-4", "  rank      : 9 (local_rank: 1)", "  exitcode  : -9 (pid: 77)"},
+			9, "gpu-4", "", ""},
+		"Hydra":      {[]string{"=   RANK 2 PID 30362 RUNNING AT node2", "=   KILLED BY SIGNAL: 11 (Segmentation fault)"}, 2, "node2", "", ""},
+		"PALS":       {[]string{"x1000c0: rank 5 died from signal 11"}, 5, "x1000c0", "", ""},
+		"MVAPICH":    {[]string{"[w7:mpi_rank_4][error_sighandler] Caught error: Segmentation fault (signal 11)"}, 4, "w7", "", ""},
+		"Kubernetes": {[]string{"[pod/job-worker-1/c] terminated: OOMKilled, exit code 137"}, -1, "job-worker-1", "", "resources.limits"},
+		"awaited":    {[]string{"[rank3]: RuntimeError: [Rank 3]: Ranks 2 failed to pass monitoredBarrier in 30000 ms"}, 2, "", "others say that they wait for rank 2", "py-spy"},
+	} {
+		r := &Reader{}
+		for _, l := range tt.log {
+			r.Line(l)
+		}
+		v, ok := r.Verdict()
+		if !ok || rankOf(v) != tt.rank || v.Host != tt.host || !strings.Contains(v.Why, tt.why) || tt.why == "" && v.Rank != nil && v.Why != "" || !strings.Contains(strings.Join(v.Advice, " "), tt.does) {
+			t.Errorf("%s: %+v", name, v)
+		}
+		if tt.does != "resources.limits" && strings.Contains(strings.Join(v.Advice, " "), "kubectl") {
+			t.Errorf("%s: no log of Kubernetes, and it says %q", name, v.Advice)
+		}
+	}
+}
