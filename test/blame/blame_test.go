@@ -246,7 +246,7 @@ func (h habit) try(ctx context.Context, r *result) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	res, err := job{flags: stall, program: h.program(dir), dir: dir}.run(ctx, func(*lab.Process) error { return nil })
+	res, err := job{flags: habitFlags, program: h.program(dir), dir: dir}.run(ctx, func(*lab.Process) error { return nil })
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,10 @@ type habit struct {
 	ci               bool
 }
 
-// Each takes longer than the time after which a stall ends a run (stall).
-const habitSeconds = 8
+// Each takes longer than the time after which a stall ends its run.
+const habitSeconds = 11
+
+var habitFlags = []string{"--stall-timeout", "5s", "--on-stall", "abort"}
 
 // program is the argv of ranks.
 func (h habit) program(dir string) []string {

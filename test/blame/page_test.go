@@ -127,7 +127,7 @@ func pageOf(rs *results) []byte {
 		b := bands[i]
 		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d |\n", name, b.all(), b[right]+b[other], b[wrong], b[nobody], b[other])
 	}
-	fmt.Fprintf(&out, "\n## Jobs that go on\n\nEach lasts %d s in its habit under `%s`. A cell is how many ended well, of all.\n\n", habitSeconds, strings.Join(stall, " "))
+	fmt.Fprintf(&out, "\n## Jobs that go on\n\nEach lasts %d s in its habit under `%s`. A cell is how many ended well, of all.\n\n", habitSeconds, strings.Join(habitFlags, " "))
 	rows = nil
 	for _, h := range habits() {
 		if !slices.Contains(rows, h.name) {

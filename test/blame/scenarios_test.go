@@ -37,6 +37,8 @@ func (s scenario) program(odd int, dir string) []string {
 		return []string{"env", fmt.Sprint("ODD=", odd), "DIR=" + dir, "bash", "-c", s.script}
 	case "MPICH", "Open MPI":
 		argv = []string{world.programs[s.stack], fmt.Sprint(odd), how, dir, code}
+	case "mpi4py": // its own module has an exception abort the job
+		argv = []string{world.python[s.stack], "-m", "mpi4py", world.ranks, s.stack, fmt.Sprint(odd), how, dir, code}
 	default:
 		argv = []string{world.python[s.stack], world.ranks, s.stack, fmt.Sprint(odd), how, dir, code}
 	}
@@ -138,7 +140,7 @@ var python = []scenario{
 	{name: "never comes, --timeout", how: "away", flags: []string{"--timeout", "25s"}, code: 110, kinds: []verdict.Kind{verdict.Rendezvous}},
 	{name: "sleeps, others wait", how: "sleep", flags: stall, code: 110, kinds: hung},
 	{name: "stopped, others wait", how: "stop", flags: stall, code: 110, kinds: hung},
-	{name: "spins, others wait, --timeout", how: "spin", flags: []string{"--timeout", "20s", "--stall-timeout", "12s"}, code: 110, kinds: hung},
+	{name: "spins, others wait, --timeout", how: "spin", flags: []string{"--timeout", "27s", "--stall-timeout", "8s"}, code: 110, kinds: hung},
 }
 
 // notOf are scenarios that a stack has not.
