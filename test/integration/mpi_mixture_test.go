@@ -27,6 +27,13 @@ func TestMixedLibrariesDoNotStart(t *testing.T) {
 	refused("MPICH 4.0.2 on host w0 (PMI-1), Open MPI 4.1.4 on host w1 (PMIx)", "-n", "4", own)
 	refused("MPICH 4.0.2 on host w0 (PMI-1), Open MPI 4.1.4 on host w1 (PMI-1)", "--mpi", "pmi1", "-n", "4", own)
 	refused("MPICH 4.0.2 on host w0 (PMIx), Open MPI 4.1.4 on host w1 (PMIx)", "--mpi", "pmix", "-n", "4", own)
+	for _, r := range []result{
+		l.run(t, job{hosts: "w0:2,w1:2", env: []string{"MPIUP_MPI=pmi1"}, args: []string{"-n", "4", own}}),
+		l.called(t, "mpirun", job{env: []string{"MPIUP_MPI=pmi-port"}}, "--host", "w0:2,w1:2", "-np", "4", own),
+		l.called(t, "mpiexec.hydra", job{env: []string{"MPIUP_MPI=pmi2"}}, "-hosts", "w0:2,w1:2", "-n", "4", own),
+	} {
+		r.Fails(t, 246, "these MPI libraries cannot talk to each other: MPICH 4.0.2 on host w0", "nothing was started")
+	}
 	refused("", "-n", "1", "sh", "-c", "touch "+mark+"; exec "+mpich, ":", "-n", "3", ompi)
 	if r := l.run(t, job{hosts: "w0:2", args: []string{"-n", "1", "test", "-e", mark}}); r.Code != 1 {
 		t.Errorf("a program of the job ran: test -e ended with %d", r.Code)
