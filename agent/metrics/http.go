@@ -9,7 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/internal/crowd"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/mpiup/mpiup/internal/exposition"
 )
 
 // maxHTTP bounds the connections to the HTTP port, which asks nobody who he is.
@@ -27,7 +27,6 @@ func (m *Metrics) Serve(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop func
 			"address", m.cfg.Address, "cause", err)
 		return func() {}
 	}
-	m.register(watch)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,7 +36,7 @@ func (m *Metrics) Serve(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop func
 		}
 		w.Write([]byte("ok\n"))
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", exposition.Handler(func() []exposition.Family { return m.page(watch) }))
 	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
 	parts.Go(func() { s.Serve(crowd.Limit(l, maxHTTP)) })

@@ -16,8 +16,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/member"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/mpiup/mpiup/internal/exposition"
 )
 
 // Config is what an agent's metrics are made of.
@@ -33,15 +32,14 @@ type Config struct {
 
 // Metrics is what /metrics shows.
 type Metrics struct {
-	cfg      Config
-	registry *prometheus.Registry
+	cfg Config
 
-	Started  prometheus.Counter     // processes
-	Failed   *prometheus.CounterVec // processes that ended with a code other than 0 or by a signal, by How
-	Jobs     prometheus.Counter     // with ranks here
-	Fenced   prometheus.Counter     // sessions that a newer life of their launcher ended
-	Refusals prometheus.Counter     // of connections
-	OutBytes prometheus.Counter     // of output
+	Started  exposition.Count   // processes
+	Failed   *exposition.Counts // processes that ended with a code other than 0 or by a signal, by How
+	Jobs     exposition.Count   // with ranks here
+	Fenced   exposition.Count   // sessions that a newer life of their launcher ended
+	Refusals exposition.Count   // of connections
+	OutBytes exposition.Count   // of output
 }
 
 // States are the states of ranks, by apiv1.RankPhase.
@@ -57,56 +55,32 @@ const (
 
 // New makes the counters; nothing is served until Serve.
 func New(c Config) *Metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "mpiup", Name: name, Help: help})
-	}
-	m := &Metrics{cfg: c,
-		Started: counter("processes_started_total", "Processes started for launchers."),
-		Failed: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "mpiup", Name: "processes_failed_total",
-			Help: "Processes that ended with a code other than 0 or by a signal."}, []string{"how"}),
-		Jobs:     counter("jobs_started_total", "Jobs that were to start ranks here."),
-		Fenced:   counter("sessions_fenced_total", "Sessions ended because their launcher was started anew."),
-		Refusals: counter("connections_refused_total", "Connections refused before or during the TLS handshake."),
-		OutBytes: counter("output_bytes_total", "Bytes of output sent to launchers."),
-	}
-	for _, how := range []string{ByCode, BySignal, ByOOM, Stopped} {
-		m.Failed.WithLabelValues(how)
-	}
-	return m
+	return &Metrics{cfg: c, Failed: exposition.NewCounts("how", ByCode, BySignal, ByOOM, Stopped)}
 }
 
-// register is done only where there is an HTTP port.
-func (m *Metrics) register(watch *gpuwatch.Watch) {
-	m.registry = prometheus.NewRegistry()
-	m.registry.MustRegister(m.Started, m.Failed, m.Refusals, m.OutBytes, m.Jobs, m.Fenced, rankMetrics{m.cfg.Ranks}, collectors.NewGoCollector(),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "sessions", Help: "Sessions open."},
-			func() float64 { return float64(m.cfg.Sessions()) }))
-	for _, state := range []member.State{member.Alive, member.Suspect, member.Left} {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "peers",
-			Help: "Peers known by gossip, this agent included.", ConstLabels: prometheus.Labels{"state": state.String()}},
-			func() float64 { return float64(m.cfg.Peers(state)) }))
+// page is what is shown now. watch is nil where there are no GPUs.
+func (m *Metrics) page(watch *gpuwatch.Watch) []exposition.Family {
+	list := append(exposition.Runtime(),
+		m.Started.Family("mpiup_processes_started_total", "Processes started for launchers."),
+		m.Failed.Family("mpiup_processes_failed_total", "Processes that ended with a code other than 0 or by a signal."),
+		m.Jobs.Family("mpiup_jobs_started_total", "Jobs that were to start ranks here."),
+		m.Fenced.Family("mpiup_sessions_fenced_total", "Sessions ended because their launcher was started anew."),
+		m.Refusals.Family("mpiup_connections_refused_total", "Connections refused before or during the TLS handshake."),
+		m.OutBytes.Family("mpiup_output_bytes_total", "Bytes of output sent to launchers."),
+		exposition.One(exposition.Gauge, "mpiup_sessions", "Sessions open.", float64(m.cfg.Sessions())),
+		exposition.One(exposition.Gauge, "mpiup_build_info", "1, with the build as label.", 1, "version", m.cfg.Version))
+	peers := exposition.Family{Name: "mpiup_peers", Kind: exposition.Gauge, Help: "Peers known by gossip, this agent included."}
+	for _, state := range []member.State{member.Alive, member.Left, member.Suspect} {
+		peers.Add(float64(m.cfg.Peers(state)), "state", state.String())
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "mpiup", Name: "build_info", Help: "1, with the build as label.",
-		ConstLabels: prometheus.Labels{"version": m.cfg.Version}})
-	build.Set(1)
-	m.registry.MustRegister(build)
-	if watch != nil {
-		m.registry.MustRegister(newGPUMetrics(watch))
-	}
-}
-
-// rankMetrics counts ranks by state, all in one look.
-type rankMetrics struct{ count func() map[string]int }
-
-var ranksDesc = prometheus.NewDesc("mpiup_ranks", "Ranks that run here, by how far their MPI library has come.", []string{"state"}, nil)
-
-// Describe implements prometheus.Collector.
-func (rankMetrics) Describe(to chan<- *prometheus.Desc) { to <- ranksDesc }
-
-// Collect implements prometheus.Collector.
-func (r rankMetrics) Collect(to chan<- prometheus.Metric) {
-	n := r.count()
+	ranks := exposition.Family{Name: "mpiup_ranks", Kind: exposition.Gauge, Help: "Ranks that run here, by how far their MPI library has come."}
+	n := m.cfg.Ranks()
 	for _, state := range States {
-		to <- prometheus.MustNewConstMetric(ranksDesc, prometheus.GaugeValue, float64(n[state]), state)
+		ranks.Add(float64(n[state]), "state", state)
 	}
+	list = append(list, peers, ranks)
+	if watch != nil {
+		list = append(list, gpus(watch)...)
+	}
+	return list
 }

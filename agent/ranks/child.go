@@ -144,7 +144,7 @@ func (p *Process) sendExited(at time.Time) {
 		}
 	}
 	if ex.Status() != 0 {
-		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
+		st.s.Metrics.Failed.Inc(how(x))
 		if !x.StoppedByUs || p.aborted.Load() {
 			lacking(p, ex).tell(x)
 		}
@@ -174,7 +174,7 @@ func how(x *apiv1.Exited) string {
 // emit sends a piece of output.
 func (p *Process) emit(c stdio.Chunk) {
 	st := p.Job
-	st.s.Metrics.OutBytes.Add(float64(len(c.Data)))
+	st.s.Metrics.OutBytes.Add(uint64(len(c.Data)))
 	p.wrote.Store(c.Time.UnixNano())
 	if f := p.heard.Load(); f != nil && c.Stream == job.Stderr {
 		(*f)(c.Data)

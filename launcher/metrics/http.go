@@ -8,9 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/mpiup/mpiup/internal/crowd"
+	"github.com/mpiup/mpiup/internal/exposition"
 )
 
 // maxHTTP bounds the connections to the port, which asks nobody who he is, as the agent's does.
@@ -38,7 +37,7 @@ func (m *Metrics) Serve(l net.Listener) (stop func()) {
 }
 
 func (m *Metrics) handler() http.Handler {
-	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	show := exposition.Handler(m.page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.scraped = true

@@ -12,11 +12,12 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/mpiup/mpiup/internal/exposition"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -28,12 +29,10 @@ const success = "success"
 
 // Metrics is what /metrics of a launcher shows. The zero value is none; New makes one.
 type Metrics struct {
-	registry *prometheus.Registry
-	restarts prometheus.Counter
-	verdicts *prometheus.CounterVec
+	version  string
+	restarts exposition.Count
+	verdicts *exposition.Counts
 	read     chan struct{} // capacity 1: somebody has read what stands
-
-	phase, spent, ranks, hosts, idle, stalled *prometheus.Desc
 
 	mu      sync.Mutex
 	now     string                   // phase, guarded by mu
@@ -49,27 +48,12 @@ type Metrics struct {
 
 // New is the metrics of a run of this build that begins.
 func New(version string) *Metrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("mpiup_run_"+name, help, labels, nil)
-	}
-	m := &Metrics{registry: prometheus.NewRegistry(), read: make(chan struct{}, 1), now: Phases[0], since: time.Now(), past: map[string]time.Duration{},
-		restarts: prometheus.NewCounter(prometheus.CounterOpts{Name: "mpiup_run_restarts_total", Help: "Restarts of the ranks by this launcher."}),
-		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mpiup_run_verdicts_total", Help: "Ends of the ranks, by kind of verdict."}, []string{"kind"}),
-		phase:    desc("phase", "1 for the phase that the run is in.", "phase"),
-		spent:    desc("phase_seconds_total", "Time spent in a phase.", "phase"),
-		ranks:    desc("ranks", "Ranks by state.", "state"),
-		hosts:    desc("hosts", "Hosts that the run is connected with."),
-		idle:     desc("idle_seconds", "How long no rank has shown work, as far as agents look."),
-		stalled:  desc("stalled", "1 while the run has stalled by its --stall-timeout."),
-	}
-	m.verdicts.WithLabelValues(success)
+	kinds := []string{success}
 	for _, k := range verdict.Kinds {
-		m.verdicts.WithLabelValues(string(k.Kind))
+		kinds = append(kinds, string(k.Kind))
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "mpiup_build_info", Help: "1, with the build as label.", ConstLabels: prometheus.Labels{"version": version}})
-	build.Set(1)
-	m.registry.MustRegister(m, build, m.restarts, m.verdicts)
-	return m
+	return &Metrics{version: version, read: make(chan struct{}, 1), now: Phases[0], since: time.Now(), past: map[string]time.Duration{},
+		verdicts: exposition.NewCounts("kind", kinds...)}
 }
 
 // Phase notes that the run enters a phase.
@@ -113,7 +97,7 @@ func (m *Metrics) Restarted(why verdict.Kind) {
 	}
 	m.restarts.Inc()
 	if why != "" {
-		m.verdicts.WithLabelValues(string(why)).Inc()
+		m.verdicts.Inc(string(why))
 	}
 }
 
@@ -127,38 +111,30 @@ func (m *Metrics) Ended(v *verdict.Verdict) {
 		kind = string(v.Kind)
 	}
 	m.Phase("done")
-	m.verdicts.WithLabelValues(kind).Inc()
+	m.verdicts.Inc(kind)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.over = true
 }
 
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.phase, m.spent, m.ranks, m.hosts, m.idle, m.stalled} {
-		to <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+// page is what is shown now.
+func (m *Metrics) page() []exposition.Family {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	gauge := func(d *prometheus.Desc, v float64, label ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label...)
-	}
+	phase := exposition.Family{Name: "mpiup_run_phase", Kind: exposition.Gauge, Help: "1 for the phase that the run is in."}
+	spent := exposition.Family{Name: "mpiup_run_phase_seconds_total", Kind: exposition.Counter, Help: "Time spent in a phase."}
+	ranks := exposition.Family{Name: "mpiup_run_ranks", Kind: exposition.Gauge, Help: "Ranks by state."}
 	for _, name := range Phases {
-		is, spent := 0.0, m.past[name]
+		is, took := 0.0, m.past[name]
 		if name == m.now {
-			is, spent = 1, spent+time.Since(m.since)
+			is, took = 1, took+time.Since(m.since)
 		}
-		gauge(m.phase, is, name)
-		to <- prometheus.MustNewConstMetric(m.spent, prometheus.CounterValue, spent.Seconds(), name)
+		phase.Add(is, "phase", name)
+		spent.Add(took.Seconds(), "phase", name)
 	}
-	for state, n := range m.census {
-		gauge(m.ranks, float64(n), state)
+	for _, state := range slices.Sorted(maps.Keys(m.census)) {
+		ranks.Add(float64(m.census[state]), "state", state)
 	}
-	gauge(m.hosts, float64(m.reached))
 	idle, stalled := 0.0, 0.0
 	if !m.quiet.IsZero() && !m.over {
 		idle = time.Since(m.quiet).Seconds()
@@ -166,6 +142,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	if m.hangs && !m.over {
 		stalled = 1
 	}
-	gauge(m.idle, idle)
-	gauge(m.stalled, stalled)
+	return []exposition.Family{phase, spent, ranks,
+		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(m.reached)),
+		exposition.One(exposition.Gauge, "mpiup_run_idle_seconds", "How long no rank has shown work, as far as agents look.", idle),
+		exposition.One(exposition.Gauge, "mpiup_run_stalled", "1 while the run has stalled by its --stall-timeout.", stalled),
+		exposition.One(exposition.Gauge, "mpiup_build_info", "1, with the build as label.", 1, "version", m.version),
+		m.restarts.Family("mpiup_run_restarts_total", "Restarts of the ranks by this launcher."),
+		m.verdicts.Family("mpiup_run_verdicts_total", "Ends of the ranks, by kind of verdict.")}
 }

@@ -2,7 +2,7 @@
 # make bench: mpiup's start-up times, output rate, clean-up time and memory. Where the peers'
 # scripts (../shared/bench, or $PEERS_BENCH) and the peers themselves (make bench-peers) are
 # there, mpiup and they take turns, and ratios of one run are judged; else mpiup is measured
-# alone. Frameworks' own launchers are compared with where they are there. Needs root. ROUNDS=7 runs of each; on fewer than 4 cores nothing is judged.
+# alone. Frameworks' own launchers are compared with where they are there. Needs root. ROUNDS=7 runs of each.
 # It ends within MINUTES=15: failures, which come last, are tried as long as they fit in.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -31,13 +31,13 @@ mpicc.mpich -O2 -rdynamic -o "$work/hello" examples/hello/hello.c
 
 echo "$(nproc) cores, $(awk -F ': ' '/model name/ { print $2; exit }' /proc/cpuinfo), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg), $("$work/mpiup" version)"
 failed=0
-only=start,flood,kill,memory
+only=command,start,flood,kill,memory
 if [ ! -x "$peers/compare.sh" ]; then
     echo "no peers' scripts in $peers: mpiup alone"
 elif ! missing=$(test/bench/peers.sh missing); then
     echo "peers are not installed ($missing; make bench-peers): mpiup alone"
 else
-    only=memory
+    only=command,memory
     # Own mounts and processes: names in /run/netns are nobody else's, and nothing outlives this.
     nice -n "${NICE:--15}" unshare --mount --pid --fork --kill-child --mount-proc --propagation private \
         test/bench/peers.sh run "$peers" "$work" "$rounds" || failed=1

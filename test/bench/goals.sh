@@ -60,14 +60,15 @@ goals() {
     local s p
     printf '\n%-36s %9s  %-18s %9s\n' "medians of this run" mpiup peer ""
     for s in 1x4 4x2 16x1; do
-        barrier $s floor-pmi1-xml 1.25 mpich
+        barrier $s floor-pmi1-xml "$([ $s = 4x2 ] && echo 1.25 || echo 1.10)" mpich
         barrier $s floor-pmix-xml 1.25 openmpi
         barrier $s floor-pmi1 1 mpich
         barrier $s floor-pmix-notopo 1 openmpi
-        for p in hydra srun-pmi2; do barrier $s $p 1 mpich; done
+        barrier $s hydra 1 mpich
+        barrier $s srun-pmi2 "$([ $s = 16x1 ] && echo 0.6 || echo 1)" mpich
         for p in openmpi srun-pmix; do barrier $s $p 1 openmpi; done
     done
-    barrier 1x4 local-hydra 1 mpich
+    barrier 1x4 local-hydra 0.9 mpich
     barrier 1x4 local-openmpi 1 openmpi
     if [ -z "$(dvm_missing)" ]; then
         for s in 4x2 16x1; do
@@ -77,15 +78,14 @@ goals() {
         echo "prun on a running DVM: not measured, no $(dvm_missing)"
     fi
     drop_in_goals
-    judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" srun-pmi2 "$(median 16x1 srun-pmi2 true 5)" 0.5
+    judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" srun-pmi2 "$(median 16x1 srun-pmi2 true 5)" 0.25
     judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" openmpi "$(median 16x1 openmpi true 5)" 0.1
-    judge "64x1 true, ms" "$(median 64x1 mpiup-mpich true 5)" srun-pmi2 "$(median 64x1 srun-pmi2 true 5)" 1
-    judge "4x1 output, MB/s" "$(rate mpiup-mpich)" hydra "$(rate hydra)" 1
-    # The goal is 50 ms where Hydra takes 19; a ratio holds on a busy machine too.
+    judge "64x1 true, ms" "$(median 64x1 mpiup-mpich true 5)" srun-pmi2 "$(median 64x1 srun-pmi2 true 5)" 0.25
+    judge "4x1 output, MB/s" "$(rate mpiup-mpich)" hydra "$(rate hydra)" 1.2
     for p in hydra srun-pmi2 openmpi; do
-        judge "4x2 kill -9 of a rank to exit, ms" "$(killed mpiup-mpich)" $p "$(killed $p)" "$([ $p = hydra ] && echo 2.6 || echo 1)"
+        judge "4x2 kill -9 of a rank to exit, ms" "$(killed mpiup-mpich)" $p "$(killed $p)" 1
     done
-    [ "$missed" = 0 ] || [ "$(nproc)" -lt 4 ] || { echo "$missed goals missed or not measured" >&2; return 1; }
+    [ "$missed" = 0 ] || { echo "$missed goals missed or not measured" >&2; return 1; }
 }
 rate() { awk -v n="$1" '$1 == n { print $4 }' "$work/flood" | middle; }
 killed() { awk -v n="$1" '$1 == n && $2 == "rank9" { print $3 }' "$work/kill" | middle; }

@@ -104,7 +104,7 @@ func (b *bench) launcherMemory(ctx context.Context, l *lab) error {
 	if err != nil {
 		return fmt.Errorf("launcher: %w", err)
 	}
-	b.report("the launcher of 512 ranks, PSS", "MB", []float64{m.pss}, 60)
+	b.report("the launcher of 512 ranks, PSS", "MB", []float64{m.pss}, 17)
 	b.report("the launcher of 512 ranks, private", "MB", []float64{m.private}, 0)
 	return nil
 }
