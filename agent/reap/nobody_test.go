@@ -50,6 +50,10 @@ func TestWhoIsOverIsLookedForOnce(t *testing.T) {
 	if n := looks(); len(left) > 0 || n != 1 {
 		t.Errorf("left %v, looked at %d times at the session's end, want once", left, n)
 	}
+	left = s.StopSession(t.Context(), "over", unix.SIGTERM, time.Second) // after a rank's death: first its job is stopped, then the session ends
+	if n := looks(); len(left) > 0 || n != 0 {
+		t.Errorf("left %v, looked at %d times for a session that is over, want never", left, n)
+	}
 	cancel()
 	err := <-done
 	if n := looks(); err != nil || n != 0 {

@@ -49,16 +49,30 @@ func (s *Supervisor) dropSession(session string) {
 	}
 }
 
-// knowsNobody: no process of any session is known, so that a look through all processes of the host would find none. PID 1
-// looks all the same, since it answers for whoever descends from it.
-func (s *Supervisor) knowsNobody() bool {
+// knowsNobody: no process that w selects is known, nor a session that may have left one, so that a look through all processes of the host
+// would find none. PID 1 looks for all of them all the same, since it answers for whoever descends from it.
+func (s *Supervisor) knowsNobody(w whom) bool {
+	if w.all && os.Getpid() == 1 || len(s.own(w)) > 0 {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	children := len(s.table)
-	if s.guard != nil {
-		children--
+	for name := range s.known {
+		if w.matches(name) {
+			return false
+		}
 	}
-	return os.Getpid() != 1 && children == 0 && len(s.known)+len(s.leaders)+len(s.seen) == 0
+	for _, l := range s.leaders {
+		if w.matches(l.Session) {
+			return false
+		}
+	}
+	for _, m := range s.seen {
+		if w.matches(m.Session) {
+			return false
+		}
+	}
+	return true
 }
 
 // own are the unreaped children that w selects, the guard excepted.
@@ -75,7 +89,7 @@ func (s *Supervisor) own(w whom) []*Process {
 }
 
 func (s *Supervisor) stop(ctx context.Context, w whom, sig unix.Signal, grace time.Duration) []int {
-	if w.all && s.knowsNobody() {
+	if s.knowsNobody(w) {
 		return nil
 	}
 	l := s.search(w)
