@@ -11,7 +11,8 @@ import (
 // What takes a finding back: the program caught it, what was awaited came, or the job went on.
 var (
 	caught = []string{"skipping batch", "retrying batch", "retrying with", "trying again", "resuming normal operation", "reducing batch size", "batch size was reduced",
-		"will be retried", "falling back to", "continuing anyway", "continue training", "ignoring this", "recovered from"}
+		"will be retried", "falling back to", "continuing anyway", "continue training", "ignoring this", "recovered from",
+		"[service thread] accept failed"} // NCCL's, of whoever else came to its port, as scanners do
 	came     = []string{"Successfully assigned", "Started container", "Successfully pulled image", "already present on machine"}
 	restarts = []string{"will restart worker group", "Restarting worker group", "Restarting job", "starting the ranks again"}
 	progress = pattern.Of(`(?i)\b(?:epochs?|time-?steps?|steps?|iterations?|iters?|global_step|loss|num_updates|samples/sec|images/sec|tokens/s|eta)\b[^a-z]{0,12}\d|\d+/\d+ \[(?:\d+:\d\d|[=>.])|` +
