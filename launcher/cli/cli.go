@@ -225,7 +225,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 // register adds what may stand before each program.
 func (a *AppFlags) register(fs *pflag.FlagSet) {
 	valueVar(fs, &a.N, "np", "n", parseCount, "start `N` ranks of the program (default: one a slot)")
-	ExportVar(fs, &a.Env, "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: none)")
+	ExportVar(fs, &a.Env, "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: NCCL_* and its like that are set for this command, mpiup help environment)")
 	valueVar(fs, &a.Wdir, "wdir", "", text("name a directory"), "working `DIR` of the ranks (default: this one, where a host has it)")
 	fs.BoolVar(&a.PreloadBinary, "preload-binary", false, "copy the program to the hosts, where its ranks run in a directory of the session's; gone at the end")
 	fs.StringArrayVar(&a.PreloadFiles, "preload-files", nil, "copy `FILES`, with commas between, to the hosts: a relative name to $MPIUP_FILES there, an absolute one to its place; gone at the end (default: none)")
