@@ -94,7 +94,7 @@ func FuzzParseStat(f *testing.F) {
 			t.Errorf("%+v", s)
 		}
 		again := fmt.Sprintf("%d (x) %c %d %d %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d", s.PID, s.State, s.PPID, s.Group, s.SID, s.Start)
-		s.image, s.unsettled, s.Name, s.Own, s.CPU, s.RSS, s.Faults, s.Delay = [2]uint64{}, false, "x", 0, 0, 0, 0, 0 // which a short line does not have
+		s.image, s.unsettled, s.Name, s.Own, s.CPU, s.RSS, s.Faults, s.Delay, s.Dying = [2]uint64{}, false, "x", 0, 0, 0, 0, 0, false // which a short line does not have
 		if got, err := parse([]byte(again)); err != nil || got != s {
 			t.Errorf("%q: %+v %v, want %+v", again, got, err, s)
 		}

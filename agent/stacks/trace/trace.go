@@ -39,12 +39,12 @@ func PySpy(text string) []string {
 			main = strings.HasSuffix(strings.TrimSpace(line), `"MainThread"`)
 			continue
 		}
-		if !strings.HasPrefix(line, "    ") || threads == 0 {
-			continue
+		if !strings.HasPrefix(line, "    ") || len(line) == 4 || line[4] == ' ' || threads == 0 {
+			continue // deeper are arguments and locals; what is read of the output may end anywhere
 		}
-		if main && len(line) > 4 && line[4] != ' ' { // deeper are arguments and locals
+		if main {
 			found.add(line)
-		} else if threads == 1 && line[4] != ' ' {
+		} else if threads == 1 {
 			first.add(line)
 		}
 	}
