@@ -80,11 +80,11 @@ func costs(name string, all map[string]*ast.FuncDecl, seen map[string]bool) (yes
 }
 
 func TestCostsAreSeen(t *testing.T) {
-	all := functions(t, "x_test.go", []byte(`package x
-func FuzzA(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { defer cost.Watch(t, cost.Parser, len(b))(); Parse(b) }) }
-func FuzzB(f *testing.F) { each(f) }
-func FuzzC(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { cost.Allocated(func() { Parse(b) }) }) }
-func FuzzD(f *testing.F) { again(f) }
+	all := functions(t, "x_test.go", []byte(`package x // indented, as test/fuzz.sh reads this file too
+ func FuzzA(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { defer cost.Watch(t, cost.Parser, len(b))(); Parse(b) }) }
+ func FuzzB(f *testing.F) { each(f) }
+ func FuzzC(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { cost.Allocated(func() { Parse(b) }) }) }
+ func FuzzD(f *testing.F) { again(f) }
 func each(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { cost.AtMost(t, cost.Parser, len(b), func() { Parse(b) }) }) }
 func again(f *testing.F) { again(f) }
 `))
