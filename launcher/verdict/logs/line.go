@@ -102,6 +102,9 @@ var tags = []func() *regexp.Regexp{
 // rankInside is a rank that the line itself names, which says more than a number before it.
 var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]|^Abort\(-?\d+\) on node \d`)
 
+// shellsJob is what follows the number of a job in what a shell says of its end: bash's "[1]+  Killed", zsh's "[1]    4711 killed".
+var shellsJob = pattern.Of(`^(?:[+-] {2,}\S| *[+-]? *\d+ (?:killed|terminated|abort|bus error|segmentation fault|floating point exception|illegal hardware instruction|exit \d+|done)\b)`)
+
 var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
 // scanner takes the lines of a log apart, one after the other.
@@ -165,7 +168,7 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 			return ""
 		}
 		if b := group("bracket"); b != "" {
-			if !s.count.tag(b, s.number) {
+			if shellsJob().MatchString(text[m[1]:]) || !s.count.tag(b, s.number) {
 				return text, false
 			}
 			_, after, spawned := strings.Cut(b, ".")
