@@ -103,7 +103,8 @@ func FuzzHello(f *testing.F) {
 			return
 		}
 		b := append([]byte(h.Security), 0)
-		b = append(binary.BigEndian.AppendUint32(b, 8), make([]byte, 8)...)
+		claim := 4 + int(binary.BigEndian.Uint32(payload[len(b):])) // which nobody reads
+		b = append(b, payload[len(b):len(b)+claim]...)
 		b = append(b, h.Kind)
 		if h.Kind == 0 {
 			b = binary.BigEndian.AppendUint32(append(append(b, h.Namespace...), 0), h.Rank)
