@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -92,6 +93,15 @@ func searched(root string) []string {
 		return nil
 	}
 	return podfiles.Search(string(b))
+}
+
+// sandbox is this pod, "" on what is none: a pod's name belongs to one pod at a time, so that the next one with it is its successor.
+// Machines and containers that people name themselves may share a name, and both live.
+func sandbox(root string, getenv func(string) string) string {
+	if getenv("KUBERNETES_SERVICE_HOST") == "" && namespace(root) == "" {
+		return ""
+	}
+	return incarnation.Pod(root)
 }
 
 // namespace of this pod: in the service account that kubelet mounts, else in the search list that

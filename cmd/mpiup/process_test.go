@@ -61,5 +61,11 @@ func TestNamespace(t *testing.T) {
 		if got := namespace(root); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
+		for _, address := range []string{"", "10.96.0.1"} {
+			got := sandbox(root, func(name string) string { return map[string]string{"KUBERNETES_SERVICE_HOST": address}[name] })
+			if pod := tt.want != "" || address != ""; pod != (got != "") {
+				t.Errorf("%s, API server %q: the sandbox is %q", tt.name, address, got)
+			}
+		}
 	}
 }

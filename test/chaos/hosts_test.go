@@ -53,6 +53,8 @@ type site struct {
 	c        *netns.Cluster
 	launcher string // the host that launchers run on
 	workers  []*worker
+
+	kubernetes bool // launchers find what a pod has in its environment
 }
 
 // worker is a host with an agent.

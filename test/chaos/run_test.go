@@ -53,6 +53,9 @@ func (s *site) launch(wrapper, program []string, perHost int, flags ...string) *
 		hosts = append(hosts, fmt.Sprintf("%s:%d", w.name, perHost))
 	}
 	argv := append(wrapper, world.mpiup, "run", "--key", world.key, "--host", strings.Join(hosts, ","), "--stdin", "none", "-vv")
+	if s.kubernetes {
+		argv = append([]string{"env", "KUBERNETES_SERVICE_HOST=10.96.0.1"}, argv...)
+	}
 	argv = append(append(argv, flags...), "--")
 	r := s.command(perHost*len(s.workers), append(argv, program...))
 	r.child = wrapper != nil

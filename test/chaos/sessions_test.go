@@ -66,6 +66,7 @@ func TestSiblingsOfALauncherThatLives(t *testing.T) {
 // The Job's new pod: it has the old one's name, and does not wait for a lease.
 func TestNewPodFencesAtOnce(t *testing.T) {
 	s := newSite(t, 2).ownLauncher()
+	s.kubernetes = true
 	old := s.jobOf(grandchild("-deaf"), 2, "--grace", "1")
 	name := s.launcher
 	s.ownLauncher()
@@ -75,6 +76,19 @@ func TestNewPodFencesAtOnce(t *testing.T) {
 	took(t, "the new pod's start", begun, 0, 30*time.Second)
 	old.ends(249, "a newer launcher of this job took over host", "ranks")
 	young.survived()
+}
+
+// Two machines, or containers of two, that go by one name and hold one key: nothing says that the second takes the first's place.
+func TestMachinesOfOneName(t *testing.T) {
+	s := newSite(t, 2).ownLauncher()
+	a := s.job(2)
+	name := s.launcher
+	s.ownLauncher()
+	b := s.launch(otherPod(name), []string{world.counter}, 2)
+	b.grow(2)
+	b.signal(syscall.SIGUSR1)
+	b.ends(0)
+	a.survived()
 }
 
 // Two Jobs on one pool of workers, with one secret.
