@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
@@ -429,6 +430,8 @@ func (r *planner) takeHost(ctx, life context.Context, attach link.Attach, host i
 	h := r.heir.journal.Hosts[host]
 	at := r.heir.journal.Sites[h.Site].Address
 	begun, told, last := time.Now(), false, (*link.Cause)(nil)
+	late, stop := awake.Within(ctx, r.cfg.NodeTimeout)
+	defer stop()
 	for {
 		s, err := attach(ctx, life, at, open)
 		if err == nil {
@@ -452,7 +455,7 @@ func (r *planner) takeHost(ctx, life context.Context, attach link.Attach, host i
 				told = true
 				r.say("%v: it is waited for", c)
 			}
-		case c.Refused || c.Stranger || c.Ending || c.Stage == link.StageTLS || c.Stage == link.StageVersion || time.Since(begun) > r.cfg.NodeTimeout:
+		case c.Refused || c.Stranger || c.Ending || c.Stage == link.StageTLS || c.Stage == link.StageVersion || late.Err() != nil:
 			return nil, c
 		}
 		link.Sleep(ctx, takePause)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/pmi/wire"
 )
 
@@ -62,9 +63,8 @@ func (g *Gate) ID(rank int) int { return int(g.ids[rank]) }
 // 4.3 does so for each MPI session, and a script may run several MPI programs. After an error the
 // caller closes conn. size is the job's ranks.
 func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error) {
-	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
-		return 0, nil, fmt.Errorf("PMI connection from %s: %w", conn.RemoteAddr(), err)
-	}
+	lift := awake.Until(conn, handshakeTime)
+	defer lift()
 	line, err := readShort(conn)
 	if err == nil {
 		rank, err = g.enter(line)
@@ -79,7 +79,7 @@ func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error
 	})
 	answer := fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", size, rank)
 	if _, err = conn.Write([]byte(answer)); err == nil {
-		err = conn.SetDeadline(time.Time{})
+		err = lift()
 	}
 	if err != nil {
 		leave()

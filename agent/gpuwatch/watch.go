@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Config is what a Watch needs.
@@ -137,10 +138,12 @@ func (w *Watch) Run(ctx context.Context) {
 func (w *Watch) follow(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	silence := time.AfterFunc(w.quiet, func() { end(errSilent) })
-	defer silence.Stop()
+	silent := func() { end(errSilent) }
+	heard := awake.After(w.quiet, silent)
+	defer func() { heard() }()
 	err := w.cfg.Run(ctx, []string{w.cfg.Helper, "--interval", w.cfg.Interval.String()}, maxLine, func(line []byte) error {
-		silence.Reset(w.quiet)
+		heard()
+		heard = awake.After(w.quiet, silent)
 		return w.take(line)
 	})
 	if cause := context.Cause(ctx); cause != nil {

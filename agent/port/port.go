@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/crowd"
 	"github.com/mpiup/mpiup/internal/identity"
 )
@@ -153,7 +154,7 @@ func (p *Port) handshake(tracked *trackedConn) {
 		tracked.Close()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), HandshakeDeadline)
+	ctx, cancel := awake.Within(context.Background(), HandshakeDeadline)
 	defer cancel()
 	conn, err := p.Accept(ctx, tracked)
 	p.half.Remove(tracked)

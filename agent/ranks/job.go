@@ -23,6 +23,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
@@ -134,6 +135,7 @@ type Job struct {
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
 	loads    []bool           // by program: an MPI library, as far as it shows
+	sure     atomic.Bool      // a program here loads a library that speaks PMIx, as far as one can see
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere
 	outfit   *outfit.Outfit   // what its processes are started with
 	awaits   bool             // the launcher's word on that, before anything is started

@@ -21,7 +21,7 @@ func PMIxJob(st *Job) (pmix.Job, error) {
 	if err != nil {
 		return pmix.Job{}, err
 	}
-	j := pmix.Job{Space: st.space, Job: jobdata.Job{
+	j := pmix.Job{Space: st.space, Surely: st.sure.Load(), Job: jobdata.Job{
 		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l.Launch),
 		Universe: int(l.Job.Universe), Command: CommandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.Crowded(), Getenv: func(rank int, name string) string { return variableOf(st, rank, name) },
 	}}

@@ -44,6 +44,9 @@ func (st *Job) choose(dirs []string) {
 				st.likeParent(p, &c)
 			}
 		}
+		if p.Protocol == apiv1.Pmi_PMI_PMIX && c.Sure && !c.Mention {
+			st.sure.Store(true)
+		}
 		if here[app] && l.Exec == nil && st.space != nil {
 			st.send((&apiv1.Chosen{
 				Job: l.Job.Number, App: uint32(app), Pmi: p.Protocol, Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Command is a process to start.
@@ -124,12 +125,12 @@ func (s *Supervisor) submit(ctx context.Context, req *request, patience time.Dur
 	if err := s.queue(ctx, req, patience); err != nil {
 		return nil, err
 	}
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
+	late, stop := awake.Within(context.Background(), patience)
+	defer stop()
 	select {
 	case r := <-req.reply:
 		return r.p, r.err
-	case <-deadline.C:
+	case <-late.Done():
 		return nil, s.abandon(req)
 	}
 }
@@ -137,9 +138,12 @@ func (s *Supervisor) submit(ctx context.Context, req *request, patience time.Dur
 // queue waits until the spawner takes a request. Where hundreds of processes are started at once it is
 // busy and not stuck: patience begins anew when it has begun another fork meanwhile.
 func (s *Supervisor) queue(ctx context.Context, req *request, patience time.Duration) error {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
+	late := make(chan struct{}, 1)
+	stop := func() {}
+	defer func() { stop() }()
 	for begun := s.begun(); ; {
+		stop()
+		stop = awake.After(patience, func() { late <- struct{}{} })
 		select {
 		case s.requests <- req:
 			return nil
@@ -147,13 +151,12 @@ func (s *Supervisor) queue(ctx context.Context, req *request, patience time.Dura
 			return ErrEnded
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-deadline.C:
+		case <-late:
 			n := s.begun()
 			if n == begun {
 				return s.busyError(req)
 			}
 			begun = n
-			deadline.Reset(patience)
 		}
 	}
 }

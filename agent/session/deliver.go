@@ -35,6 +35,7 @@ func (s *session) leave(err error) error {
 	s.mu.Lock()
 	s.streams--
 	if s.streams == 0 {
+		s.table.cfg.Clock.Pace(wire.Quick) // the lease of a closed stream is short
 		s.lostAt = s.table.cfg.Clock.Now()
 		if s.undrain != nil {
 			s.undrain()

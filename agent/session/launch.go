@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/wire"
 )
 
 // checkLaunch bounds what a launcher may ask for. A job may have all its processes on other hosts.
@@ -134,6 +135,7 @@ func (s *session) addJob(l *outfit.Launch, start func(*ranks.Job)) (*ranks.Job, 
 		return nil, err
 	}
 	s.state = to
+	s.table.cfg.Clock.Pace(wire.Quick)
 	st := ranks.New(s.exchange.Shared, l, s.teeFor(l.Launch))
 	s.jobs.Add(st)
 	s.wg.Go(func() { start(st) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/member"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,10 +21,27 @@ import (
 // since the last one of a job.
 func (t *Table) Tick() (idle bool) {
 	now, all := t.cfg.Clock.Now(), t.all()
+	step, gathers := wire.Slow, false
 	for _, s := range all {
 		s.tick(now)
+		waits := s.gathers()
+		if gathers = gathers || waits; !waits {
+			step = wire.Quick
+		}
 	}
-	return t.pace.pass(now, len(all)) && !t.kept.live()
+	idle = t.pace.pass(now, len(all), gathers) && !t.kept.live()
+	if !t.pace.asleep() {
+		step = min(step, wire.Easy)
+	}
+	t.cfg.Clock.Pace(step) // what needs shorter ones from now on says so
+	return idle
+}
+
+// gathers says that the session's launcher looks for other hosts, and nothing is timed but its silence.
+func (s *session) gathers() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == opened && s.streams > 0 && s.pendingTil == 0
 }
 
 // Alone is for how long there has been no session, as of the last Tick.

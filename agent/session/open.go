@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -98,6 +99,7 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (s *session, reply *apiv1.Opened
 	case len(t.open) >= MaxSessions:
 		return refuse(apiv1.Refusal_REFUSAL_LIMIT, "host %s has %d sessions open already", name, MaxSessions)
 	}
+	t.cfg.Clock.Pace(wire.Quick)
 	s = newSession(t, o, whoIs(by, o))
 	t.lives.Met(launcher, s.by().Life, s.born)
 	t.open[o.Session] = s
@@ -196,8 +198,8 @@ func (t *Table) readOpen(ctx context.Context, stream wire.Stream) (*apiv1.Open, 
 		f, err := stream.Recv()
 		got <- result{f, err}
 	})
-	late := time.NewTimer(openDeadline)
-	defer late.Stop()
+	late, stop := awake.Within(ctx, openDeadline)
+	defer stop()
 	select {
 	case r := <-got:
 		if r.err != nil {
@@ -207,10 +209,11 @@ func (t *Table) readOpen(ctx context.Context, stream wire.Stream) (*apiv1.Open, 
 			return o, checkOpen(o)
 		}
 		return nil, fmt.Errorf("%w: the first frame is not Open", ErrBadFrame)
-	case <-late.C:
+	case <-late.Done():
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return nil, fmt.Errorf("%w: no Open within %v", ErrBadFrame, openDeadline)
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
 

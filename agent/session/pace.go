@@ -58,6 +58,13 @@ func (p *pace) ended(now time.Duration) {
 	p.used, p.occupied = true, now
 }
 
+// asleep says that nothing is to be done before the next session.
+func (p *pace) asleep() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.hurried && !p.used
+}
+
 // alone is for how long there has been no session, as of the last look.
 func (p *pace) alone(now time.Duration) time.Duration {
 	p.mu.Lock()
@@ -65,9 +72,13 @@ func (p *pace) alone(now time.Duration) time.Duration {
 	return now - p.occupied
 }
 
-// pass is called with every step of the clock. idle: nobody has needed the agent for idleExit.
-func (p *pace) pass(now time.Duration, sessions int) (idle bool) {
+// pass is called with every step of the clock. gathers: one of the sessions waits for its launcher to find all hosts, so that a job
+// is still to start. idle: nobody has needed the agent for idleExit.
+func (p *pace) pass(now time.Duration, sessions int, gathers bool) (idle bool) {
 	p.mu.Lock()
+	if gathers {
+		p.until = now + hasteTime
+	}
 	if now >= p.until {
 		p.hurry(false)
 	}

@@ -9,15 +9,15 @@ import (
 func TestHasteLastsAWhileAfterTheLastBegin(t *testing.T) {
 	var said []bool
 	p := pace{hasten: func(on bool) { said = append(said, on) }}
-	p.pass(0, 0)
+	p.pass(0, 0, false)
 	p.begins(time.Second)
 	p.begins(5 * time.Second)
-	p.pass(14*time.Second, 1)
+	p.pass(14*time.Second, 1, false)
 	if want := []bool{true}; !slices.Equal(said, want) {
 		t.Fatalf("before its end %v, want %v", said, want)
 	}
-	p.pass(15*time.Second, 1)
-	p.pass(16*time.Second, 1)
+	p.pass(15*time.Second, 1, false)
+	p.pass(16*time.Second, 1, false)
 	p.begins(20 * time.Second)
 	if want := []bool{true, false, true}; !slices.Equal(said, want) {
 		t.Fatalf("after its end and another begin %v, want %v", said, want)
@@ -45,13 +45,13 @@ func TestIdle(t *testing.T) {
 		if step.launched {
 			i.launched()
 		}
-		if got := i.pass(step.at*time.Second, step.sessions); got != step.over {
+		if got := i.pass(step.at*time.Second, step.sessions, false); got != step.over {
 			t.Errorf("at %d s with %d sessions: %v", step.at, step.sessions, got)
 		}
 	}
 	var never pace
 	never.launched()
-	if never.pass(time.Hour, 0) {
+	if never.pass(time.Hour, 0, false) {
 		t.Error("an agent without --idle-exit ends")
 	}
 }
@@ -83,12 +83,12 @@ func TestLull(t *testing.T) {
 		if step.ended {
 			l.ended(step.at * time.Millisecond)
 		}
-		if l.pass(step.at*time.Millisecond, step.sessions); rests != step.rests {
+		if l.pass(step.at*time.Millisecond, step.sessions, false); rests != step.rests {
 			t.Errorf("at %d ms with %d sessions: rested %d times, not %d", step.at, step.sessions, rests, step.rests)
 		}
 	}
 	var nobody pace
 	nobody.begins(0)
 	nobody.ended(0)
-	nobody.pass(time.Minute, 0)
+	nobody.pass(time.Minute, 0, false)
 }

@@ -156,6 +156,7 @@ var levels = map[string]int{
 	"internal/outfile":    -2,
 	"internal/crowd":      -2,
 	"internal/exposition": -2,
+	"internal/awake":      -2,
 }
 
 // levelOf finds a package's level. Only internal/api has packages below it

@@ -1,62 +1,28 @@
 package wire
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// What leases and silence count when the clock of the machine jumps. Readings of time.Now have monotonic time beside the wall's, which
-// does not jump; those of a clock that has none do.
-func TestClockThatJumps(t *testing.T) {
-	start := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
-		name  string
-		steps []time.Duration // from one reading to the next
-		want  time.Duration
-	}{
-		{"as it should", []time.Duration{tick, tick, tick}, 3 * tick},
-		{"a little late", []time.Duration{tick, 150 * time.Millisecond}, 250 * time.Millisecond},
-		{"an hour forward", []time.Duration{tick, time.Hour, tick}, 4 * tick},
-		{"a year forward", []time.Duration{365 * 24 * time.Hour}, 2 * tick},
-		{"an hour backward", []time.Duration{tick, -time.Hour, tick}, 2 * tick},
-		{"forward and back", []time.Duration{time.Hour, -time.Hour, tick}, 3 * tick},
-		{"again and again", []time.Duration{time.Hour, -2 * time.Hour, time.Hour, -time.Hour, 0, tick}, 5 * tick},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			last, got := start, time.Duration(0)
-			for _, step := range tt.steps {
-				now := last.Add(step)
-				d := counts(last, now)
-				if d < 0 || d > 2*tick {
-					t.Errorf("a step of %v counts %v", step, d)
-				}
-				got, last = got+d, now
-			}
-			if got != tt.want {
-				t.Errorf("%v has passed, want %v", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestWithin(t *testing.T) {
+// A clock's pace changes when it is looked at, and not what it says: nothing counts twice or is left out.
+func TestClockKeepsItsTimeAtAnyPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		ctx, cancel := Within(t.Context(), 250*time.Millisecond)
-		defer cancel()
-		<-ctx.Done()
-		if d := time.Since(begun); d != 250*time.Millisecond {
-			t.Errorf("took %v", d)
-		}
-		parent, end := context.WithCancel(t.Context())
-		ctx, cancel = Within(parent, time.Hour)
-		end()
-		<-ctx.Done()
-		cancel()
-		if d := time.Since(begun); d != 250*time.Millisecond {
-			t.Errorf("its parent's end came after %v", d)
+		c, begun := NewClock(), time.Now()
+		looks := 0
+		go c.Run(t.Context(), func() { looks++ })
+		for _, tt := range []struct {
+			step, lasts time.Duration
+			looks       int
+		}{{Quick, time.Second, 10}, {Slow, 10 * time.Second, 10}, {Slow, 250 * time.Millisecond, 0}, {Quick, 300 * time.Millisecond, 3}, {Easy, time.Minute, 120}} {
+			c.Pace(tt.step)
+			looks = 0
+			time.Sleep(tt.lasts)
+			synctest.Wait()
+			if passed := time.Since(begun); c.Now() != passed || looks != tt.looks {
+				t.Errorf("after %v in steps of %v it says %v, and %v have passed; %d looks, want %d", tt.lasts, tt.step, c.Now(), passed, looks, tt.looks)
+			}
 		}
 	})
 }

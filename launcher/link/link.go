@@ -11,6 +11,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -264,7 +265,7 @@ func (h *Conn) gone(c *Cause, since time.Duration) *Lost {
 
 // redial resumes the session at the same address.
 func (h *Conn) redial(ctx, life context.Context) (*Session, error) {
-	dctx, cancel := wire.Within(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
+	dctx, cancel := awake.Within(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
 	defer cancel()
 	open := proto.CloneOf(h.First.Open)
 	open.Resume, open.Received = true, h.link.Received()

@@ -22,8 +22,8 @@ import (
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
@@ -102,7 +102,7 @@ func (d *Dialer) Question(ctx context.Context, addr netip.AddrPort) (*Conn, erro
 // connectAs makes a connection whose messages have at most so many bytes. The TLS handshake is done here, so that its
 // errors are told apart and gRPC never dials by itself.
 func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int) (*Conn, error) {
-	tctx, cancel := wire.Within(ctx, connectTimeout)
+	tctx, cancel := awake.Within(ctx, connectTimeout)
 	defer cancel()
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, fmt.Errorf("%v: %w", addr, err)
 	}
 	cc.Connect() // what gRPC makes for itself it makes beside the handshake
-	hctx, cancel := wire.Within(ctx, link.OpenTimeout)
+	hctx, cancel := awake.Within(ctx, link.OpenTimeout)
 	defer cancel()
 	conn, err := d.id.Connect(hctx, tcp, as)
 	if err != nil {
@@ -251,7 +251,7 @@ func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 	if err != nil {
 		return nil, err
 	}
-	octx, answered := wire.Within(ctx, link.OpenTimeout)
+	octx, answered := awake.Within(ctx, link.OpenTimeout)
 	defer answered()
 	sctx, cancel := context.WithCancel(life)
 	stop := context.AfterFunc(octx, cancel)

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -151,7 +151,7 @@ func (r *Reach) gossip(ctx context.Context) *hosts.Set {
 			return nil, err
 		}
 		defer c.Close()
-		ctx, cancel := wire.Within(ctx, link.OpenTimeout)
+		ctx, cancel := awake.Within(ctx, link.OpenTimeout)
 		defer cancel()
 		reply, err := c.Client.Peers(ctx, &apiv1.PeersRequest{})
 		if err != nil {

@@ -13,8 +13,15 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
-// heartbeat is the pause between signs of life on a stream that carries nothing yet.
-const Heartbeat = time.Second
+// Heartbeat is the pause between signs of life on a stream that carries nothing yet. Where many hosts are waited for, and leases
+// are long, it is longest: signs for a thousand are a third of what two processors can do.
+const (
+	Heartbeat = time.Second
+	longest   = 5 * time.Second
+)
+
+// pause is the time from one sign of life to the next, of which a lease has ten, or as many as there can be.
+func (g *gatherer) pause() time.Duration { return max(min(g.reach.Lease/10, longest), Heartbeat) }
 
 // muster counts hosts that are still missing; those that were reached wait for the rest.
 type muster struct {
@@ -50,7 +57,7 @@ func (m *muster) add(n int) {
 // the stream meanwhile; what the agent says is left to the link.
 func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead) *link.Cause {
 	g.muster.add(-1)
-	beat := time.NewTicker(Heartbeat)
+	beat := time.NewTicker(g.pause())
 	look := time.NewTicker(Heartbeat / 2)
 	defer beat.Stop()
 	defer look.Stop()

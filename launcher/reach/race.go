@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/resolve"
-	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
@@ -59,7 +59,7 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 	for ended < started {
 		select {
 		case <-answered:
-			late, stop := wire.Within(ctx, headStart)
+			late, stop := awake.Within(ctx, headStart)
 			defer stop()
 			answered, head = nil, late.Done()
 		case <-head:

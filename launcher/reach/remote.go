@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
@@ -59,7 +59,7 @@ func (a Remote) Ask(ctx context.Context, q *apiv1.AskRequest) (*apiv1.AskReply, 
 // Answer has it listen until done is called.
 func (a Remote) Answer(ctx context.Context, q *apiv1.AnswerRequest) (addresses []string, done func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(link.OpenTimeout, cancel)
+	stop := awake.After(link.OpenTimeout, cancel)
 	stream, err := a.Conn.Client.Answer(ctx)
 	if err == nil {
 		err = stream.Send(q)
@@ -68,15 +68,14 @@ func (a Remote) Answer(ctx context.Context, q *apiv1.AnswerRequest) (addresses [
 	if err == nil || errors.Is(err, io.EOF) { // the reason is with the receiving side
 		reply, err = stream.Recv()
 	}
-	late.Stop()
+	stop()
 	if err != nil {
 		cancel()
 		return nil, nil, a.told(err)
 	}
 	return reply.Addresses, func() error {
 		defer cancel()
-		late := time.AfterFunc(link.OpenTimeout, cancel)
-		defer late.Stop()
+		defer awake.After(link.OpenTimeout, cancel)()
 		if err := stream.CloseSend(); err != nil {
 			return err
 		}

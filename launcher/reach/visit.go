@@ -7,7 +7,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/survey"
@@ -71,7 +71,7 @@ func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, erro
 	if err != nil {
 		return nil, err
 	}
-	hctx, cancel := wire.Within(ctx, link.OpenTimeout)
+	hctx, cancel := awake.Within(ctx, link.OpenTimeout)
 	defer cancel()
 	h, err := c.Client.Hello(hctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 // greet measures the way to an agent and calls f.
 func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(context.Context, *Visited, *Conn) error) {
 	defer g.Close()
-	ctx, cancel := wire.Within(ctx, link.OpenTimeout)
+	ctx, cancel := awake.Within(ctx, link.OpenTimeout)
 	defer cancel()
 	v.Addr, v.Hello = g.addr, g.hello
 	begun := time.Now()

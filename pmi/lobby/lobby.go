@@ -25,6 +25,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 const (
@@ -121,9 +123,8 @@ func (lb *Lobby) receive(ctx context.Context, g *guest) {
 }
 
 func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
-	if err := g.conn.SetDeadline(g.since.Add(stay)); err != nil {
-		return nil, err
-	}
+	lift := awake.Until(g.conn, stay)
+	defer lift() // if this fails the connection is over, which serve sees
 	if lb.cfg.Check != nil {
 		if err := lb.cfg.Check(g.ctx, g.conn); err != nil {
 			return nil, err
@@ -132,7 +133,6 @@ func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
 	if serve, err = lb.cfg.Admit(g.conn); err != nil || serve == nil {
 		return nil, err
 	}
-	g.conn.SetDeadline(time.Time{}) // if this fails the connection is over, which serve sees
 	return serve, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // enter gives a new connection a place. While there is none, the oldest guest gives way once it has
@@ -33,7 +35,7 @@ func (lb *Lobby) take(ctx context.Context, conn net.Conn) (*guest, time.Duration
 	now := time.Now()
 	if len(lb.guests) < places {
 		g := &guest{conn: conn, since: now}
-		g.ctx, g.cancel = context.WithDeadline(ctx, now.Add(stay))
+		g.ctx, g.cancel = awake.Within(ctx, stay)
 		lb.guests = append(lb.guests, g)
 		return g, 0
 	}

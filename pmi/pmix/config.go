@@ -48,6 +48,7 @@ type Job struct {
 	jobdata.Job
 	Space     *kvs.Space   // of Config.Engine
 	SpawnedBy *job.Process // nil: no rank spawned it
+	Surely    bool         // ranks here will ask: they load a library that speaks PMIx
 }
 
 // Hooks tell the caller what a rank did; nil ones are left out. They speak of processes by id,

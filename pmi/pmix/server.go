@@ -108,7 +108,7 @@ func (s *Server) Add(j Job) error {
 	if err := s.jobs.add(ns, j.SpawnedBy); err != nil {
 		return err
 	}
-	if ns.Here >= 0 {
+	if ns.Here >= 0 && j.Surely { // it grows with the ranks of all hosts: nobody makes it for programs that do not ask
 		s.start(func() { ns.told.packed(toldAs{dialect: bfrops.Canonical()}) }) // before the first rank asks
 	}
 	return nil

@@ -1,0 +1,72 @@
+// Package awake bounds waits for somebody else by the time in which this process itself ran.
+//
+//	wall clock   ──────────────────────────────────▶
+//	this process runs │ stopped, starved │ runs
+//	counts       ─────┤ two steps        ├──── ... d: the wait is over
+//
+// A process that was stopped, starved or frozen with its machine has kept others waiting, and not they it: what they sent meanwhile
+// lies there unread. So it calls nobody silent for that.
+//
+// Concurrency: everything may be used from any goroutine. What is started ends with the returned function or with the time.
+//
+// It does not keep a running count: internal/wire.Clock does, by Counts.
+package awake
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Tick is the usual length of a step.
+const Tick = 100 * time.Millisecond
+
+// Counts is how much of the time between two readings counts: at most twice a step's length, however late the second comes. Readings
+// without monotonic time may jump either way: backward they count for nothing.
+func Counts(last, now time.Time, step time.Duration) time.Duration {
+	return min(max(now.Sub(last), 0), 2*step)
+}
+
+// After calls f once d has counted, unless stop is called first; f may run at the same time as stop.
+func After(d time.Duration, f func()) (stop func()) {
+	var mu sync.Mutex // guards the rest
+	left, last, over := d, time.Now(), false
+	var t *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	t = time.AfterFunc(min(left, Tick), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		left, last = left-Counts(last, now, Tick), now
+		switch {
+		case over:
+		case left <= 0:
+			f()
+		default:
+			t.Reset(min(left, Tick))
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		t.Stop()
+	}
+}
+
+// Within is ctx for at most d. The end is a cancellation, with no deadline to be seen.
+func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := After(d, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Deadline is a connection's, or a file's.
+type Deadline interface{ SetDeadline(time.Time) error }
+
+// Until ends c's reads and writes once d has counted, with os.ErrDeadlineExceeded. lift takes that back, and fails where c is over.
+func Until(c Deadline, d time.Duration) (lift func() error) {
+	stop := After(d, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	return func() error { stop(); return c.SetDeadline(time.Time{}) }
+}
