@@ -15,7 +15,11 @@ import (
 type Refusal struct {
 	text string
 	err  error
+	key  bool
 }
+
+// OtherKey says that the two sides hold different keys of one job, as for a while after a change of the key.
+func (r *Refusal) OtherKey() bool { return r.key }
 
 func (r *Refusal) Error() string { return r.text }
 
@@ -94,7 +98,7 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 	case shared && v.files:
 		r.text = "it uses a shared secret and we certificates (--tls-dir): give both the same"
 	case shared:
-		r.text = v.otherJob(leaf.Issuer.CommonName)
+		r.text, r.key = v.otherJob(leaf.Issuer.CommonName), leaf.Issuer.CommonName == v.scope
 	case v.files:
 		r.text = fmt.Sprintf("its certificate is from %.100q, which our ca.crt does not hold", leaf.Issuer.String())
 	default:
@@ -175,7 +179,7 @@ func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
 	case is(alertUnknownCA):
 		r.text = "it refuses our certificate, as it holds the secret (or the CA) of another job: " +
 			"mount the same Secret in all pods"
-		if v.files {
+		if r.key = !v.files; v.files {
 			r.text = "it refuses our certificate, as its ca.crt does not hold our CA"
 		}
 	case is(alertExpired) && peer != nil && len(peer.URIs) == 1 && peer.URIs[0].Scheme == sharedScheme:

@@ -38,6 +38,7 @@ type Cause struct {
 	Succeeded  bool      // with StageFenced: another has our run, and its ranks go on
 	Ending     bool      // it is shutting down: its host is being taken away
 	Never      bool      // nothing but another command line helps
+	Turns      bool      // with StageTLS: another key of the same job, and ours lies where one that is changed comes to each pod by itself
 	Stranger   bool      // another incarnation answered, or one that does not know the session
 	Cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
 	Err        error
@@ -54,6 +55,22 @@ func Causef(s Stage, format string, args ...any) *Cause {
 	return &Cause{Stage: s, Err: fmt.Errorf(format, args...)}
 }
 
+// bears is for how long a cause must last before it is no longer waited for.
+func (c *Cause) bears() time.Duration {
+	if c.Turns {
+		return KeyTurn
+	}
+	return Hopeless
+}
+
+// NoCure says why a host is waited for no longer.
+func NoCure(c *Cause) string {
+	if c.Turns {
+		return fmt.Sprintf("no longer waited for: a key that is changed has come to all pods within %v", KeyTurn)
+	}
+	return fmt.Sprintf("no longer waited for: what has been so for %v does not become right by waiting", Hopeless)
+}
+
 // Patience is how long one host has been in a state that waiting does not cure. The zero value is new.
 type Patience struct {
 	stage  Stage
@@ -66,7 +83,9 @@ const (
 	// hopeless is how long such a state must last: an agent that is made anew may be another's for a moment,
 	// and the network of a new pod takes some seconds.
 	Hopeless = 15 * time.Second
-	NoCure   = "no longer waited for: what has been so for 15s does not become right by waiting"
+	// KeyTurn is how long a kubelet may take to bring a changed Secret to a pod, its look once a minute and its cache's age
+	// taken together, and half of that again.
+	KeyTurn = 3 * time.Minute
 )
 
 // Over takes what an attempt came to that lasted from begun to now, by a wire.Clock, and says whether it is the last. insist is a
@@ -82,7 +101,7 @@ func (p *Patience) Over(c *Cause, begun, now time.Duration, insist bool) bool {
 	if !p.held || p.stage != c.Stage || p.silent != c.Silent {
 		*p = Patience{c.Stage, c.Silent, begun, true}
 	}
-	return now-p.since >= Hopeless
+	return now-p.since >= c.bears()
 }
 
 // AsCause is err as a cause; one that is none counts as a connection's.

@@ -131,7 +131,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		if hctx.Err() != nil {
 			return nil, mute(addr, "it accepts connections and says nothing")
 		}
-		return nil, connCause(addr, err)
+		return nil, d.mayTurn(connCause(addr, err))
 	}
 	ready <- conn
 	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), cc: cc}, nil
@@ -216,6 +216,13 @@ func connCause(addr netip.AddrPort, err error) *link.Cause {
 		return silentAt(addr)
 	}
 	return link.Causef(link.StageConnect, "%v: %w", addr, plainErr(err))
+}
+
+// mayTurn notes of a cause that the key may be changing: that ours lies on a volume, to which a changed one comes by itself.
+func (d *Dialer) mayTurn(c *link.Cause) *link.Cause {
+	var r *identity.Refusal
+	c.Turns = errors.As(c.Err, &r) && r.OtherKey() && d.id.Mounted()
+	return c
 }
 
 // plainErr is a failure of the network without what Go writes around it.

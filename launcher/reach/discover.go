@@ -239,7 +239,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	}
 	CloseAll(found)
 	if g.tired.Load() {
-		lines = append(lines, link.NoCure)
+		lines = append(lines, link.NoCure(b.telling()))
 	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, wording.Count(len(want), "host")))
 	}

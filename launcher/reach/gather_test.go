@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,6 +184,7 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 		name   string
 		causes map[string]*link.Cause
 		insist bool
+		wait   time.Duration // 0: a minute
 		least  time.Duration
 		most   time.Duration
 		code   int
@@ -191,10 +193,13 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 		{name: "another job's secret", causes: all(func(at string) *link.Cause {
 			return link.Causef(link.StageTLS, "%s: it holds the secret of another job", at)
 		}),
-			least: link.Hopeless, most: 20 * time.Second, code: 244, says: "host a: 10.0.0.1:1: it holds the secret of another job\n" + link.NoCure},
-		{name: "another version", causes: map[string]*link.Cause{"10.0.0.1:1": link.Causef(link.StageVersion, "protocol 9")}, least: link.Hopeless, most: 20 * time.Second, code: 245, says: link.NoCure},
+			least: link.Hopeless, most: 20 * time.Second, code: 244, says: "host a: 10.0.0.1:1: it holds the secret of another job\n" + link.NoCure(&link.Cause{})},
+		{name: "a key that may be changing", causes: all(func(at string) *link.Cause {
+			return &link.Cause{Stage: link.StageTLS, Turns: true, Err: errors.New(at + ": it holds another key")}
+		}), wait: 5 * time.Minute, least: link.KeyTurn, most: link.KeyTurn + 5*time.Second, code: 244, says: "it holds another key\n" + link.NoCure(&link.Cause{Turns: true})},
+		{name: "another version", causes: map[string]*link.Cause{"10.0.0.1:1": link.Causef(link.StageVersion, "protocol 9")}, least: link.Hopeless, most: 20 * time.Second, code: 245, says: link.NoCure(&link.Cause{})},
 		{name: "no answer", causes: all(silent), least: link.Hopeless, most: 20 * time.Second, code: 243,
-			says: "host a: 10.0.0.1:1 does not answer: a NetworkPolicy or firewall may drop what is sent to port 1, or the host is down\n" + link.NoCure},
+			says: "host a: 10.0.0.1:1 does not answer: a NetworkPolicy or firewall may drop what is sent to port 1, or the host is down\n" + link.NoCure(&link.Cause{})},
 		{name: "no answer, and the user waits", causes: all(silent), insist: true, least: time.Minute, most: 63 * time.Second, code: 243, says: "does not answer"},
 		{name: "refused", least: time.Minute, most: 63 * time.Second, code: 243, says: "connection refused\nwaited 1m0s"},
 		{name: "only another command line helps", causes: all(func(string) *link.Cause { return &link.Cause{Stage: link.StageTLS, Never: true, Err: io.EOF} }), most: time.Second, code: 244, says: "EOF"},
@@ -207,7 +212,7 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 						n.delay[at] = connectTimeout
 					}
 				}
-				r := &Reach{Wait: time.Minute, Insist: tt.insist}
+				r := &Reach{Wait: cmp.Or(tt.wait, time.Minute), Insist: tt.insist}
 				r.Fill()
 				ctx, cancel := context.WithTimeout(t.Context(), r.Wait)
 				defer cancel()

@@ -62,7 +62,7 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 			return m.chosen(set), nil
 		}
 		if stranger != nil && r.Need.Enough(&m.set, now) {
-			return nil, &Failure{Code: stranger.Stage.ExitCode(), Lines: append(m.unanswered(set), link.NoCure)}
+			return nil, &Failure{Code: stranger.Stage.ExitCode(), Lines: append(m.unanswered(set), link.NoCure(stranger))}
 		}
 		if m.watch == nil && set == nil && now.Sub(begun) >= quorum.Settled {
 			return nil, &Failure{Code: job.ExitHosts, Lines: []string{

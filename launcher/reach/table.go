@@ -274,6 +274,8 @@ func label(c *link.Cause) string {
 		return "no route"
 	case c.Unanswered:
 		return "no answer from DNS"
+	case c.Turns:
+		return fmt.Sprintf("key refused, which a change of the key may bring for up to %v", link.KeyTurn)
 	}
 	return [...]string{noName, "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.Stage]
 }
@@ -295,6 +297,13 @@ func clipTo(s string, cols int) string {
 
 // untold is of a host of which nothing is known.
 func untold(c *link.Cause) bool { return c == notYet || c == itsTurn }
+
+// telling is the cause that says most of why hosts are missing; nil: none is.
+func (b *board) telling() *link.Cause {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return link.Telling(b.missing)
+}
 
 // verdict of the wait: what every missing host lacked, and the exit code of the most telling
 // cause. No line when none is missing.
