@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,9 @@ func (a *Agent) serve(ctx context.Context) error {
 	parts.Go(func() { sessions.Serve(a.front.Sessions) })
 	parts.Go(func() { questions.Serve(a.front.Questions) })
 	parts.Go(func() { a.front.Run() })
+	if a.cfg.Port == 0 && int(bound.Port()) != identity.DefaultPort {
+		parts.Go(func() { a.followKey(ctx, int(bound.Port())) })
+	}
 	stopHTTP := a.metrics.Serve(&parts, a.watch)
 	if a.watch != nil {
 		parts.Go(func() { a.watch.Run(ctx) })
@@ -79,6 +83,36 @@ func (a *Agent) serve(ctx context.Context) error {
 	finish(sessions, questions)
 	a.front.Close()
 	return nil
+}
+
+// keyLook is how often the ports are looked at that follow from the job's key.
+const keyLook = 5 * time.Second
+
+// followKey keeps an agent that found the default port taken where launchers look for it: their ports follow from the job's key,
+// and those that come after a change have the new one alone.
+func (a *Agent) followKey(ctx context.Context, bound int) {
+	t := time.NewTicker(keyLook)
+	defer t.Stop()
+	tried := a.cfg.Identity.PortsToday()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		ports := a.cfg.Identity.PortsToday()
+		if slices.Equal(ports, tried) || slices.Contains(ports, bound) {
+			continue
+		}
+		tried = ports
+		l, err := port.Listen(ctx, a.cfg.Listen, ports)
+		if err != nil {
+			a.cfg.Log.Warn("launchers with the job's new key do not find this agent", "cause", err)
+			continue
+		}
+		a.front.Also(l)
+		a.cfg.Log.Info("the agent listens on a port of the job's new key, too", "port", l.Addr().(*net.TCPAddr).Port)
+	}
 }
 
 // watchGPUs is the watch of a host with NVIDIA GPUs, nil where there are none, no helper, no HTTP port, or where it was

@@ -60,11 +60,13 @@ func (c *trackedConn) Close() error {
 // is we who are late, not the launcher. With redial, a connection that came a moment ago and
 // may be a launcher's that comes back counts too.
 func (p *Port) Unread(redial bool) bool {
-	if raw, err := p.Listener.SyscallConn(); err == nil && queued(raw) {
-		return true
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, l := range append(p.also, p.Listener) {
+		if raw, err := l.SyscallConn(); err == nil && queued(raw) {
+			return true
+		}
+	}
 	for c := range p.conns {
 		if redial && !c.settled && p.Now()-c.born < youth {
 			return true

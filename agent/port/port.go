@@ -52,6 +52,7 @@ type Port struct {
 	wg                  sync.WaitGroup
 
 	mu    sync.Mutex
+	also  []*net.TCPListener        // beside Config's, the oldest first, guarded by mu
 	conns map[*trackedConn]struct{} // guarded by mu
 	shut  bool                      // guarded by mu
 }
@@ -119,10 +120,30 @@ func New(c Config) *Port {
 	return p
 }
 
+// maxAlso bounds the other ports of an agent.
+const maxAlso = 2
+
+// Also has the agent listen on another port too, until Close or until as many others have come.
+func (p *Port) Also(l *net.TCPListener) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut {
+		l.Close()
+		return
+	}
+	if p.also = append(p.also, l); len(p.also) > maxAlso {
+		p.also[0].Close()
+		p.also = p.also[1:]
+	}
+	p.wg.Go(func() { _ = p.accept(l) }) // it ends with the listener
+}
+
 // Run accepts until close.
-func (p *Port) Run() error {
+func (p *Port) Run() error { return p.accept(p.Listener) }
+
+func (p *Port) accept(l *net.TCPListener) error {
 	for {
-		c, err := p.Listener.AcceptTCP()
+		c, err := l.AcceptTCP()
 		if err != nil {
 			select {
 			case <-p.done:
@@ -204,7 +225,9 @@ func (p *Port) Close() {
 	}
 	p.shut = true
 	close(p.done)
-	p.Listener.Close()
+	for _, l := range append(p.also, p.Listener) {
+		l.Close()
+	}
 	for c := range p.conns {
 		c.TCPConn.Close()
 	}

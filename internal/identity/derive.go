@@ -98,12 +98,32 @@ func deriveCA(key ed25519.PrivateKey, scope string) (*x509.Certificate, error) {
 }
 
 // Ports are those on which an agent of this job may listen, in the order in which it tries
-// them: DefaultPort, then seven that follow from the job id. They are distinct and lie in
-// 10240-29999, outside NodePorts and the default ip_local_port_range.
+// them: DefaultPort, then seven that follow from the job id, and for a while after a change of the key seven more, of the
+// key before. They are distinct and lie in 10240-29999, outside NodePorts and the default ip_local_port_range.
 func (i *Identity) Ports() []int {
 	ports := []int{DefaultPort}
-	for n := uint32(0); len(ports) < 1+portsDerived; n++ {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(labelPorts+"\x00"+i.jobID), n))
+	for _, id := range i.ids() {
+		ports = derived(ports, id)
+	}
+	return ports
+}
+
+// PortsToday are Ports without those of a key that was replaced: launchers that come have the new one.
+func (i *Identity) PortsToday() []int { return derived([]int{DefaultPort}, i.ids()[0]) }
+
+// ids are the job's, that of the newest key first.
+func (i *Identity) ids() []string {
+	s, shared := i.source.(*sharedSource)
+	if !shared {
+		return []string{i.jobID}
+	}
+	return s.ids(i.now(), i.jobID)
+}
+
+// derived adds the ports of a job id.
+func derived(ports []int, id string) []int {
+	for n, most := uint32(0), len(ports)+portsDerived; len(ports) < most; n++ {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(labelPorts+"\x00"+id), n))
 		p := portLow + int(binary.BigEndian.Uint64(sum[:8])%(portHigh-portLow))
 		if !slices.Contains(ports, p) {
 			ports = append(ports, p)

@@ -57,8 +57,7 @@ type sharedKey struct {
 func (s *sharedSource) current(now time.Time) (material, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.look(now)
-	s.keys = slices.DeleteFunc(s.keys, func(k *sharedKey) bool { return !k.until.IsZero() && !now.Before(k.until) })
+	s.refresh(now)
 	m := material{roots: x509.NewCertPool()}
 	for _, k := range s.keys {
 		if err := k.renew(s, now); err != nil {
@@ -69,6 +68,27 @@ func (s *sharedSource) current(now time.Time) (material, error) {
 	}
 	m.leaf = m.each[0].leaf
 	return m, nil
+}
+
+// refresh leaves the keys that count now. mu is held.
+func (s *sharedSource) refresh(now time.Time) {
+	s.look(now)
+	s.keys = slices.DeleteFunc(s.keys, func(k *sharedKey) bool { return !k.until.IsZero() && !now.Before(k.until) })
+}
+
+// ids are the job ids of the keys that count now, the newest first. One that cannot be derived is otherwise.
+func (s *sharedSource) ids(now time.Time, otherwise string) (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh(now)
+	for _, k := range s.keys {
+		id, err := deriveJobID(k.material, labelJobID, s.scope)
+		if err != nil {
+			id = otherwise
+		}
+		ids = append(ids, id)
+	}
+	return ids
 }
 
 // renew sees to it that k has a leaf that is young enough.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,11 @@ func TestKeyIsReplaced(t *testing.T) {
 				}
 				return p
 			}
+			first := newPodKey(t, RoleAgent, map[byte]string{'1': one, '2': two}[tt.agent[0]]).id.Ports()[1] // where the default port was taken
 			launcher, agent := begin(RoleLauncher, tt.launcher), begin(RoleAgent, tt.agent)
+			if there, today := launcher.id.Ports(), agent.id.PortsToday()[1]; tt.meet && !slices.Contains(there, first) && !slices.Contains(there, today) {
+				t.Errorf("the agent is at ports %d and %d, and the launcher looks at %v", first, today, there)
+			}
 			c, s, cerr, serr := meet(t, launcher.id, agent.id)
 			if !tt.meet {
 				var r *Refusal
