@@ -86,7 +86,7 @@ func (a *Agent) serve(ctx context.Context) error {
 }
 
 // keyLook is how often the ports are looked at that follow from the job's key.
-const keyLook = 5 * time.Second
+const keyLook = 2 * time.Second
 
 // followKey keeps an agent that found the default port taken where launchers look for it: their ports follow from the job's key,
 // and those that come after a change have the new one alone.

@@ -24,24 +24,28 @@ func (t *Table) Tick() (idle bool) {
 	step, gathers := wire.Slow, false
 	for _, s := range all {
 		s.tick(now)
-		waits := s.gathers()
-		if gathers = gathers || waits; !waits {
-			step = wire.Quick
-		}
+		waits, quick := s.gathers()
+		gathers, step = gathers || waits, min(step, quick)
 	}
 	idle = t.pace.pass(now, len(all), gathers) && !t.kept.live()
-	if !t.pace.asleep() {
-		step = min(step, wire.Easy)
+	if len(all) == 0 && !t.pace.asleep() {
+		step = wire.Easy
 	}
 	t.cfg.Clock.Pace(step) // what needs shorter ones from now on says so
 	return idle
 }
 
-// gathers says that the session's launcher looks for other hosts, and nothing is timed but its silence.
-func (s *session) gathers() bool {
+// gathers says that the session's launcher looks for other hosts, and in which steps its time is to be counted.
+func (s *session) gathers() (yes bool, step time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state == opened && s.streams > 0 && s.pendingTil == 0
+	switch yes = s.state == opened; {
+	case !yes || s.streams == 0 || s.pendingTil > 0:
+		return yes, wire.Quick
+	case s.lease < 20*wire.Slow:
+		return yes, wire.Easy
+	}
+	return yes, wire.Slow // its silence alone is timed
 }
 
 // Alone is for how long there has been no session, as of the last Tick.

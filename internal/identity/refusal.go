@@ -18,7 +18,8 @@ type Refusal struct {
 	key  bool
 }
 
-// OtherKey says that the two sides hold different keys of one job, as for a while after a change of the key.
+// OtherKey says that the two sides hold different keys, as for a while after a change of the key. The other side may be of another
+// job, too: it has the port of a node at which ours would be, and ours is at one that follows from its key.
 func (r *Refusal) OtherKey() bool { return r.key }
 
 func (r *Refusal) Error() string { return r.text }
@@ -98,7 +99,7 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 	case shared && v.files:
 		r.text = "it uses a shared secret and we certificates (--tls-dir): give both the same"
 	case shared:
-		r.text, r.key = v.otherJob(leaf.Issuer.CommonName), leaf.Issuer.CommonName == v.scope
+		r.text, r.key = v.otherJob(leaf.Issuer.CommonName), true
 	case v.files:
 		r.text = fmt.Sprintf("its certificate is from %.100q, which our ca.crt does not hold", leaf.Issuer.String())
 	default:

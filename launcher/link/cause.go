@@ -38,7 +38,7 @@ type Cause struct {
 	Succeeded  bool      // with StageFenced: another has our run, and its ranks go on
 	Ending     bool      // it is shutting down: its host is being taken away
 	Never      bool      // nothing but another command line helps
-	Turns      bool      // with StageTLS: another key of the same job, and ours lies where one that is changed comes to each pod by itself
+	Turns      bool      // with StageTLS: it holds another key, and ours lies where one that is changed comes to each pod by itself
 	Stranger   bool      // another incarnation answered, or one that does not know the session
 	Cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
 	Err        error
