@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -140,14 +142,14 @@ func Assign(w Wish, units []Unit, cpus []idset.Set) ([][]int, error) {
 		return out, nil
 	}
 	if len(units) == 0 {
-		return nil, errors.New("this host has no GPU that can be used here")
+		return nil, short("this host has no GPU that can be used here")
 	}
 	if w.PerRank > len(units) {
-		return nil, fmt.Errorf("a rank is to have %d GPUs, and this host has %d", w.PerRank, len(units))
+		return nil, short(fmt.Sprintf("a rank is to have %d GPUs, and this host has %d", w.PerRank, len(units)))
 	}
 	if !w.Closest && w.PerRank*ranks > len(units) {
-		return nil, fmt.Errorf("%d ranks with %d GPUs each need %d, and this host has %d; start fewer ranks here, or share GPUs by --gpu-bind map",
-			ranks, w.PerRank, ranks*w.PerRank, len(units))
+		return nil, short(fmt.Sprintf("%d ranks with %d GPUs each need %d, and this host has %d; start fewer ranks here, or share GPUs by --gpu-bind map",
+			ranks, w.PerRank, ranks*w.PerRank, len(units)))
 	}
 	used := make([]int, len(units))
 	for i := range out {
@@ -194,3 +196,10 @@ func closest(units []Unit, cpus idset.Set, count int, used []int) (chosen []int)
 	}
 	return chosen
 }
+
+// short is that there are too few GPUs to assign; it is ENODEV, which verdicts go by.
+type short string
+
+func (s short) Error() string { return string(s) }
+
+func (short) Unwrap() error { return unix.ENODEV }

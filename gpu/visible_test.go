@@ -1,10 +1,13 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -144,6 +147,18 @@ func TestWhatTheUserSetStays(t *testing.T) {
 	} {
 		if got := SetAlready(tt.vendor, func(name string) bool { return slices.Contains(tt.set, name) }); got != tt.want {
 			t.Errorf("%s with %v: %q", tt.vendor, tt.set, got)
+		}
+	}
+}
+
+// What verdicts go by where there are too few GPUs.
+func TestTooFewGPUsAreENODEV(t *testing.T) {
+	units := []Unit{{}}
+	for _, w := range []Wish{{PerRank: 1}, {PerRank: 2}} {
+		for _, have := range [][]Unit{nil, units} {
+			if _, err := Assign(w, have, make([]idset.Set, 2)); !errors.Is(err, unix.ENODEV) {
+				t.Errorf("%+v of %d: %v", w, len(have), err)
+			}
 		}
 	}
 }

@@ -321,6 +321,8 @@ func startFailed(id uint32, err error) *apiv1.StartFailed {
 		f.Path, f.Errno, f.Text, f.Phase = failed.Path, int32(failed.Errno), failed.Error(), apiv1.StartPhase(failed.Phase)
 	case errors.As(err, &file):
 		f.Path = file.Name
+	case errors.Is(err, unix.ENODEV): // of a GPU that is not there
+		f.Errno = int32(unix.ENODEV)
 	}
 	var errno syscall.Errno
 	if f.Errno == 0 && errors.As(err, &errno) {

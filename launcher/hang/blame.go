@@ -1,6 +1,7 @@
 package hang
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -40,6 +41,9 @@ type Odd struct {
 func (f Facts) Blame() Blame {
 	if len(f.Away) > 0 {
 		b := Blame{Sure: true}
+		if ids, own := ownOf(f.Away); len(f.Away) > maxSubject && own { // as a set
+			return Blame{Sure: true, Odd: []Odd{{IDs: ids, Many: fmt.Sprintf("they are absent from a collective; of rank %d: %s", f.Away[0].Rank, f.Away[0].Why)}}}
+		}
 		for _, a := range f.Away {
 			o := Odd{Who: a.Name(), Why: a.Why}
 			if a.Own {
@@ -64,6 +68,16 @@ func (f Facts) Blame() Blame {
 		return Blame{Odd: f.Watch.odd(s)}
 	}
 	return Blame{}
+}
+
+// ownOf are ranks that are absent; all: the job counts them as torch does.
+func ownOf(away []Away) (ids idset.Set, all bool) {
+	all = true
+	for _, a := range away {
+		all = all && a.Own
+		ids.Add(a.Rank)
+	}
+	return ids, all
 }
 
 // InInit is who has not called MPI_Init, where others have waited for that for an age.

@@ -131,3 +131,20 @@ func TestTelling(t *testing.T) {
 		t.Errorf("%d groups, and %d more", len(groups), more)
 	}
 }
+
+// All that are absent are named, as a set where they are many.
+func TestAllAbsentAreNamed(t *testing.T) {
+	var away []Away
+	for rank := 3; rank < 20; rank++ {
+		away = append(away, Away{Rank: rank, Own: true, Why: "it has not called nccl:all_reduce number 4"})
+	}
+	n := Names{Rank: func(id int) string { return fmt.Sprintf("rank %d", id) }, Ranks: func(ids idset.Set) string { return "ranks " + ids.String() }}
+	b := Facts{Away: away}.Blame()
+	const want = "ranks 3-19 are the odd ones out: they are absent from a collective; of rank 3: it has not called nccl:all_reduce number 4"
+	if lines := b.Lines(n); !b.Sure || len(lines) != 1 || lines[0] != want || b.IDs().String() != "3-19" {
+		t.Errorf("%q", lines)
+	}
+	if lines := (Facts{Away: away[:2]}).Blame().Lines(n); len(lines) != 2 {
+		t.Errorf("%q", lines)
+	}
+}

@@ -36,7 +36,7 @@ const (
 	maxGroups = 64
 	maxOps    = 5
 	maxWord   = 200
-	maxAbsent = 4 // absent ranks in a verdict
+	maxAbsent = 64 // absent ranks in a verdict
 )
 
 // hear takes what a host tells of one process. Jobs that ranks spawned count their own ranks and are not looked at. A rank that is on

@@ -35,11 +35,42 @@ func echo(k Kind) bool { return k == NCCL || Of(k).Weight == Echo }
 // blame makes the one rank that was absent the verdict's.
 func (v *Verdict) blame(list []Absentee) {
 	v.Absent = list
+	if ids, own := absentees(list); len(list) > 1 && own {
+		v.Ranks = ids.String()
+		v.Rank, v.Job, v.Host, v.Node, v.PID, v.Signal, v.Stderr = nil, 0, "", "", 0, "", nil
+	}
 	if len(list) != 1 || !list[0].Own {
 		return
 	}
 	a := list[0]
 	v.Rank, v.Job, v.Host, v.PID, v.Signal, v.Stderr = &a.Rank, 0, a.Host, a.PID, "", nil
+}
+
+// absentees are those by number; own: the job counts all of them as torch does.
+func absentees(list []Absentee) (ids idset.Set, own bool) {
+	own = true
+	for _, a := range list {
+		own = own && a.Own
+		ids.Add(a.Rank)
+	}
+	return ids, own
+}
+
+// absentSentences name them one by one, or as a set where they are many.
+func absentSentences(list []Absentee) (lines []string) {
+	const most = 4
+	ids, own := absentees(list)
+	if len(list) > most {
+		whose := ""
+		if !own {
+			whose = "torch's "
+		}
+		return []string{fmt.Sprintf("%sranks %s are the odd ones out: they are absent from a collective; of %s: %s", whose, ids, list[0].Name, list[0].Why)}
+	}
+	for _, a := range list {
+		lines = append(lines, a.Sentence())
+	}
+	return lines
 }
 
 // report makes the verdict nobody's where all only report.

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,5 +38,23 @@ func TestAbsentee(t *testing.T) {
 		if says := slices.ContainsFunc(v.Evidence, func(l string) bool { return strings.Contains(l, "is the odd one out: it ") }); says != c.says || (len(v.Absent) > 0) != c.says {
 			t.Errorf("%s: evidence %q, absent %v", c.name, v.Evidence, v.Absent)
 		}
+	}
+}
+
+// Many that are absent are named as a set, all of them, and the one that reports it is not.
+func TestManyAbsentees(t *testing.T) {
+	var list []Absentee
+	for rank := 2; rank < 12; rank++ {
+		list = append(list, Absentee{Rank: rank, Own: true, Name: "rank " + strconv.Itoa(rank), Host: "w1", Why: "it has not called nccl:all_reduce number 4"})
+	}
+	k := &Case{Absent: func() []Absentee { return list }}
+	k.Add(Fault{Event: Ended, Host: "w0", ID: 0, Process: job.Process{}, Exit: job.Exit{Signal: job.SIGABRT}})
+	k.Hear(1, func(int) Said {
+		return Said{Last: []string{"[E1104 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4) ran for 600002 milliseconds before timing out."}}
+	}, time.Time{}, nil)
+	v, _ := k.Verdict(Circumstances{PID: 7})
+	const want = "ranks 2-11 are the odd ones out: they are absent from a collective; of rank 2: it has not called nccl:all_reduce number 4"
+	if v.Rank != nil || v.Host != "" || v.PID != 0 || v.Ranks != "2-11" || len(v.Absent) != 10 || !slices.Contains(v.Evidence, want) {
+		t.Errorf("%+v", v)
 	}
 }

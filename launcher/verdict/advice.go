@@ -26,7 +26,7 @@ var whens = map[Kind][]when{
 		{words: []string{"invalid device ordinal"}, do: "Invalid ordinal: choose the GPU by the local rank, and device 0 where `--gpus-per-rank` shows each rank its own only."},
 		{words: []string{"driver version is insufficient", "cudaErrorInsufficientDriver", "PTX was compiled with an unsupported toolchain", "driver on your system is too old"}, do: "Old driver: use an image for an older CUDA, or a node with a newer driver; the first lines of `nvidia-smi` say which CUDA it has."},
 		{words: []string{"Driver/library version mismatch"}, do: "The driver's kernel module is older than its libraries: reboot the node, or load the module anew."},
-		{words: []string{"no CUDA-capable device", "CUDA_ERROR_NO_DEVICE", "No CUDA GPUs are available", "Found no NVIDIA driver"}, do: "No device: ask for one (`resources.limits.nvidia.com/gpu`), and see what `nvidia-smi` and `CUDA_VISIBLE_DEVICES` show there."},
+		{words: []string{"no CUDA-capable device", "no GPU that can be used", "CUDA_ERROR_NO_DEVICE", "No CUDA GPUs are available", "Found no NVIDIA driver"}, do: "No device: ask for one (`resources.limits.nvidia.com/gpu`), and see what `nvidia-smi` and `CUDA_VISIBLE_DEVICES` show there."},
 		{words: []string{"busy or unavailable"}, do: "Busy: another process has the GPU for itself; `nvidia-smi` shows who, and the compute mode. Give each rank its own: `mpiup run --gpus-per-rank 1`."},
 		{words: []string{"not compiled with CUDA"}, do: "Install a torch that was built for CUDA."},
 		{words: []string{"CUDNN_STATUS"}, do: "cuDNN: see that it is of the build that torch or TensorFlow was made for, and try a smaller batch; `torch.backends.cudnn.enabled = False` tells whether it is cuDNN."},

@@ -56,8 +56,8 @@ func (c *Case) account(f Fault) account {
 	if ids := c.reporters(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids))
 	}
-	for _, absent := range c.absent(f) {
-		if s := absent.Sentence(); !slices.Contains(a.behind, s) {
+	for _, s := range absentSentences(c.absent(f)) {
+		if !slices.Contains(a.behind, s) {
 			a.behind = append(slices.Clone(a.behind), s)
 		}
 	}

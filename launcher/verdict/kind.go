@@ -137,6 +137,8 @@ func byErrno(name string) Kind {
 // notStarted goes by the cause of execve(2) and what comes before it.
 func notStarted(f Fault) Kind {
 	switch f.Errno {
+	case "ENODEV": // the only devices that ranks are given are GPUs
+		return GPUError
 	case "ENOEXEC":
 		return WrongArchitecture
 	case "EPERM": // of an agent's policy too
