@@ -154,6 +154,10 @@ var Signs = sync.OnceValue(func() []Sign {
 		likelyAs(Program, Collective, "ACL stream synchronize failed"),
 		is(GPUError, "Failed to initialize the HCCP process", "?NPU error", "?rtDeviceSynchronize execute failed"),
 		likelyAs(Echo, NCCL, "HCCL error in: ", "?DIST call hccl api failed"),
+		is(FabricError, "Call to ibv_modify_qp failed"),
+		is(Network, "gloo*connect [*Connection refused"),
+		is(HostsMissing, "is waiting to start: "),
+		likelyAs(Ending, ExitCode, "---- FATAL CALLED ----"), // WRF
 		is(Network, "unable to connect to rank*using business card", "no endpoint matches the netmask"),
 		// What other programs say when they give up: OpenFOAM, GROMACS, CP2K, Quantum ESPRESSO, ORCA, Charm++, AMReX, Kokkos, Julia, R, Rust, Go.
 		likelyAs(Ending, ExitCode, "FOAM FATAL ERROR", "?FOAM FATAL IO ERROR", "?Halting parallel program", "?%%*Error in routine", "?error termination in", "Called CmiAbort", "?amrex::Abort::", "?amrex::Error::", "?Kokkos::abort", "?ERROR: LoadError:",
@@ -232,7 +236,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		// The batch system's and Kubernetes' end of a pod, and of a host.
 		is(TimeOut, "DUE TO TIME LIMIT", "?DeadlineExceeded", "?longer than specified deadline", "?time limit for job execution has been reached", "?APPLICATION TIMED OUT", "ran longer than --timeout", "?activeDeadlineSeconds"),
 		is(PeerLost, "Terminating process because the*distributed service detected", "?JAX distributed service detected fatal errors", "?Either the leader task was preempted"),
-		weighing(Cause, Terminated, "workers are evicted", "?reason: Evicted", "Status: Evicted", "pod*evicted", "?was evicted", "DUE TO PREEMPTION", "?DUE TO NODE FAILURE", "?DisruptionTarget", "?TaintManagerEviction", "?imminent node shutdown",
+		weighing(Cause, Terminated, "workers are evicted", "?reason: Evicted", "Status: Evicted", "pod*evicted", "?was evicted", "DUE TO PREEMPTION", "DUE TO JOB REQUEUE", "?DUE TO NODE FAILURE", "?DisruptionTarget", "?TaintManagerEviction", "?imminent node shutdown",
 			"?NodeNotReady", "?NodeLost", "?node is draining", "?Spot Instance interruption", "?spot interruption", "?TerminationByKubelet", "?NodeShutdown", "?deletion by TaintManager", "?Marking for deletion Pod", "?preempted to", "?Preempted in order to admit",
 			"?by preemption", "was preempted", "job preempted", "?due to preemption", "?The node was low on resource", "? Evicted ", "?was low on resource"),
 		weighing(Ending, ExitCode, "DUE TO TASK FAILURE"),

@@ -74,6 +74,8 @@ func (r *Reader) behind(f *finding) *finding {
 	switch {
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
+	case f.kind == verdict.NCCL: // which a fabric's failure before it explains
+		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
 	case f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed):
 		list = r.of(verdict.Wait, func(g *finding) bool {
 			return !g.weak && g.kind != verdict.Network && g.file == f.file && g.order < f.order
