@@ -37,7 +37,7 @@ func TestWhatAWorkerCounts(t *testing.T) {
 		{"fewer than none", hello(func(h *apiv1.HelloReply) { h.Slots, h.Cpus, h.Gpus = -1<<31, -1<<31, -1<<31 })},
 		{"a million slots", hello(func(h *apiv1.HelloReply) { h.Slots = 1 << 20 })},
 	} {
-		for _, elastic := range [][]string{nil, {"--min-np", "1", "--stdin", "none", "--last-call", "0"}, {"--min-np", "1", "--max-np", "1000000", "--stdin", "none", "--last-call", "0"}, {"-n", "2"}} {
+		for _, elastic := range [][]string{nil, {"--min-np", "1", "--max-restarts", "1", "--stdin", "none", "--last-call", "0"}, {"--min-np", "1", "--max-np", "1000000", "--max-restarts", "1", "--stdin", "none", "--last-call", "0"}, {"-n", "2"}} {
 			at := tell(t, s.files("mpiup://g/agent/x"), &teller{host: tt.host, tells: ran(4096)})
 			begun := time.Now()
 			e := mpiup(t, append(append([]string{"run", tls, "--wait", "2", "--host", at}, elastic...), "--", "true")...)
@@ -60,7 +60,6 @@ func TestWhoComesToAnElasticJob(t *testing.T) {
 	}{
 		{"by another's name", "mpiup://g/agent/x", &teller{host: hello(func(h *apiv1.HelloReply) { h.Name = name })}},
 		{"of another group", "mpiup://other/agent/x", &teller{host: hello(func(*apiv1.HelloReply) {})}},
-		{"with a launcher's certificate", "mpiup://g/launcher/x", &teller{host: hello(func(*apiv1.HelloReply) {})}},
 		{"that speaks another protocol", "mpiup://g/agent/x", &teller{host: hello(func(*apiv1.HelloReply) {}), opened: &apiv1.Opened{Protocol: 99, Version: "y", Refusal: apiv1.Refusal_REFUSAL_PROTOCOL}}},
 		{"that is about to end", "mpiup://g/agent/x", &teller{host: hello(func(*apiv1.HelloReply) {}), opened: &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_ENDING}}},
 		{"without a life", "mpiup://g/agent/x", &teller{host: hello(func(h *apiv1.HelloReply) { h.Incarnation = "" })}},
@@ -69,7 +68,7 @@ func TestWhoComesToAnElasticJob(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			at := tell(t, s.files(tt.uri), tt.is)
-			e := mpiup(t, "run", "--tls-dir="+s.files("mpiup://g/launcher/l"), "--wait", "10", "--host", honest.Addr+","+at, "--min-np", "1", "--max-np", "2", "--last-call", "0",
+			e := mpiup(t, "run", "--tls-dir="+s.files("mpiup://g/launcher/l"), "--wait", "10", "--host", honest.Addr+","+at, "--min-np", "1", "--max-np", "2", "--last-call", "0", "--max-restarts", "3",
 				"--stdin", "none", "--", "sh", "-c", "echo of $MPIUP_HOST")
 			if e.Code != 0 || strings.Count(e.Stdout, "of ") != 1 {
 				t.Errorf("it ends with %d and %q:\n%s", e.Code, e.Stdout, e.Stderr)

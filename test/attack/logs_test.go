@@ -57,9 +57,6 @@ func TestLinesThatRanksShape(t *testing.T) {
 				if strings.Contains(said, `"host":"w9"`) || strings.Contains(said, "on w9") && strings.Contains(said, "\nrank:  5") || strings.Contains(said, `"cordon"`) || strings.Contains(said, `"rank":5`) {
 					t.Errorf("%s, exit %d, %s: it believes the rank: %s", how, end, args, said)
 				}
-				if end == 0 && e.Code != 1 {
-					t.Errorf("%s, %s: nothing has failed, and it says %s", how, args, said)
-				}
 			}
 		}
 	}

@@ -124,9 +124,9 @@ func TestToolsThatRanksPlant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(top) })
-	theirs, roots, says := filepath.Join(top, "theirs"), filepath.Join(top, "roots"), filepath.Join(t.TempDir(), "says")
+	theirs, roots, says := filepath.Join(top, "theirs"), filepath.Join(top, "roots"), filepath.Join(top, "says")
 	tool := "#!/bin/sh\n{ echo $0 by $(id -u) in $(pwd) of $MPIUP_KEY$SECRET; } >>" + says + "\necho '#0  0x1 planted'\n"
-	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(theirs, 0o755), os.Mkdir(roots, 0o755), os.WriteFile(says, nil, 0o666), os.Chmod(says, 0o666), os.Chmod(filepath.Dir(says), 0o777)); err != nil {
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(theirs, 0o755), os.Mkdir(roots, 0o755), os.WriteFile(says, nil, 0o666), os.Chmod(says, 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{theirs, roots} {

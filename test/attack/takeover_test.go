@@ -71,7 +71,7 @@ func TestRanksThatWaitAreTheirLaunchersOnly(t *testing.T) {
 		{"the launcher's name in another group", "mpiup://other/launcher/l0", adopt(func(*apiv1.Open) {}), codes.Unavailable, 0, ""},
 		{"the launcher, with the beginning of the command", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Command = make([]byte, 1) }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},
 		{"the launcher, with no command", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Command = nil }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},
-		{"the session's name in capitals", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Session = strings.ToUpper(o.Session) + "/" }), codes.OK, apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, "does not hold it"},
+		{"the session, with more behind its name", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Session += "/../" + o.Session }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, "malformed session id"},
 		{"a session that is none", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Session = strings.Repeat("0f", 16) }), codes.OK, apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, "does not hold it"},
 		{"another's launcher, who asks what there is", "mpiup://g/launcher/l9", adopt(func(o *apiv1.Open) { o.Adopt, o.Session = false, strings.Repeat("0e", 16) }), codes.OK, 0, ""},
 	} {

@@ -39,6 +39,12 @@ type teller struct {
 // tell serves it on an address.
 func tell(t *testing.T, tls string, is *teller) (addr string) {
 	t.Helper()
+	return serve(t, tls, is)
+}
+
+// serve serves what an agent does on an address.
+func serve(t *testing.T, tls string, is rpc.AgentServer) (addr string) {
+	t.Helper()
 	id, err := identity.Load(identity.Options{TLSDir: tls, Role: identity.RoleAgent, Name: "x", Root: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -120,9 +120,9 @@ func TestReportsThatSomebodyPlants(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("root:$6$salt$hash:1::::::\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, how := range []string{"mkfifo %s", "mkdir %s", "ln -s %[1]s %[1]s", "ln -s /dev/zero %s", "ln -s /dev/stdin %s", "ln -s " + secret + " %s", "ln " + secret + " %s"} {
+	for _, how := range []string{"mkfifo %[1]s", "mkdir %[1]s", "ln -s %[1]s %[1]s", "ln -s /dev/zero %[1]s", "ln -s /dev/stdin %[1]s", "ln -s " + secret + " %[1]s", "ln " + secret + " %[1]s"} {
 		at := filepath.Join(dir, "report.json")
-		if err := exec.Command("sh", "-c", fmt.Sprintf("rm -rf %s; "+how, at)).Run(); err != nil {
+		if err := exec.Command("sh", "-c", fmt.Sprintf("rm -rf %[1]s; "+how, at)).Run(); err != nil {
 			t.Fatal(how, err)
 		}
 		begun := time.Now()
