@@ -74,7 +74,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			return q.reach(p, c, func(r reach.Reach) error {
 				ctx, stop := untilTold()
 				defer stop()
-				cfg.Reach = r
+				cfg.Reach, cfg.Asks = r, false
 				cfg.Local = local
 				p.code = examine.Doctor(ctx, cfg)
 				return nil

@@ -42,6 +42,7 @@ func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, as
 		return err
 	}
 	defer done()
+	r.Asks = true
 	return ask(r)
 }
 

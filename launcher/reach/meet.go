@@ -86,7 +86,7 @@ func (r *Reach) otherwise() string {
 	if n, _ := r.Least(); n == 0 && !r.Sizeless {
 		text += ", or how many there are with --size"
 	}
-	if r.Serves { // mpiup up is for several pods
+	if r.Serves || r.Asks { // mpiup up is for several pods
 		return text
 	}
 	return text + "; to run all ranks in this container alone, say so with " + r.LocalBy
@@ -95,6 +95,8 @@ func (r *Reach) otherwise() string {
 // hint is what a user who waits may want to do.
 func (m *meeting) hint(set *hosts.Set) string {
 	switch n := m.reach.Need; {
+	case set == nil && m.reach.Asks:
+		return ""
 	case set == nil && !m.reach.Serves:
 		return "; all ranks run here with " + m.reach.LocalBy
 	case n.Hosts == 0 && (n.Ranks == 0 || n.All || n.Beyond):

@@ -52,6 +52,7 @@ type Reach struct {
 	Wait        time.Duration // for all hosts to answer; default 5 min
 	Insist      bool          // the user said how long: hosts that do not answer are waited for all of it
 	WaitBy      string        // what a user sets it with, for messages; default "--wait"
+	Asks        bool          // it starts no run, on this host alone or on others
 	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
 	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
 	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
