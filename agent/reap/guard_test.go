@@ -134,6 +134,28 @@ func TestGuardIsReplacedAndEndsWithItsAgent(t *testing.T) {
 	}
 }
 
+// A guard that is expected is there before there is anything to guard.
+func TestGuardIsThereBeforeTheFirstProcess(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := supervise(t, func(c *Config) { c.GuardExe = exe })
+	s.Expect()
+	until(t, "a guard is there", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.guard != nil && s.forks == 1
+	})
+	wait(t, start(t, s, sh("true")))
+	s.Expect()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.guard == nil || s.forks != 2 {
+		t.Errorf("guard %v after %d forks", s.guard, s.forks)
+	}
+}
+
 func TestGuardIsSmall(t *testing.T) {
 	s := supervise(t)
 	_, guard := agentWithGuard(t, s, "agent", "exec sleep 100")

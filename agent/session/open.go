@@ -105,6 +105,7 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (s *session, reply *apiv1.Opened
 	t.open[o.Session] = s
 	t.running.Go(s.run)
 	t.pace.begins(s.born)
+	t.cfg.Super.Expect()
 	t.running.Go(func() { t.cfg.Host.XML() }) // the machine is known when the first job comes; who needs it gets the error
 	reply.MeetingPorts = t.reservePorts(o)
 	reply.Held = t.heldFor(s, o)
