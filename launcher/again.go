@@ -89,6 +89,8 @@ func (c *Config) restarts() error {
 	switch {
 	case c.Spares > 0 && c.MaxRestarts == 0:
 		return reach.Failf(job.ExitUsage, "--spares %d: spares come in when ranks are started again; add --max-restarts", c.Spares)
+	case c.Beside > 0 && c.MaxRestarts == 0 && !c.Elastic.On():
+		return reach.Failf(job.ExitUsage, "--restart-beside %v: it is about ranks that start again; add --max-restarts", c.Beside)
 	case c.MaxRestarts == 0 && !c.Elastic.On():
 		return nil
 	case c.StdinTarget != "none" && c.Stdin != nil && !isNull(c.Stdin):
@@ -101,6 +103,14 @@ func (c *Config) restarts() error {
 		return reach.Failf(job.ExitUsage, "--max-restarts %d: each pod starts ranks of its own, and those of the others would not be started again with them; leave it out, or start all from one pod", c.MaxRestarts)
 	}
 	return nil
+}
+
+// shorten makes the lease no longer than the time in which a silent host is given up, where nobody said how long it is: ranks that
+// start again wait for its end, and what lasts longer ends the attempt in any case.
+func (c *Config) shorten() {
+	if !c.LeaseSaid && (c.MaxRestarts > 0 || c.Elastic.On()) {
+		c.Lease = min(c.Lease, c.NodeTimeout)
+	}
 }
 
 // restartedBy is the option by which ranks start again.
@@ -220,16 +230,33 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	return next
 }
 
-// vacate notes how the hosts of r went, and puts the next attempt off until none of them can have ranks any more; it says why.
+// vacate notes how the hosts of r went, and puts the next attempt off until none of them can have ranks any more, or until so long
+// before as the user allows; it says why.
 func vacate(r *driver, a *retrial) (until string) {
+	var left time.Duration
+	var last string // the host whose ranks may run for longest
 	for i, l := range r.run.Losses() {
 		h := r.plan.Hosts[i].Name
 		a.seats = append(a.seats, restart.Seat{Host: h, Ranks: a.ranks[i].Len(), Lost: l.Lost})
-		if left := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && left > a.pause {
-			a.pause, until = left, fmt.Sprintf(", when those of %s have ended by their lease (--launcher-timeout)", h)
+		if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && d > left {
+			left, last = d, h
 		}
 	}
+	a.pause, until = rests(a.pause, left, r.cfg.Beside, last)
 	return until
+}
+
+// rests is how long ranks wait to start again that would wait for pause, where those of a host may run for left, and the user lets
+// them run beside each other for beside.
+func rests(pause, left, beside time.Duration, host string) (longer time.Duration, until string) {
+	longer = max(pause, left-beside)
+	switch {
+	case longer < left:
+		return longer, fmt.Sprintf(", and for up to %v those of %s may run beside them and write what they write (--restart-beside)", (left - longer).Round(time.Second), host)
+	case longer > pause:
+		return longer, fmt.Sprintf(", when those of %s have ended by their lease (--launcher-timeout)", host)
+	}
+	return pause, ""
 }
 
 // round is how long the known hosts are waited for before others are looked for, where hosts are found one by one.

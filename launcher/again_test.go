@@ -109,6 +109,7 @@ func TestRestartsAreRefused(t *testing.T) {
 		{"input for nobody", Config{Wishes: Wishes{MaxRestarts: 1}, Stdin: other, StdinTarget: "none"}, ""},
 		{"input", Config{Wishes: Wishes{MaxRestarts: 1}, Stdin: other, StdinTarget: "0"}, "add < /dev/null, or --stdin none"},
 		{"spares for nothing", Config{Spares: 1}, "--spares 1: spares come in when ranks are started again; add --max-restarts"},
+		{"two copies for nothing", Config{Beside: time.Second}, "--restart-beside 1s: it is about ranks that start again; add --max-restarts"},
 		{"ranks that go on", Config{Wishes: Wishes{MaxRestarts: 1, Recover: true}}, "leave one of the two out"},
 		{"programs that are no job", Config{Wishes: Wishes{MaxRestarts: 1, Linger: true}}, "leave one of the two out"},
 		{"an elastic job", Config{Wishes: Wishes{Apps: one}, Elastic: least}, ""},
@@ -124,6 +125,49 @@ func TestRestartsAreRefused(t *testing.T) {
 	} {
 		if err := tt.cfg.restarts(); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
+		}
+	}
+}
+
+// Ranks start again when none of a silent host can run any more, or so long before as the user allows; then it is said who may run twice.
+func TestHowLongRanksRest(t *testing.T) {
+	for _, tt := range []struct {
+		name                      string
+		pause, left, beside, want time.Duration // s
+		says                      string
+	}{
+		{"nobody is silent", 3, 0, 0, 3, ""},
+		{"nobody is silent, and two copies are allowed", 3, 0, 9, 3, ""},
+		{"a host is", 0, 15, 0, 15, ", when those of b have ended by their lease (--launcher-timeout)"},
+		{"the pause is longer", 20, 15, 0, 20, ""},
+		{"the pause is longer, and two copies are allowed", 20, 15, 9, 20, ""},
+		{"two copies for a while", 0, 15, 9, 6, ", and for up to 9s those of b may run beside them and write what they write (--restart-beside)"},
+		{"two copies for what is left after the pause", 10, 15, 9, 10, ", and for up to 5s those of b may run beside them and write what they write (--restart-beside)"},
+		{"two copies for as long as there may be", 0, 15, 60, 0, ", and for up to 15s those of b may run beside them and write what they write (--restart-beside)"},
+	} {
+		got, says := rests(tt.pause*time.Second, tt.left*time.Second, tt.beside*time.Second, "b")
+		if got != tt.want*time.Second || says != tt.says {
+			t.Errorf("%s: %v%q, want %v%q", tt.name, got, says, tt.want*time.Second, tt.says)
+		}
+	}
+}
+
+// A lease that nobody asked for lasts no longer than a silent host is waited for, where the next start waits for its end.
+func TestLeaseOfRanksThatStartAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		want time.Duration
+	}{
+		{"they do not", Config{}, time.Minute},
+		{"they do", Config{Wishes: Wishes{MaxRestarts: 1}}, 30 * time.Second},
+		{"an elastic job", Config{Elastic: restart.Elastic{Min: 1}}, 30 * time.Second},
+		{"the user said how long", Config{Wishes: Wishes{MaxRestarts: 1}, Reach: reach.Reach{LeaseSaid: true}}, time.Minute},
+		{"hosts are waited for for longer", Config{Wishes: Wishes{MaxRestarts: 1}, Reach: reach.Reach{NodeTimeout: time.Hour}}, time.Minute},
+	} {
+		tt.cfg.Fill()
+		if tt.cfg.shorten(); tt.cfg.Lease != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, tt.cfg.Lease, tt.want)
 		}
 	}
 }

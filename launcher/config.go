@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/metrics"
@@ -26,6 +27,7 @@ type Config struct {
 	Command      Command // as another launcher of this run has it too, with Loss.Hold
 	Spares       int     // hosts that get no ranks before another host is lost, with MaxRestarts
 
+	Beside  time.Duration   // ranks may start again so long before those on a host that is silent have surely ended
 	Elastic restart.Elastic // how many ranks there may be, where that may change
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run

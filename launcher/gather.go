@@ -59,6 +59,7 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	if r.again != nil {
 		return r.rally(ctx, life)
 	}
+	r.cfg.shorten()
 	if err := errors.Join(r.cfg.restarts(), r.cfg.outlived()); err != nil {
 		return nil, nil, err
 	}

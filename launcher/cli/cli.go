@@ -69,6 +69,7 @@ type RunFlags struct {
 	DryRun        bool
 	Preflight     bool
 	MaxRestarts   int           // of the ranks, when some have failed
+	RestartBeside time.Duration // of ranks that may still run on a host that is silent
 	OnLoss        Loss          // of the launcher
 	Spares        int           // hosts without ranks, for those that are lost
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
@@ -155,6 +156,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.MinNP, "min-np", "", parseCount, "start the ranks again also with fewer, `A` at least, where hosts do not come back, and with more when hosts come; with --max-restarts (mpiup help restart) (default: always -n)")
 	valueVar(fs, &f.MaxNP, "max-np", "", parseCount, "with --min-np: `B` ranks at most (default: -n, else all slots of all hosts)")
 	DurationVar(fs, &f.LastCall, "last-call", DefaultLastCall, true, "with --min-np: wait for more hosts for `TIME` when there are enough; 0 is not at all")
+	DurationVar(fs, &f.RestartBeside, "restart-beside", 0, true, "start ranks again up to `TIME` before those on a host that is silent have surely ended; meanwhile two copies of a rank may run and write one checkpoint; with --max-restarts; 0 is never (default 0)")
 	valueVar(fs, &f.OnLoss, "on-launcher-loss", "", parseLoss, "`WHAT` becomes of the ranks when this launcher is lost: fence, they end, and those that wait for another launcher end when this run starts; or hold=TIME, they live on for TIME, and the next launcher with the same command goes on with them (mpiup help restart) (default: they end)")
 	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")

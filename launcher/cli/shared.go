@@ -113,7 +113,7 @@ func DefaultLease() LeaseFlags {
 
 // Register adds the flags to fs.
 func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
-	DurationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
+	DurationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false, "hosts keep the ranks of a launcher that is silent for `TIME`; with --max-restarts, --node-timeout where that is less")
 	DurationVar(fs, &f.NodeTimeout, "node-timeout", job.DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
 	DurationVar(fs, &f.Grace, "grace", job.DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
 	timeFlags.in(fs)

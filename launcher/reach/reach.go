@@ -55,6 +55,7 @@ type Reach struct {
 	Asks        bool          // it starts no run, on this host alone or on others
 	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
 	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
+	LeaseSaid   bool          // the user said so
 	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
 	Grace       time.Duration // between TERM and KILL after a failure; default 5 s
 	TermGrace   time.Duration // between TERM and KILL where the pod is being ended; default 25 s
