@@ -99,7 +99,10 @@ func (b Barrier) missing(running idset.Set, age time.Duration) idset.Set {
 func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late idset.Set) {
 	for _, b := range p.open {
 		missing := b.missing(running, age)
-		silent, late = silent.Union(missing.Intersect(p.silent)), late.Union(missing.Sub(p.silent))
+		silent = silent.Union(missing.Intersect(p.silent))
+		if spoke := missing.Sub(p.silent); spoke.Len() <= b.Entered.Len() { // else those few may have left the others, for MPI_Finalize after an error
+			late = late.Union(spoke)
+		}
 	}
 	return silent, late
 }

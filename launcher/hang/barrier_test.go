@@ -62,6 +62,8 @@ func TestBarriers(t *testing.T) {
 			waiting: "rank 1 (h, pid 101) and rank 3 (h, pid 103) have not called MPI_Init; ranks 0,4 have waited for them for 1m0s"},
 		{name: "a later barrier", hosts: []string{"0-1||0-1 1 300"}, running: "0-1", culprit: 0,
 			waiting: "rank 0 (h, pid 100) has not entered the barrier; ranks 1 has waited for it for 5m0s"},
+		{name: "one that has left the many", hosts: []string{"0-3||0-3 2 90"}, running: "0-3", culprit: -1,
+			waiting: "rank 0 (h, pid 100), rank 1 (h, pid 101) and rank 3 (h, pid 103) have not entered the barrier; ranks 2 has waited for them for 1m30s"},
 		{name: "very many", hosts: []string{"0-999|1-999|0-999 0 60"}, running: "0-999", culprit: 1,
 			waiting: "ranks 1-999 have not called MPI_Init; ranks 0 has waited for them for 1m0s"},
 		{name: "a group with a tag", hosts: []string{"0-3||2-3#7 3 90"}, running: "0-3", culprit: 2,

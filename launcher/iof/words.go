@@ -19,6 +19,7 @@ type Words struct {
 	Past   bool     // it has outlived all that it said, its last lines too
 	Early  bool     // it went on for a while after its last line
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
+	Mute   bool     // it has said nothing since the last of these
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
 	Frames []string // the innermost of the last back-trace of a crash
 }
@@ -59,6 +60,7 @@ type hearing struct {
 	trace traceState
 	after int  // lines still taken of an exception's message
 	chain bool // the next traceback is of an exception that came while the last one was handled
+	count int  // exceptions so far
 	since int  // bytes that came after the last exception, of both streams
 	first int  // and after the last of the first lines
 	lines int  // likewise, whole lines of standard error
@@ -127,8 +129,11 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 			return
 		}
 		h.keep(data[:end])
-		had := len(h.words.First)
+		had, raised := len(h.words.First), h.count
 		h.heard(string(h.line))
+		if h.count > raised {
+			h.since = len(data) - end - 1
+		}
 		if h.line, data = h.line[:0], data[end+1:]; len(h.words.First) > had {
 			h.first, h.lines = len(data), bytes.Count(data, []byte{'\n'})
 		}
@@ -169,6 +174,7 @@ func (h *hearing) heard(line string) {
 			h.words.Raised = append(h.words.Raised[:0], h.words.Raised[1:]...)
 		}
 		h.words.Raised = append(h.words.Raised, Raised{Text: line, At: time.Now(), Chained: h.chain})
+		h.count++
 		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
 	case h.trace == traceMessage && h.after > 0 && line != "" && !logged(line) && len(h.words.Raised) > 0:
 		h.words.Raised[len(h.words.Raised)-1].Text += "\n" + line
@@ -258,5 +264,5 @@ func (w *words) words(id int) Words {
 		h.words.Raised[i].Old = end.Sub(r.At) > maxAge
 	}
 	quiet := end.Sub(h.lastAt)
-	return Words{First: slices.Clone(h.words.First), Gone: h.lines > maxLines || end.Sub(h.firstAt) > maxAge, Began: end.Sub(h.firstAt) > soon, Past: h.said > maxOutlived || quiet > maxAge, Early: quiet > soon, Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: h.crash.Frames()}
+	return Words{First: slices.Clone(h.words.First), Gone: h.lines > maxLines || end.Sub(h.firstAt) > maxAge, Began: end.Sub(h.firstAt) > soon, Past: h.said > maxOutlived || quiet > maxAge, Early: quiet > soon, Raised: slices.Clone(h.words.Raised), Mute: len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord, Fatal: h.words.Fatal, Frames: h.crash.Frames()}
 }

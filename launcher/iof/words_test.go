@@ -110,6 +110,7 @@ func TestWords(t *testing.T) {
 		{"a log's line at once", fatal, Words{First: []string{fatal}, Fatal: fatal}},
 		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
 			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan"}, {Text: "KeyError: 3", Chained: true}}}},
+		{"one after which it said more", many + raised + strings.Repeat("epoch 0\n", 100), Words{First: ten, Raised: said("ValueError: loss is nan\nepoch 0\nepoch 0")}},
 		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{}},
 		{"what it has not outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8-100), Words{First: ten}},
 		{"what it has outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8+100), Words{}},
@@ -117,6 +118,7 @@ func TestWords(t *testing.T) {
 			"ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan")}},
 		{"long lines", long + "\n", Words{First: []string{long[:maxWord]}}},
 	} {
+		tt.want.Mute = tt.want.Raised != nil && tt.name != "one after which it said more"
 		for _, cut := range []int{1 << 15, 1, 7, 100} { // in one piece, and in many
 			t.Run(fmt.Sprint(tt.name, " by ", cut), func(t *testing.T) {
 				w := newWords()

@@ -42,7 +42,7 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		}
 		for _, l := range c.Holdup {
 			if s, ok := Recognise(l); ok && (s.Weight() == Wait || s.Kind == StuckIO) {
-				return s.Kind, false
+				return s.Kind, s.Likely
 			}
 		}
 		return TimeOut, false

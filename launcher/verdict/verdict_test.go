@@ -20,6 +20,7 @@ import (
 //	lacks ID [temp[=ERRNO]]: TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
 //	well [KEY=VALUE ...]                 a rank that ended with 0
+//	mute ID                              a process said nothing after its last traceback
 //	stopped at=TIME                     the ranks were told to end
 //	holdup TEXT                         who waited for whom
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
@@ -89,6 +90,8 @@ func (p *play) do(word, rest string) {
 		p.c.Holdup = append(p.c.Holdup, rest)
 	case "stopped":
 		p.stopped = p.time(rest)
+	case "mute":
+		p.said[p.number(rest)].Mute = true
 	case "raised", "chained", "first", "last":
 		p.write(word, keys, strings.ReplaceAll(text, `\n`, "\n"))
 	default:

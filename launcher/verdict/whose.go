@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -151,6 +152,9 @@ func (c *Case) blame(first Fault) Fault {
 // about begins a fault of a process.
 func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about func(id int) Fault) {
 	f, ok := c.Cause()
+	if ok && f.Event == TimedOut && c.sure == "" && !stopped.IsZero() {
+		c.hearMute(n, words, stopped, about)
+	}
 	if !ok || f.Event != Ended && f.Event != Aborted {
 		return
 	}
@@ -175,6 +179,29 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		c.faults = append(c.faults, own)
 		return
 	}
+}
+
+// hearMute names the one rank whose last words are an exception of its own, where a run hung and nothing else tells why: mpi4py has a rank
+// wait in MPI_Finalize for ever after those.
+func (c *Case) hearMute(n int, words func(id int) Said, stopped time.Time, about func(id int) Fault) {
+	who, last := -1, Finding{}
+	for id := range n {
+		said := words(id)
+		f, ok := Read(said.before(stopped))
+		if !ok || !said.Mute || f.Echo {
+			continue
+		}
+		if who >= 0 {
+			return
+		}
+		who, last = id, f
+	}
+	if who < 0 {
+		return
+	}
+	own := about(who)
+	c.Waited(own, "", false)
+	c.Holdup = append([]string{fmt.Sprintf("%s on %s is probably the one that others wait for: it has said nothing since %s", own.Process, own.Host, last.Line)}, c.Holdup...)
 }
 
 // says is what the process of a fault wrote, and the code that it ended with.

@@ -11,6 +11,7 @@ type Said struct {
 	First  []string    // its first lines, which it has not outlived
 	Began  bool        // it went on for a while after these
 	Raised []Exception // ends of Python tracebacks
+	Mute   bool        // it has said nothing since the last of these
 	Last   []string    // its last lines
 	Early  bool        // it went on for a while after the last of these
 	Code   int         // that it exited with; 0: it is not known, or a signal ended it
