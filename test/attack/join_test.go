@@ -58,7 +58,8 @@ func TestWhoComesToAnElasticJob(t *testing.T) {
 		name, uri string
 		is        *teller
 	}{
-		{"by another's name", "mpiup://g/agent/x", &teller{host: hello(func(h *apiv1.HelloReply) { h.Name = name })}},
+		{"by another's name", "mpiup://g/agent/x", &teller{host: hello(func(h *apiv1.HelloReply) { h.Name = name }), tells: []*apiv1.Frame{
+			(&apiv1.Chosen{Pmi: apiv1.Pmi_PMI_NONE}).Frame(), (&apiv1.Started{Rank: 1, Pid: 7}).Frame(), (&apiv1.Exited{Rank: 1}).Frame(), (&apiv1.OutputEnd{Rank: 1}).Frame()}}},
 		{"of another group", "mpiup://other/agent/x", &teller{host: hello(func(*apiv1.HelloReply) {})}},
 		{"that speaks another protocol", "mpiup://g/agent/x", &teller{host: hello(func(*apiv1.HelloReply) {}), opened: &apiv1.Opened{Protocol: 99, Version: "y", Refusal: apiv1.Refusal_REFUSAL_PROTOCOL}}},
 		{"that is about to end", "mpiup://g/agent/x", &teller{host: hello(func(*apiv1.HelloReply) {}), opened: &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_ENDING}}},

@@ -91,16 +91,19 @@ func (a *liar) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) erro
 	return nil
 }
 
-// lieOf is a frame of an agent's, by chance.
+// lieOf is a frame by chance, but for what a rank may do to others by PMIx: signals, and an abort of theirs.
 func lieOf(r *rand.Rand) *apiv1.Frame {
 	bodies := (&apiv1.Frame{}).ProtoReflect().Descriptor().Oneofs().Get(0).Fields()
 	for {
 		body := bodies.Get(r.IntN(bodies.Len()))
-		if body.Message() == nil {
+		if body.Message() == nil || body.Name() == "control" {
 			continue
 		}
 		f := &apiv1.Frame{}
 		byChance(r, f.ProtoReflect().Mutable(body).Message(), 3)
+		if a := f.GetAborted(); a != nil {
+			a.Targets = ""
+		}
 		return f
 	}
 }
