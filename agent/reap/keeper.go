@@ -28,17 +28,6 @@ func (k *guardKeeper) wake() {
 	}
 }
 
-// Expect says that processes are about to be started. The guard is forked beside what has to be found out before them,
-// rather than between the first two of them.
-func (s *Supervisor) Expect() {
-	s.mu.Lock()
-	wanted := s.cfg.GuardExe != "" && s.guard == nil && !s.closed
-	s.mu.Unlock()
-	if wanted {
-		poke(s.keeper.poke)
-	}
-}
-
 // run starts a guard when one is expected or the first process has been started, and another should it die, not more than one a second.
 // Until it is there parent-death signals alone protect what was started.
 func (k *guardKeeper) run() {

@@ -105,6 +105,17 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, s.cfg.SpawnDeadline)
 }
 
+// Expect says that processes are about to be started. The guard is forked beside what has to be found out before them,
+// rather than between the first two of them.
+func (s *Supervisor) Expect() {
+	s.mu.Lock()
+	wanted := s.cfg.GuardExe != "" && s.guard == nil && !s.closed
+	s.mu.Unlock()
+	if wanted {
+		poke(s.keeper.poke)
+	}
+}
+
 // find finds the program, unless Run ends meanwhile.
 func (s *Supervisor) find(ctx context.Context, c *Command) (string, error) {
 	prog, pathEnv := cmp.Or(c.Path, c.Argv[0]), ""
