@@ -212,7 +212,7 @@ func TestParseXid(t *testing.T) {
 
 // The kernel's log is read to its end without waiting for more.
 func TestReadXids(t *testing.T) {
-	if list, readable := readXids(); !readable && list != nil {
+	if list, readable := Xids(); !readable && list != nil {
 		t.Errorf("%v of a log that cannot be read", list)
 	}
 }

@@ -19,7 +19,7 @@ func (h *Host) Read(fsys sysfs.FS) {
 	h.OwnMemory = readsItself()
 	h.LinkErrors, h.Uncounted = readErrors(&h.HCAs)
 	if len(h.GPUs.GPUs) > 0 {
-		h.Xids, h.Log = readXids()
+		h.Xids, h.Log = Xids()
 	}
 	h.PtraceScope = -1
 	if n, err := fsys.Int("proc/sys/kernel/yama/ptrace_scope"); err == nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/topology"
 )
 
 // Xid is an error of a GPU as NVIDIA's driver writes it to the kernel's log:
@@ -53,8 +54,17 @@ func parseXid(record string, now time.Duration) (x Xid, ok bool) {
 	return x, true
 }
 
-// readXids is those of the kernel's log, oldest first; false where this container may not read it.
-func readXids() (list []Xid, readable bool) {
+// OfProgram says that a faulty program causes such an Xid.
+func (x Xid) OfProgram() bool { return slices.Contains(ofPrograms, x.Number) }
+
+// On says that it is of the GPU at an address.
+func (x Xid) On(at topology.PCIAddr) bool {
+	address := strings.ToLower(strings.TrimSuffix(at.String(), "."+strconv.Itoa(int(at.Function))))
+	return x.PCI == address || x.PCI == "0000"+address
+}
+
+// Xids is those of the kernel's log, oldest first; false where this container may not read it.
+func Xids() (list []Xid, readable bool) {
 	const most, mostRecords = 1000, 200_000
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,12 +108,11 @@ func gpuXids(h *Host) Finding {
 			nowhere++
 			continue
 		}
-		at := strings.ToLower(strings.TrimSuffix(g.At.String(), "."+strconv.Itoa(int(g.At.Function))))
 		last, count := Xid{}, 0
 		for _, x := range h.Xids {
 			switch {
-			case x.PCI != at && x.PCI != "0000"+at:
-			case slices.Contains(ofPrograms, x.Number):
+			case !x.On(g.At):
+			case x.OfProgram():
 				programs++
 			default:
 				last, count = x, count+1

@@ -147,6 +147,7 @@ func (p *Process) sendExited(at time.Time) {
 		st.s.Metrics.Failed.Inc(how(x))
 		if !x.StoppedByUs || p.aborted.Load() {
 			lacking(p, ex).tell(x)
+			x.Devices = p.devices()
 		}
 	} else {
 		x.Library = unspoken(p)

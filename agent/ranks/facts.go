@@ -27,6 +27,9 @@ func bindingOf(st *Job) *outfit.Bound {
 // dress decides what a job's processes are started with.
 func dress(st *Job) error {
 	st.flight = newFlight(st)
+	if st.Launch.Exec == nil {
+		st.ports = activePorts()
+	}
 	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
 		Hint: st.hint.path, Files: st.files, Recorder: st.recorder()}, factsFor(st))
 	for _, n := range notices {

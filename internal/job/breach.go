@@ -30,3 +30,14 @@ const (
 	LackShm          // /dev/shm
 	LackTemp         // room for temporary files, or the right to write them
 )
+
+// DeviceFault is what went wrong with a device that a process had.
+type DeviceFault uint8
+
+// The faults, with the numbers that they have in frames.
+const (
+	DeviceUnknown   DeviceFault = iota
+	GPUXid                      // an Xid of the GPU, its driver or its links
+	GPUXidOfProgram             // one such as programs cause
+	PortDown                    // it was active when the process started
+)

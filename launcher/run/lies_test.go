@@ -39,7 +39,7 @@ var lies = []func(s *session) framed{
 		return &apiv1.StartFailed{Rank: s.rank(), Errno: int32(s.number()), Path: s.text(), Text: s.text(), Phase: apiv1.StartPhase(s.byte() & 7)}
 	},
 	func(s *session) framed {
-		return &apiv1.Exited{Rank: s.rank(), Code: int32(s.number()), Signal: int32(s.byte()), StoppedByUs: s.flag(), Pmi: apiv1.PmiState(s.byte() & 3), TimeNs: int64(s.number()),
+		return &apiv1.Exited{Rank: s.rank(), Devices: []*apiv1.DeviceError{{What: apiv1.DeviceFault(s.number()), Device: s.text(), Number: uint32(s.number())}}, Code: int32(s.number()), Signal: int32(s.byte()), StoppedByUs: s.flag(), Pmi: apiv1.PmiState(s.byte() & 3), TimeNs: int64(s.number()),
 			Text: s.text(), Library: s.text(), Lacking: s.text()}
 	},
 	func(s *session) framed {

@@ -125,6 +125,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	errno, _ := r.cfg.Errno(m.LackErrno)
+	r.verdict.Devices(f.ID, devicesOf(m))
 	r.verdict.Lacks(f.ID, verdict.Lack{What: known(m.Lack, job.LackTemp), Errno: errno, Text: m.Lacking})
 	if m.Text != "" && f.Exit.Signal == job.SIGKILL {
 		f.Broke = max(known(m.Breach, job.BreachVersion), job.BreachPMI) // agents of older builds do not say which
@@ -210,6 +211,16 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 	if m.Cut && !r.cfg.Exec.GetKeep() {
 		r.say("%s on %s: its output is still open after its end, most likely in a process that it left behind, and ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
 	}
+}
+
+// devicesOf is what its agent saw of a process's devices.
+func devicesOf(m *apiv1.Exited) (list []verdict.Device) {
+	const most, longest = 8, 32
+	for _, d := range m.Devices[:min(len(m.Devices), most)] {
+		list = append(list, verdict.Device{What: known(d.GetWhat(), job.PortDown), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), longest)]),
+			Number: int(d.GetNumber()), Ago: int(d.GetSeconds())})
+	}
+	return list
 }
 
 // framesOf is where a process crashed, by its core file.

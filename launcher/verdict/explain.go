@@ -41,14 +41,15 @@ func (c *Case) account(f Fault) account {
 		a.behind = c.Holdup
 		return a
 	}
+	a.behind = c.deviceLines(f)
 	lacks := c.lacking[f.ID]
 	switch h := c.advice(f, said, spoke); {
 	case f.preempted():
-		a.behind, a.do = slices.Concat(c.Holdup, c.cutShort()), []string{h}
+		a.behind, a.do = slices.Concat(a.behind, c.Holdup, c.cutShort()), []string{h}
 	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
 		a.behind = c.Holdup
 	case lacks.Text != "" && (f.Event == Ended || f.Event == Aborted) && !f.broke() && !f.OOM:
-		a.behind = []string{f.Host + ": " + lacks.Text}
+		a.behind = append(a.behind, f.Host+": "+lacks.Text)
 		return a
 	case h != "":
 		a.do = []string{h}
@@ -76,6 +77,16 @@ func (c *Case) absent(f Fault) []Absentee {
 		return nil
 	}
 	return c.Absent()
+}
+
+// deviceLines tell of a process's devices.
+func (c *Case) deviceLines(f Fault) (lines []string) {
+	for _, d := range c.devices[f.ID] {
+		if s := d.String(); s != "" {
+			lines = append(lines, f.Host+": "+s)
+		}
+	}
+	return lines
 }
 
 // cutShort tells of ranks that were killed when the time was up that they had to save.

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -65,6 +66,9 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 
 // ended is the kind of a rank's own end.
 func (c *Case) ended(f Fault) (kind Kind, likely bool) {
+	if kind, likely, ok := c.broken(f); ok && !f.broke() && !f.OOM {
+		return kind, likely
+	}
 	said, spoke := c.found[f.ID]
 	lacks := c.lacking[f.ID]
 	switch sig := f.Exit.Signal; {
@@ -94,6 +98,22 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return lacks.kind(ExitCode), false
 	}
 	return ExitCode, false
+}
+
+// broken is the kind of a failure by the rank's devices, where they explain it: a GPU that failed by itself, whatever CUDA made of it, or a
+// port that went down where the rank says that it lost another one. likely: what the rank said is not about that.
+func (c *Case) broken(f Fault) (kind Kind, likely, ok bool) {
+	said, spoke := c.found[f.ID]
+	had := func(what job.DeviceFault) bool {
+		return slices.ContainsFunc(c.devices[f.ID], func(d Device) bool { return d.What == what })
+	}
+	switch {
+	case had(job.GPUXid):
+		return GPUFault, !spoke || said.Kind != GPUFault && said.Kind != GPUError && said.Kind != NCCL, true
+	case had(job.PortDown) && spoke && (said.Echo || said.Kind == FabricDown || said.Kind == NCCL):
+		return FabricDown, said.Kind != FabricDown && said.Kind != FabricError, true
+	}
+	return "", false, false
 }
 
 // alsoKilled says that others on the host were killed too: the kernel counts for the whole container, not for a process.

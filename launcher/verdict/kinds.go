@@ -136,7 +136,7 @@ var Kinds = []About{
 		[]string{adviceGPUMemory, "see that each rank has a GPU of its own: `mpiup run --gpus-per-rank 1`"}},
 	{GPUFault, Cause, "GPU fault (Xid, ECC, off the bus)",
 		"The GPU itself failed: a memory error that could not be corrected, or it no longer answers. The same GPU fails again.",
-		[]string{"`NVRM: Xid` in the node's kernel log, with the PCI address.", "`nvidia-smi -q -d ECC,ROW_REMAPPER` on the node."},
+		[]string{"`NVRM: Xid` in the node's kernel log, with the PCI address. When a rank fails its agent looks there for those of the rank's GPUs since its start, where it may read /dev/kmsg.", "`nvidia-smi -q -d ECC,ROW_REMAPPER` on the node."},
 		[]string{"Cordon the node, so that the job's next attempt goes elsewhere.", "Reset the GPU or reboot the node; replace the GPU where it comes back.", "Report Xid 48, 63, 64, 74, 79, 94 and 95 to the cluster's owner."}},
 	{GPUError, Cause, "CUDA error",
 		"A kernel did something wrong, or driver, CUDA library and GPU do not fit. Kernels run on their own time, so that the line of Python that fails is often a later one.",

@@ -37,10 +37,11 @@ type Case struct {
 	faults   []Fault
 	well     []Fault // ranks that ended with 0
 	added    int
-	cut      int             // ranks that mpiup killed
-	cutFirst Fault           // the first of them
-	lacking  map[int]Lack    // what MPI lacks where a process ended badly, by its id
-	found    map[int]Finding // what ranks that failed say of it, by id; read once all have ended
+	cut      int              // ranks that mpiup killed
+	cutFirst Fault            // the first of them
+	devices  map[int][]Device // what went wrong with those that a process had which ended badly, by its id
+	lacking  map[int]Lack     // what MPI lacks where a process ended badly, by its id
+	found    map[int]Finding  // what ranks that failed say of it, by id; read once all have ended
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
@@ -64,6 +65,17 @@ func (c *Case) Lacks(id int, what Lack) {
 		c.lacking = map[int]Lack{}
 	}
 	c.lacking[id] = what
+}
+
+// Devices notes what an agent saw of a process's devices, of as many as faults are kept.
+func (c *Case) Devices(id int, list []Device) {
+	if len(list) == 0 || len(c.devices) >= maxFaults {
+		return
+	}
+	if c.devices == nil {
+		c.devices = map[int][]Device{}
+	}
+	c.devices[id] = list
 }
 
 // Cut notes a rank that mpiup killed, since it had not ended when it was asked to.

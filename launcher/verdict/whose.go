@@ -274,6 +274,9 @@ func (c *Case) reporters(f Fault) (ids idset.Set) {
 	if f.Left || f.Event != Ended && f.Event != Aborted || !c.echoes(f) || len(c.absent(f)) > 0 {
 		return ids
 	}
+	if _, _, device := c.broken(f); device { // which is why
+		return ids
+	}
 	for _, g := range c.faults {
 		if (g.Event == Ended || g.Event == Aborted) && g.Process.Job == f.Process.Job && c.echoes(g) {
 			ids.Add(g.Process.Rank)

@@ -425,6 +425,59 @@ func (PmiState) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
+// DeviceFault is its kind. The numbers are those of job.DeviceFault.
+type DeviceFault int32
+
+const (
+	DeviceFault_DEVICE_UNKNOWN        DeviceFault = 0
+	DeviceFault_DEVICE_XID            DeviceFault = 1 // of the GPU, its driver or its links
+	DeviceFault_DEVICE_XID_OF_PROGRAM DeviceFault = 2 // such as programs cause
+	DeviceFault_DEVICE_PORT_DOWN      DeviceFault = 3 // it was active when the rank started
+)
+
+// Enum value maps for DeviceFault.
+var (
+	DeviceFault_name = map[int32]string{
+		0: "DEVICE_UNKNOWN",
+		1: "DEVICE_XID",
+		2: "DEVICE_XID_OF_PROGRAM",
+		3: "DEVICE_PORT_DOWN",
+	}
+	DeviceFault_value = map[string]int32{
+		"DEVICE_UNKNOWN":        0,
+		"DEVICE_XID":            1,
+		"DEVICE_XID_OF_PROGRAM": 2,
+		"DEVICE_PORT_DOWN":      3,
+	}
+)
+
+func (x DeviceFault) Enum() *DeviceFault {
+	p := new(DeviceFault)
+	*p = x
+	return p
+}
+
+func (x DeviceFault) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DeviceFault) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[7].Descriptor()
+}
+
+func (DeviceFault) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[7]
+}
+
+func (x DeviceFault) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DeviceFault.Descriptor instead.
+func (DeviceFault) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
+}
+
 // Breach is how a process broke with the server of its PMI. The numbers are those of job.Breach.
 type Breach int32
 
@@ -462,11 +515,11 @@ func (x Breach) String() string {
 }
 
 func (Breach) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[7].Descriptor()
+	return file_mpiup_proto_enumTypes[8].Descriptor()
 }
 
 func (Breach) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[7]
+	return &file_mpiup_proto_enumTypes[8]
 }
 
 func (x Breach) Number() protoreflect.EnumNumber {
@@ -475,7 +528,7 @@ func (x Breach) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Breach.Descriptor instead.
 func (Breach) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 // Lack is what a host has too little of for MPI. The numbers are those of job.Lack.
@@ -512,11 +565,11 @@ func (x Lack) String() string {
 }
 
 func (Lack) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[8].Descriptor()
+	return file_mpiup_proto_enumTypes[9].Descriptor()
 }
 
 func (Lack) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[8]
+	return &file_mpiup_proto_enumTypes[9]
 }
 
 func (x Lack) Number() protoreflect.EnumNumber {
@@ -525,7 +578,7 @@ func (x Lack) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Lack.Descriptor instead.
 func (Lack) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 // Stranding is why a rank cannot go on with the others. The numbers are those of job.Stranding.
@@ -562,11 +615,11 @@ func (x Stranding) String() string {
 }
 
 func (Stranding) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[9].Descriptor()
+	return file_mpiup_proto_enumTypes[10].Descriptor()
 }
 
 func (Stranding) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[9]
+	return &file_mpiup_proto_enumTypes[10]
 }
 
 func (x Stranding) Number() protoreflect.EnumNumber {
@@ -575,7 +628,7 @@ func (x Stranding) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stranding.Descriptor instead.
 func (Stranding) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 // Looked are bits of Activity.looked.
@@ -621,11 +674,11 @@ func (x Looked) String() string {
 }
 
 func (Looked) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[10].Descriptor()
+	return file_mpiup_proto_enumTypes[11].Descriptor()
 }
 
 func (Looked) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[10]
+	return &file_mpiup_proto_enumTypes[11]
 }
 
 func (x Looked) Number() protoreflect.EnumNumber {
@@ -634,7 +687,7 @@ func (x Looked) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Looked.Descriptor instead.
 func (Looked) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
@@ -671,11 +724,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[11].Descriptor()
+	return file_mpiup_proto_enumTypes[12].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[11]
+	return &file_mpiup_proto_enumTypes[12]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -684,7 +737,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -728,11 +781,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[12].Descriptor()
+	return file_mpiup_proto_enumTypes[13].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[12]
+	return &file_mpiup_proto_enumTypes[13]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -741,7 +794,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -781,11 +834,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[13].Descriptor()
+	return file_mpiup_proto_enumTypes[14].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[13]
+	return &file_mpiup_proto_enumTypes[14]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -794,7 +847,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -837,11 +890,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[14].Descriptor()
+	return file_mpiup_proto_enumTypes[15].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[14]
+	return &file_mpiup_proto_enumTypes[15]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -850,7 +903,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 // Frame is one message of a session, in either direction.
@@ -5012,6 +5065,7 @@ type Exited struct {
 	Breach        Breach                 `protobuf:"varint,12,opt,name=breach,proto3,enum=mpiup.v1.Breach" json:"breach,omitempty"`          // the agent killed it for what it sent, as text says
 	Lack          Lack                   `protobuf:"varint,13,opt,name=lack,proto3,enum=mpiup.v1.Lack" json:"lack,omitempty"`                // what lacking tells of
 	LackErrno     int32                  `protobuf:"varint,14,opt,name=lack_errno,json=lackErrno,proto3" json:"lack_errno,omitempty"`        // why nothing can be written there; 0: it can, or that is not known
+	Devices       []*DeviceError         `protobuf:"bytes,15,rep,name=devices,proto3" json:"devices,omitempty"`                              // of those that the rank had, since its start, as far as the agent may see; at most 8
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5144,6 +5198,82 @@ func (x *Exited) GetLackErrno() int32 {
 	return 0
 }
 
+func (x *Exited) GetDevices() []*DeviceError {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// DeviceError is what went wrong with a device.
+type DeviceError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	What          DeviceFault            `protobuf:"varint,1,opt,name=what,proto3,enum=mpiup.v1.DeviceFault" json:"what,omitempty"`
+	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`    // a GPU's PCI address, an adapter's port: "0000:17:00", "mlx5_0:1"
+	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`   // of the Xid
+	Seconds       uint32                 `protobuf:"varint,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // how long before the end of the rank
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceError) Reset() {
+	*x = DeviceError{}
+	mi := &file_mpiup_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceError) ProtoMessage() {}
+
+func (x *DeviceError) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceError.ProtoReflect.Descriptor instead.
+func (*DeviceError) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *DeviceError) GetWhat() DeviceFault {
+	if x != nil {
+		return x.What
+	}
+	return DeviceFault_DEVICE_UNKNOWN
+}
+
+func (x *DeviceError) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *DeviceError) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *DeviceError) GetSeconds() uint32 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
 // WireupFailed: ranks wait for one that will never come, or the PMI server gave up on a rank.
 // Never sent before the Exited of the rank that caused it, and of less weight than that.
 type WireupFailed struct {
@@ -5158,7 +5288,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +5300,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +5313,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -5227,7 +5357,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5239,7 +5369,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5252,7 +5382,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -5301,7 +5431,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5313,7 +5443,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5326,7 +5456,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -5348,7 +5478,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5360,7 +5490,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5373,7 +5503,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -5411,7 +5541,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5553,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5566,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -5487,7 +5617,7 @@ type ProcStack struct {
 
 func (x *ProcStack) Reset() {
 	*x = ProcStack{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5629,7 @@ func (x *ProcStack) String() string {
 func (*ProcStack) ProtoMessage() {}
 
 func (x *ProcStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5642,7 @@ func (x *ProcStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
 func (*ProcStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProcStack) GetId() uint32 {
@@ -5556,7 +5686,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5568,7 +5698,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5581,7 +5711,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Wait) GetSet() string {
@@ -5628,7 +5758,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5640,7 +5770,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5653,7 +5783,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -5714,7 +5844,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5726,7 +5856,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5739,7 +5869,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -5794,7 +5924,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5806,7 +5936,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5819,7 +5949,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Place) GetIds() string {
@@ -5850,7 +5980,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5862,7 +5992,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5875,7 +6005,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -5919,7 +6049,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6061,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6074,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -5995,7 +6125,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6007,7 +6137,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6020,7 +6150,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -6071,7 +6201,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6083,7 +6213,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6096,7 +6226,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -6138,7 +6268,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6150,7 +6280,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6163,7 +6293,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Notice) GetText() string {
@@ -6190,7 +6320,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6332,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6345,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Ending) GetWhy() string {
@@ -6233,7 +6363,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6245,7 +6375,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6258,7 +6388,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -6272,7 +6402,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6284,7 +6414,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6297,7 +6427,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Closed) GetText() string {
@@ -6322,7 +6452,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6464,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6477,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -6363,7 +6493,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6375,7 +6505,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6388,7 +6518,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -6432,7 +6562,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6444,7 +6574,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6457,7 +6587,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -6512,7 +6642,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6524,7 +6654,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6537,7 +6667,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -6601,7 +6731,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6613,7 +6743,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6626,7 +6756,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -6667,7 +6797,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6679,7 +6809,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6692,7 +6822,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Event) GetData() []byte {
@@ -6719,7 +6849,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6731,7 +6861,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6744,7 +6874,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -6811,7 +6941,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6823,7 +6953,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6836,7 +6966,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Gone) GetIds() string {
@@ -6895,7 +7025,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +7037,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +7050,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -6978,7 +7108,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6990,7 +7120,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7003,7 +7133,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -7049,7 +7179,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7061,7 +7191,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7074,7 +7204,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 type Peer struct {
@@ -7094,7 +7224,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7106,7 +7236,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7119,7 +7249,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Peer) GetName() string {
@@ -7195,7 +7325,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7207,7 +7337,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7220,7 +7350,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -7248,7 +7378,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7260,7 +7390,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7273,7 +7403,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -7305,7 +7435,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7317,7 +7447,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7330,7 +7460,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 type CheckupRequest struct {
@@ -7348,7 +7478,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7360,7 +7490,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7373,7 +7503,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -7439,7 +7569,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7451,7 +7581,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7464,7 +7594,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -7522,7 +7652,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7534,7 +7664,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7547,7 +7677,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -7590,7 +7720,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7602,7 +7732,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7615,7 +7745,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Finding) GetName() string {
@@ -7656,7 +7786,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7668,7 +7798,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7681,7 +7811,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Fact) GetName() string {
@@ -7710,7 +7840,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7722,7 +7852,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7735,7 +7865,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -7768,7 +7898,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7780,7 +7910,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7793,7 +7923,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -7814,7 +7944,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7826,7 +7956,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7839,7 +7969,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -7873,7 +8003,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7885,7 +8015,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7898,7 +8028,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Target) GetHost() string {
@@ -7924,7 +8054,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7936,7 +8066,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7949,7 +8079,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -7973,7 +8103,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7985,7 +8115,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7998,7 +8128,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Way) GetHost() string {
@@ -8051,7 +8181,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8063,7 +8193,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8076,7 +8206,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 type RanksReply struct {
@@ -8090,7 +8220,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8102,7 +8232,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8115,7 +8245,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -8153,7 +8283,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8165,7 +8295,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8178,7 +8308,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -8245,7 +8375,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8257,7 +8387,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8270,7 +8400,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -8423,7 +8553,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8435,7 +8565,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8448,7 +8578,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -8476,7 +8606,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8488,7 +8618,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8501,7 +8631,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -8537,7 +8667,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8549,7 +8679,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8562,7 +8692,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -8603,7 +8733,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8615,7 +8745,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8628,7 +8758,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -9041,7 +9171,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\x86\x03\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\xb7\x03\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -9058,7 +9188,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06breach\x18\f \x01(\x0e2\x10.mpiup.v1.BreachR\x06breach\x12\"\n" +
 	"\x04lack\x18\r \x01(\x0e2\x0e.mpiup.v1.LackR\x04lack\x12\x1d\n" +
 	"\n" +
-	"lack_errno\x18\x0e \x01(\x05R\tlackErrno\"u\n" +
+	"lack_errno\x18\x0e \x01(\x05R\tlackErrno\x12/\n" +
+	"\adevices\x18\x0f \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\"\x82\x01\n" +
+	"\vDeviceError\x12)\n" +
+	"\x04what\x18\x01 \x01(\x0e2\x15.mpiup.v1.DeviceFaultR\x04what\x12\x16\n" +
+	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\rR\x06number\x12\x18\n" +
+	"\aseconds\x18\x04 \x01(\rR\aseconds\"u\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12)\n" +
@@ -9371,7 +9507,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bPmiState\x12\r\n" +
 	"\tPMI_NEVER\x10\x00\x12\x0f\n" +
 	"\vPMI_RUNNING\x10\x01\x12\x11\n" +
-	"\rPMI_FINALIZED\x10\x02*N\n" +
+	"\rPMI_FINALIZED\x10\x02*b\n" +
+	"\vDeviceFault\x12\x12\n" +
+	"\x0eDEVICE_UNKNOWN\x10\x00\x12\x0e\n" +
+	"\n" +
+	"DEVICE_XID\x10\x01\x12\x19\n" +
+	"\x15DEVICE_XID_OF_PROGRAM\x10\x02\x12\x14\n" +
+	"\x10DEVICE_PORT_DOWN\x10\x03*N\n" +
 	"\x06Breach\x12\x0f\n" +
 	"\vBREACH_NONE\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -9431,8 +9573,8 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -9441,217 +9583,221 @@ var file_mpiup_proto_goTypes = []any{
 	(StartPhase)(0),         // 4: mpiup.v1.StartPhase
 	(Stream)(0),             // 5: mpiup.v1.Stream
 	(PmiState)(0),           // 6: mpiup.v1.PmiState
-	(Breach)(0),             // 7: mpiup.v1.Breach
-	(Lack)(0),               // 8: mpiup.v1.Lack
-	(Stranding)(0),          // 9: mpiup.v1.Stranding
-	(Looked)(0),             // 10: mpiup.v1.Looked
-	(FlightUse)(0),          // 11: mpiup.v1.FlightUse
-	(NameOp)(0),             // 12: mpiup.v1.NameOp
-	(Verdict)(0),            // 13: mpiup.v1.Verdict
-	(RankPhase)(0),          // 14: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 15: mpiup.v1.Frame
-	(*Open)(nil),            // 16: mpiup.v1.Open
-	(*Mark)(nil),            // 17: mpiup.v1.Mark
-	(*Opened)(nil),          // 18: mpiup.v1.Opened
-	(*Held)(nil),            // 19: mpiup.v1.Held
-	(*Machine)(nil),         // 20: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 21: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 22: mpiup.v1.HelloReply
-	(*Use)(nil),             // 23: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 24: mpiup.v1.GpuUnit
-	(*App)(nil),             // 25: mpiup.v1.App
-	(*Tool)(nil),            // 26: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 27: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 28: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 29: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 30: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 31: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 32: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 33: mpiup.v1.Launch
-	(*Job)(nil),             // 34: mpiup.v1.Job
-	(*Hold)(nil),            // 35: mpiup.v1.Hold
-	(*Resumed)(nil),         // 36: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 37: mpiup.v1.Dropped
-	(*Exec)(nil),            // 38: mpiup.v1.Exec
-	(*Meeting)(nil),         // 39: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 40: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 41: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 42: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 43: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 44: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 45: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 46: mpiup.v1.Proceed
-	(*Started)(nil),         // 47: mpiup.v1.Started
-	(*StartFailed)(nil),     // 48: mpiup.v1.StartFailed
-	(*Output)(nil),          // 49: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 50: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 51: mpiup.v1.Input
-	(*Credit)(nil),          // 52: mpiup.v1.Credit
-	(*Resize)(nil),          // 53: mpiup.v1.Resize
-	(*Signal)(nil),          // 54: mpiup.v1.Signal
-	(*Stop)(nil),            // 55: mpiup.v1.Stop
-	(*Exited)(nil),          // 56: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 57: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 58: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 59: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 60: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 61: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 62: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 63: mpiup.v1.Wait
-	(*Met)(nil),             // 64: mpiup.v1.Met
-	(*Activity)(nil),        // 65: mpiup.v1.Activity
-	(*Place)(nil),           // 66: mpiup.v1.Place
-	(*Flight)(nil),          // 67: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 68: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 69: mpiup.v1.FlightOp
-	(*Control)(nil),         // 70: mpiup.v1.Control
-	(*Notice)(nil),          // 71: mpiup.v1.Notice
-	(*Ending)(nil),          // 72: mpiup.v1.Ending
-	(*Bye)(nil),             // 73: mpiup.v1.Bye
-	(*Closed)(nil),          // 74: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 75: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 76: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 77: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 78: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 79: mpiup.v1.FetchResult
-	(*Event)(nil),           // 80: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 81: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 82: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 83: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 84: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 85: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 86: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 87: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 88: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 89: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 90: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 91: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 92: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 93: mpiup.v1.Finding
-	(*Fact)(nil),            // 94: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 95: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 96: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 97: mpiup.v1.AskRequest
-	(*Target)(nil),          // 98: mpiup.v1.Target
-	(*AskReply)(nil),        // 99: mpiup.v1.AskReply
-	(*Way)(nil),             // 100: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 101: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 102: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 103: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 104: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 105: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 106: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 107: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 108: mpiup.v1.RankStack
+	(DeviceFault)(0),        // 7: mpiup.v1.DeviceFault
+	(Breach)(0),             // 8: mpiup.v1.Breach
+	(Lack)(0),               // 9: mpiup.v1.Lack
+	(Stranding)(0),          // 10: mpiup.v1.Stranding
+	(Looked)(0),             // 11: mpiup.v1.Looked
+	(FlightUse)(0),          // 12: mpiup.v1.FlightUse
+	(NameOp)(0),             // 13: mpiup.v1.NameOp
+	(Verdict)(0),            // 14: mpiup.v1.Verdict
+	(RankPhase)(0),          // 15: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 16: mpiup.v1.Frame
+	(*Open)(nil),            // 17: mpiup.v1.Open
+	(*Mark)(nil),            // 18: mpiup.v1.Mark
+	(*Opened)(nil),          // 19: mpiup.v1.Opened
+	(*Held)(nil),            // 20: mpiup.v1.Held
+	(*Machine)(nil),         // 21: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 22: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 23: mpiup.v1.HelloReply
+	(*Use)(nil),             // 24: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 25: mpiup.v1.GpuUnit
+	(*App)(nil),             // 26: mpiup.v1.App
+	(*Tool)(nil),            // 27: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 28: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 29: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 30: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 31: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 32: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 33: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 34: mpiup.v1.Launch
+	(*Job)(nil),             // 35: mpiup.v1.Job
+	(*Hold)(nil),            // 36: mpiup.v1.Hold
+	(*Resumed)(nil),         // 37: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 38: mpiup.v1.Dropped
+	(*Exec)(nil),            // 39: mpiup.v1.Exec
+	(*Meeting)(nil),         // 40: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 41: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 42: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 43: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 44: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 45: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 46: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 47: mpiup.v1.Proceed
+	(*Started)(nil),         // 48: mpiup.v1.Started
+	(*StartFailed)(nil),     // 49: mpiup.v1.StartFailed
+	(*Output)(nil),          // 50: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 51: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 52: mpiup.v1.Input
+	(*Credit)(nil),          // 53: mpiup.v1.Credit
+	(*Resize)(nil),          // 54: mpiup.v1.Resize
+	(*Signal)(nil),          // 55: mpiup.v1.Signal
+	(*Stop)(nil),            // 56: mpiup.v1.Stop
+	(*Exited)(nil),          // 57: mpiup.v1.Exited
+	(*DeviceError)(nil),     // 58: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 59: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 60: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 61: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 62: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 63: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 64: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 65: mpiup.v1.Wait
+	(*Met)(nil),             // 66: mpiup.v1.Met
+	(*Activity)(nil),        // 67: mpiup.v1.Activity
+	(*Place)(nil),           // 68: mpiup.v1.Place
+	(*Flight)(nil),          // 69: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 70: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 71: mpiup.v1.FlightOp
+	(*Control)(nil),         // 72: mpiup.v1.Control
+	(*Notice)(nil),          // 73: mpiup.v1.Notice
+	(*Ending)(nil),          // 74: mpiup.v1.Ending
+	(*Bye)(nil),             // 75: mpiup.v1.Bye
+	(*Closed)(nil),          // 76: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 77: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 78: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 79: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 80: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 81: mpiup.v1.FetchResult
+	(*Event)(nil),           // 82: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 83: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 84: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 85: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 86: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 87: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 88: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 89: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 90: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 91: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 92: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 93: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 94: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 95: mpiup.v1.Finding
+	(*Fact)(nil),            // 96: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 97: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 98: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 99: mpiup.v1.AskRequest
+	(*Target)(nil),          // 100: mpiup.v1.Target
+	(*AskReply)(nil),        // 101: mpiup.v1.AskReply
+	(*Way)(nil),             // 102: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 103: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 104: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 105: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 106: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 107: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 108: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 109: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 110: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
-	16,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	33,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	51,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	54,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	55,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	53,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	77,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	84,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	73,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	43,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	82,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	28,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	44,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	59,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	60,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	46,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	35,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	18,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	47,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	48,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	49,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	50,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	56,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	76,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	83,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	58,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	71,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	72,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	74,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	57,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	41,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	45,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	29,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	70,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	61,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	64,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	65,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	67,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	36,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	52,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	75,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	78,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	79,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	80,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	81,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	17,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	34,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	52,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	55,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	56,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	54,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	79,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	86,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	75,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	44,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	84,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	29,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	45,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	61,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	62,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	47,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	36,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	19,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	48,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	49,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	50,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	51,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	57,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	78,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	85,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	60,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	73,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	74,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	76,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	59,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	42,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	46,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	30,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	72,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	63,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	66,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	67,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	69,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	37,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	53,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	77,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	80,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	81,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	82,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	83,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	17,  // 47: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	18,  // 47: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
 	2,   // 48: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	22,  // 49: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	20,  // 50: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	19,  // 51: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	35,  // 52: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	23,  // 53: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	24,  // 54: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	26,  // 55: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	34,  // 56: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	25,  // 57: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	30,  // 58: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	27,  // 59: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	32,  // 60: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	38,  // 61: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	23,  // 49: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	21,  // 50: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	20,  // 51: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	36,  // 52: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	24,  // 53: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	25,  // 54: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	27,  // 55: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	35,  // 56: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	26,  // 57: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	31,  // 58: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	28,  // 59: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	33,  // 60: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	39,  // 61: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
 	3,   // 62: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	31,  // 63: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	40,  // 64: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	39,  // 65: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	11,  // 66: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	37,  // 67: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	42,  // 68: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	32,  // 69: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	25,  // 70: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	32,  // 63: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	41,  // 64: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	40,  // 65: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	12,  // 66: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	38,  // 67: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	43,  // 68: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	33,  // 69: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	26,  // 70: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
 	3,   // 71: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	4,   // 72: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 73: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
 	6,   // 74: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	7,   // 75: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	8,   // 76: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	9,   // 77: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	63,  // 78: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	62,  // 79: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	66,  // 80: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	68,  // 81: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	69,  // 82: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 83: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	12,  // 84: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	86,  // 85: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	22,  // 86: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	22,  // 87: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	93,  // 88: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	94,  // 89: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	94,  // 90: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	92,  // 91: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	13,  // 92: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	98,  // 93: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	100, // 94: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	104, // 95: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	103, // 96: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	61,  // 97: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	14,  // 98: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	108, // 99: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	107, // 100: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	67,  // 101: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	102, // [102:102] is the sub-list for method output_type
-	102, // [102:102] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	8,   // 75: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 76: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	58,  // 77: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 78: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 79: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	65,  // 80: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	64,  // 81: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	68,  // 82: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	70,  // 83: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	71,  // 84: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 85: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	13,  // 86: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	88,  // 87: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	23,  // 88: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	23,  // 89: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	95,  // 90: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	96,  // 91: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	96,  // 92: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	94,  // 93: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	14,  // 94: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	100, // 95: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	102, // 96: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	106, // 97: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	105, // 98: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	63,  // 99: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	15,  // 100: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	110, // 101: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	109, // 102: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	69,  // 103: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	104, // [104:104] is the sub-list for method output_type
+	104, // [104:104] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -9711,8 +9857,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      15,
-			NumMessages:   94,
+			NumEnums:      16,
+			NumMessages:   95,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,7 +42,7 @@ var rules = map[string]rule{
 	"StartFailed.path": aLine, "StartFailed.text": aLine,
 	"Output.data": asIs, "OutputEnd.frames": {text: wordText, most: 16},
 	"Exited.text": aLine, "Exited.library": aLine, "Exited.lacking": aLine,
-	"Aborted.text": aLine, "Aborted.targets": asIs, "WireupFailed.text": aLine, "WireupFailed.gone": asIs, "Notice.text": aLine, "Ending.why": aLine, "Closed.text": aLine,
+	"Exited.devices": items(8), "DeviceError.device": aWord, "Aborted.text": aLine, "Aborted.targets": asIs, "WireupFailed.text": aLine, "WireupFailed.gone": asIs, "Notice.text": aLine, "Ending.why": aLine, "Closed.text": aLine,
 	"Chosen.library": aLine, "Chosen.why": aLine, "Control.targets": asIs,
 	"Waits.silent": asIs, "Waits.waits": items(16), "Waits.stacks": items(16), "Waits.notes": lines(8), "Wait.set": asIs, "Wait.entered": asIs, "Wait.absent": asIs,
 	"ProcStack.means": aWord, "ProcStack.frames": {text: wordText, most: 64},

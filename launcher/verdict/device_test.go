@@ -1,0 +1,43 @@
+package verdict
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// What an agent saw of the rank's own devices stands in the verdict, and is its kind where it explains the end.
+func TestDevices(t *testing.T) {
+	xid, program := Device{job.GPUXid, "0000:17:00", 79, 4}, Device{job.GPUXidOfProgram, "0000:17:00", 31, 1}
+	down := Device{What: job.PortDown, Name: "mlx5_0:1"}
+	const xidLine = "w1: its GPU at PCI 0000:17:00 had Xid 79 (of the GPU, its driver or its links) 4 s before"
+	for _, tt := range []struct {
+		name, line string
+		device     Device
+		kind       Kind
+		likely     bool
+		evidence   string
+	}{
+		{"CUDA says so", "RuntimeError: CUDA error: unspecified launch failure", xid, GPUFault, false, xidLine},
+		{"it says something else", "ValueError: loss is nan", xid, GPUFault, true, xidLine},
+		{"a program's fault", "RuntimeError: CUDA error: an illegal memory access was encountered", program, GPUError, false,
+			"w1: its GPU at PCI 0000:17:00 had Xid 31, such as a faulty program causes, 1 s before"},
+		{"a port, and a peer is lost", "gloo: Connection reset by peer", down, FabricDown, true, "w1: the adapter's port mlx5_0:1 is down, and was up when the rank started"},
+		{"a port that has nothing to do with it", "ValueError: loss is nan", down, Python, false, "w1: the adapter's port mlx5_0:1 is down, and was up when the rank started"},
+	} {
+		c := &Case{}
+		c.Add(Fault{Event: Ended, Host: "w1", Node: 1, ID: 2, Process: job.Process{Rank: 2}, Exit: job.Exit{Code: 1}})
+		c.Devices(2, []Device{tt.device})
+		c.Devices(3, []Device{xid}) // of a rank that did not fail
+		c.Hear(4, func(int) Said { return Said{Raised: raised(tt.line), Code: 1} }, time.Time{}, nil)
+		v, _ := c.Verdict(Circumstances{Node: "n1"})
+		if v.Kind != tt.kind || v.Likely != tt.likely || !slices.Contains(v.Evidence, tt.evidence) || (v.Cordon != "") != (v.Kind == GPUFault || v.Kind == FabricDown) {
+			t.Errorf("%s: %+v", tt.name, v)
+		}
+		if v.Kind == GPUFault && v.PCI != "0000:17:00" {
+			t.Errorf("%s: the GPU is %q", tt.name, v.PCI)
+		}
+	}
+}
