@@ -39,13 +39,15 @@ func (t *Table) Tick() (idle bool) {
 func (s *session) gathers() (yes bool, step time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch yes = s.state == opened; {
-	case !yes || s.streams == 0 || s.pendingTil > 0:
-		return yes, wire.Quick
-	case s.lease < 20*wire.Slow:
+	yes = s.state == opened
+	long := s.lease >= 20*wire.Slow
+	switch calm := s.streams > 0 && s.pendingTil == 0 && s.state <= launched; {
+	case calm && yes && long:
+		return yes, wire.Slow // its silence alone is timed
+	case calm && (yes || long): // and what ranks wait for, which takes seconds
 		return yes, wire.Easy
 	}
-	return yes, wire.Slow // its silence alone is timed
+	return yes, wire.Quick
 }
 
 // Alone is for how long there has been no session, as of the last Tick.

@@ -50,6 +50,28 @@ func TestAgentThatStallsCallsNoLauncherSilent(t *testing.T) {
 	eventually(t, "a closed stream's lease ends", func() bool { return a.Count() == 0 })
 }
 
+// The clock of an agent goes slowly while all that it times is the silence of launchers with long leases.
+func TestStepsOfASessionsTime(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		session *session
+		gathers bool
+		step    time.Duration
+	}{
+		{"its launcher gathers hosts", &session{state: opened, streams: 1, lease: defaultLease}, true, wire.Slow},
+		{"and has a short lease", &session{state: opened, streams: 1, lease: 2 * time.Second}, true, wire.Easy},
+		{"its stream is closed", &session{state: opened, lease: defaultLease}, true, wire.Quick},
+		{"what came is to be read first", &session{state: opened, streams: 1, lease: defaultLease, pendingTil: 1}, true, wire.Quick},
+		{"its ranks run", &session{state: launched, streams: 1, lease: defaultLease}, false, wire.Easy},
+		{"its ranks run, and its lease is short", &session{state: launched, streams: 1, lease: 2 * time.Second}, false, wire.Quick},
+		{"it is held", &session{state: held, lease: defaultLease}, false, wire.Quick},
+	} {
+		if gathers, step := tt.session.gathers(); gathers != tt.gathers || step != tt.step {
+			t.Errorf("%s: %v, %v", tt.name, gathers, step)
+		}
+	}
+}
+
 func TestFencedLauncherThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	a := newTable(t)
 	old := newClient(t, a, '1', "life-1")

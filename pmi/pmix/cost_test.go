@@ -38,7 +38,7 @@ func newCostly(t testing.TB, hosts, perHost int) *costly {
 		defer close(ended)
 		srv.Run(t.Context(), l)
 	}()
-	e := c.add(t, hosts, perHost)
+	e := c.add(t, hosts, perHost, true)
 	c.stop = func() {
 		l.Close()
 		<-ended
@@ -47,9 +47,9 @@ func newCostly(t testing.TB, hosts, perHost int) *costly {
 	return c
 }
 
-func (c *costly) add(t testing.TB, hosts, perHost int) *kvs.Space {
+func (c *costly) add(t testing.TB, hosts, perHost int, surely bool) *kvs.Space {
 	t.Helper()
-	job := pmix.Job{Job: jobdata.Job{Namespace: secret, Universe: hosts * perHost, Binding: func(r int) (string, string) {
+	job := pmix.Job{Surely: surely, Job: jobdata.Job{Namespace: secret, Universe: hosts * perHost, Binding: func(r int) (string, string) {
 		return fmt.Sprintf("NM0:SK0:L3%d:L2%d:L1%d:CR%d:HT%d", r/8, r, r, r, r), fmt.Sprint(r)
 	}}}
 	for h := range hosts {
@@ -68,6 +68,32 @@ func (c *costly) add(t testing.TB, hosts, perHost int) *kvs.Space {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// What ranks of all hosts are told is not made for programs that do not ask: on each host of a large job that is most of what they cost.
+func TestNothingIsMadeForThoseThatDoNotAsk(t *testing.T) {
+	made := map[bool]uint64{}
+	for _, surely := range []bool{false, true} {
+		srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", SessionDir: t.TempDir(), Engine: kvs.New(kvs.Run{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		e := (&costly{srv: srv}).add(t, 5000, 1, surely)
+		l.Close()
+		srv.Run(t.Context(), l) // it waits for what Add has started
+		runtime.ReadMemStats(&after)
+		e.Close(nil)
+		made[surely] = after.TotalAlloc - before.TotalAlloc
+	}
+	if made[false]*2 > made[true] {
+		t.Errorf("%d bytes for those that do not ask, and %d for those that do", made[false], made[true])
+	}
 }
 
 func (c *costly) connect(t testing.TB, rank int) net.Conn {
