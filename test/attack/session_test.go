@@ -156,7 +156,7 @@ func byChance(r *rand.Rand, m protoreflect.Message, depth int) {
 }
 
 // Whole sessions of the real launcher with two honest agents and one that lies by chance; the launcher is killed between, and the next one goes on. It
-// ends in time, without a panic; no honest host's rank gets a signal but the end of the run, and the verdict names no honest host. MPIUP_LIAR=10m for more of them.
+// ends in time (by --timeout where the liar says that its rank runs on), without a panic; no honest host's rank gets a signal but the end of the run, and the verdict names no honest host. MPIUP_LIAR=10m for more of them.
 func TestSessionsOfALiar(t *testing.T) {
 	s := newSite(t)
 	first := startAgent(t, nil, "--http", "off", "--slots", "1", "--tls-dir", s.files("mpiup://g/agent/w"))
@@ -175,7 +175,7 @@ func TestSessionsOfALiar(t *testing.T) {
 		script := fmt.Sprintf("for s in HUP USR1 USR2 QUIT ALRM; do trap \"echo got $s; echo $s >>%[1]s/signals\" $s; done; echo runs; i=0; while test $i -lt 100 -a ! -e %[1]s/go; do sleep 0.02; i=$((i+1)); done", dir)
 		run := func() *lab.Process {
 			c := exec.Command(bin, "run", "--tls-dir", tls, "--wait", "10", "--host", fmt.Sprintf("%s:1,%s:1,%s:1", first.Addr, second.Addr, at), "-n", "3", "--stdin", "none", "--output", "json",
-				"--on-launcher-loss", "hold=20s", "--mpi", "none", "--", "sh", "-c", script)
+				"--on-launcher-loss", "hold=20s", "--timeout", "15s", "--mpi", "none", "--", "sh", "-c", script)
 			c.Dir, c.Env = dir, []string{"PATH=/usr/bin:/bin", "HOME=" + dir}
 			p, err := lab.StartHere(c)
 			if err != nil {
