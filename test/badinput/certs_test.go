@@ -155,3 +155,29 @@ func TestKeyIsReplaced(t *testing.T) {
 	run(young, 0)
 	run(old, 0)
 }
+
+// Of several agents on one host network all but one are at ports that follow from the key. Launchers that have the new one alone find them.
+func TestKeyIsReplacedWherePortsFollowFromIt(t *testing.T) {
+	dir := t.TempDir()
+	mounted, young, others := filepath.Join(dir, "mounted"), filepath.Join(dir, "young"), filepath.Join(dir, "others")
+	for _, file := range []string{mounted, young, others} {
+		if err := keygen(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := startAgent(t, []string{"MPIUP_KEY=" + others, "MPIUP_JOB=y"}, "--http", "off") // it has the default port
+	a := startAgent(t, []string{"MPIUP_KEY=" + mounted, "MPIUP_JOB=x"}, "--http", "off", "--listen", first.Addr)
+	run := func(key string) {
+		t.Helper()
+		mpiup(t, []string{"MPIUP_KEY=" + key, "MPIUP_JOB=x"}, "run", "--wait", "10s", "--host", first.Addr, "-n", "1", "--", "true").check(t, 0)
+	}
+	run(mounted)
+	if err := os.Link(young, mounted+".next"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(mounted+".next", mounted); err != nil {
+		t.Fatal(err)
+	}
+	lab.Eventually(t, "the agent listens on a port of the new key", func() bool { return strings.Contains(a.Log.String(), "listens on a port of the job's new key") })
+	run(young)
+}
