@@ -121,10 +121,10 @@ func (l *look) at(ctx context.Context, t Target) Stack {
 	if python {
 		tools = append([]tool{{"py-spy", []string{"dump", "--pid", pid}, trace.PySpy}}, tools...)
 	}
-	there := false
+	there, nameless := false, func(f string) bool { return f == "??" } // of a program without symbols: the kernel tells more
 	for _, tool := range tools {
 		frames, ok := l.run(ctx, tool, as)
-		if len(frames) > 0 {
+		if slices.ContainsFunc(frames, func(f string) bool { return !nameless(f) }) {
 			if python && tool.name != "py-spy" {
 				l.note("py-spy is not on PATH, so a Python program's stack is its interpreter's")
 			}

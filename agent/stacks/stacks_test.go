@@ -115,6 +115,7 @@ func TestTools(t *testing.T) {
 		{"all", map[string]string{"eu-stack": "#0  0x1 nanosleep\n#1  0x2 main\n", "gdb": "#0  f ()\n"}, "", "eu-stack nanosleep", ""},
 		{"gdb only", map[string]string{"gdb": "#0  f ()\n"}, "", "gdb f", ""},
 		{"one of them fails", map[string]string{"eu-stack": "", "gdb": "#0  f ()\n"}, "eu-stack", "gdb f", "eu-stack tells nothing: it broke"},
+		{"a program without symbols", map[string]string{"eu-stack": "#0  0x1\n#1  0x2\n", "gdb": "#0  0x1 in ?? ()\n"}, "", "kernel", ""},
 		{"none", nil, "", "kernel", "neither eu-stack (elfutils) nor gdb is on PATH"},
 	} {
 		if !mayTrace && tt.name != "none" {
