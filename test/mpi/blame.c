@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "finalize.h"
+
 static volatile unsigned long work;
 
 static int is(const char *a, const char *b) { return strcmp(a, b) == 0; }
