@@ -46,7 +46,7 @@ const (
 	littleCPU = 0.02    // of a processor
 	littleIO  = 4 << 10 // bytes between two samples, of one socket or of all files: beats of a heart are less
 	fewFaults = 3.2     // a second: a mapped file comes by up to 2 MiB a fault
-	minFaults = 8       // between two samples
+	minFaults = 2       // between two samples: one that hangs has none
 	maxPlaces = 16      // that are told apart
 	maxWhere  = 160     // bytes
 )

@@ -38,6 +38,9 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
+	if got := Judge(base, with(func(s *Sample) { s.Faults += 7 }), time.Second); got != Works {
+		t.Errorf("a hundred mapped pages in a second, which the kernel maps 16 at once: %d", got)
+	}
 	unseen := base
 	unseen.Traffic = nil
 	if got := Judge(unseen, base, apart); got != Busy {
