@@ -148,3 +148,13 @@ func TestAllAbsentAreNamed(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 }
+
+// Of a program without symbols the C library's function is what tells.
+func TestTellingWithoutSymbols(t *testing.T) {
+	for frames, want := range map[string]string{"clock_nanosleep,__nanosleep,??,??,??": "__nanosleep", "??,??,??,main": "??", "spin,??,main": "spin,??,main",
+		"clock_nanosleep,nanosleep,sleep,load,main": "sleep,load,main"} {
+		if got := strings.Join(Telling(strings.Split(frames, ",")), ","); got != want {
+			t.Errorf("%s: %s", frames, got)
+		}
+	}
+}
