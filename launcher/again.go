@@ -222,7 +222,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	for _, w := range r.hosts {
 		known[w.Entry.Name] = true
 	}
-	for _, w := range r.comers {
+	for _, w := range r.came {
 		if !known[w.Entry.Name] {
 			next.hosts = append(slices.Clone(next.hosts), w)
 		}

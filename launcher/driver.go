@@ -54,7 +54,7 @@ type driver struct {
 	joiners joiners
 
 	copier *copies.Copier // nil: nothing is copied
-	comers []hosts.Wanted // for which the ranks were ended; seek's until it has ended
+	came   []hosts.Wanted // hosts that came, for which the ranks were ended; seek writes it until it returns
 	spares []*link.Conn   // hosts without ranks that are held until ranks are started again
 
 	unblock context.CancelFunc // output is waited for no longer

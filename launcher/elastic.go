@@ -237,21 +237,21 @@ func seek(life context.Context, r *driver) {
 		}
 		want = slices.DeleteFunc(slices.Clone(want), func(w hosts.Wanted) bool { return have[w.Entry.Name] })
 		var names, seen []string
-		var comers []hosts.Wanted
+		var came []hosts.Wanted
 		more := slices.Clone(room)
 		for _, v := range r.cfg.Visit(life, want, nil) {
 			if v.Hello == nil || have[v.Hello.Incarnation] || v.Bare && have[v.Hello.Name] || r.shy[v.Hello.Incarnation] {
 				continue
 			}
 			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
-			comers = append(comers, v.Wanted)
+			came = append(came, v.Wanted)
 			more = append(more, r.room(HostOf(v.Wanted, link.Slots(v.Hello), 0)))
 		}
 		if _, size := r.cfg.Elastic.Share(more, r.cfg.Policy.PerNode > 0); size > len(r.plan.Placements) {
 			for _, s := range seen {
 				r.shy[s] = true // one that does not join then is no reason again
 			}
-			r.comers = comers
+			r.came = came
 			r.mail.put(run.Came{Hosts: strings.Join(names, ", "), Size: size})
 			return
 		}

@@ -52,9 +52,9 @@ type heir struct {
 	settled time.Time              // when all were
 }
 
-// at is when something was that a host says is so old, on the run's clock, which stood at before when all hosts were settled. Hosts have
-// reckoned ages when they handed themselves over, one after the other: of two hosts' ends before that the first is known to
-// milliseconds, and not only to the clock's steps. What a host tells after it has no age, and is new to the launcher.
+// at turns the age that a host states into a time on the run's clock. The clock stood at before when all hosts were settled. A host
+// counts an age up to its own handover, and hosts are handed over one after the other. So ends on two hosts are ordered to
+// milliseconds. What a host tells later has no age: it is new.
 func (h *heir) at(host int, said time.Duration) (at time.Duration, known bool) {
 	if h == nil || said == 0 || host >= len(h.taken) {
 		return 0, false
@@ -89,7 +89,7 @@ func (r *planner) failures() int {
 	return 0
 }
 
-// anyNumber is one from which questions count that no launcher before this one has asked.
+// anyNumber is where this launcher begins to count its questions. It is random, so that no earlier launcher used these numbers.
 func anyNumber() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -372,7 +372,7 @@ func (c *claims) set(host int, to claim) {
 	c.was[host] = to
 }
 
-// yields says that a launcher which has a host goes before us: we have none before that, and will not.
+// yields says that another launcher wins: it has this host, and we have none of the hosts before it.
 func (c *claims) yields(host int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

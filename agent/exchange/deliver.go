@@ -160,7 +160,7 @@ func (x *Exchange) waits(now time.Duration) (w *apiv1.Waits, news bool) {
 	return w, news
 }
 
-// Waits is the same for who is no launcher, of barriers with a number that still says yes to; nil: of all. open are their numbers.
+// Waits answers who is no launcher. It tells of the barriers whose numbers still accepts, or of all where still is nil, and their numbers.
 func (x *Exchange) Waits(still func(number uint64) bool) (w *apiv1.Waits, open []uint64) {
 	w, open = x.open()
 	x.mu.Lock()

@@ -313,7 +313,7 @@ func (s *session) left() time.Duration {
 	return s.hold
 }
 
-// ends says that our launcher's ranks take the place of those that o holds for another: our user said so.
+// ends says that our launcher's ranks replace those that o holds. Its user said so, or o holds none.
 func (s *session) ends(o *session) bool { return o.record == nil || s.fences && s.by().takes(o.by()) }
 
 // leaseOf is how long a silent launcher keeps the session.

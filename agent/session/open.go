@@ -127,8 +127,8 @@ const unheard = 3 * time.Second
 // maxHeld bounds the runs that a launcher is told of.
 const maxHeld = 4
 
-// heldFor are the runs here that are without launcher, or may be soon, and that the one of a new session has to know of: it may take
-// them over, or another has just done it, or its user said nothing of runs that wait for it.
+// heldFor are the runs here that a new launcher has to know of: each has lost its launcher, or may lose it soon. The new one may take them
+// over. Where another launcher has just done so, or its user said nothing of such runs, it tells its user.
 func (t *Table) heldFor(of *session, o *apiv1.Open) (list []*apiv1.Held) {
 	if o.OnLoss != apiv1.Loss_LOSS_HOLD && o.OnLoss != apiv1.Loss_LOSS_UNSAID {
 		return nil

@@ -11,11 +11,10 @@ const hasteTime = 10 * time.Second
 // lullTime is how long there is no session before an agent rests: a script's runs, one after the other, are no lull.
 const lullTime = 2 * time.Second
 
-// pace tells the process what its sessions mean for it: that a job is starting, when memory may be spent for time, and
-// that it is no more; once after the last session, that nobody needs what it left in memory, which Go would keep for
-// minutes, for an idle agent allocates nothing that makes it collect; and that nobody has needed the agent for long since
-// its first job. One that waits for its first job waits on. Only time in which this process ran counts. The zero value
-// tells nobody.
+// pace tells the process three things. A job is starting, or has started: in between memory may be spent for time. The last session has
+// ended: memory can go back, which an idle agent's Go would keep for minutes, since it allocates nothing. And nobody has needed the
+// agent for long since its first job; one that waits for its first job waits on. It counts only time in which this process ran. The
+// zero value tells nobody.
 type pace struct {
 	hasten   func(bool)    // nil: nobody
 	rest     func()        // nil: nobody

@@ -55,8 +55,8 @@ func launcherKeys(p *process, words string) []identity.NamedKey {
 	return clientKeys(p, l)
 }
 
-// serverKeys are the keys that sshd's settings tell of: it knows whom to let in by their public halves, so the private one
-// counts that lies beside the list of those, or is a host key, and stands in the list.
+// serverKeys are the private keys that sshd's settings lead to. sshd lets in whoever has the private half of a key in its list. So a
+// private key counts that lies beside that list, or is a host key, and whose public half stands in the list.
 func serverKeys(p *process, l sshdLine) (keys []identity.NamedKey) {
 	var s ssh.Server
 	for _, o := range l.options {

@@ -110,8 +110,8 @@ func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late id
 // Silent are those that run and have not called MPI_Init.
 func (p *Picture) Silent(running idset.Set) idset.Set { return p.silent.Intersect(running) }
 
-// All is Waiting of every barrier, and where nobody waits in one, whether MPI_Init was called: that blames nobody. mpi says that the
-// programs are MPI's, as far as it is known.
+// All tells of every barrier, as Waiting does. Where no rank waits in one it tells who has not called MPI_Init, and blames nobody. mpi
+// says that the programs are MPI's, as far as it is known.
 func (p *Picture) All(r Words, mpi bool) (lines []string) {
 	lines = p.Waiting(r, 0)
 	silent := p.Silent(r.Running)

@@ -28,7 +28,7 @@ func Unwritten(err error) *Failure { return Failf(job.ExitOutput, "standard outp
 // GotSignal is INT or TERM as the cause of a context's end.
 type GotSignal syscall.Signal
 
-// Status is the exit code of what it ended before there were processes: a run that gets TERM was preempted.
+// Status is the exit code of a command that the signal ended before any process ran. A run that gets TERM was preempted.
 func (g GotSignal) Status(command bool) int {
 	if int(g) == job.SIGTERM && !command {
 		return job.ExitPreempted

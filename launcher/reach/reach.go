@@ -79,7 +79,7 @@ type Reach struct {
 
 	Pinned netip.AddrPort // where the only host's agent is, if that is known already
 	Known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for
-	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
+	// Told gets the lines that explain a failure, and the last lines of the rank that failed. nil: nobody does.
 	Told func(lines, tail []string)
 	// Met is called with each host that answers, and where its agent is, by any goroutine. nil: nobody wants to know.
 	Met  func(hosts.Wanted)

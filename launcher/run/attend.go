@@ -181,7 +181,7 @@ func (r *attending) noteEnded(m *apiv1.Exited) {
 	r.endedWell[uint32(r.jobs[0].plan.Placements[id].App)]++
 }
 
-// meets says that ranks of a program have met others, or that it is for sayTrainedAlone to say that they have not.
+// meets says that nothing is left to say of where a program's ranks meet: they have met, or sayTrainedAlone tells that they have not.
 func (r *attending) meets(app uint32) bool {
 	of := r.attendants()[app]
 	return r.roll.Met(of.ranks) || r.warned[app] || r.roll.Alone(of.ranks) && r.endedWell[app] == of.ranks.Len()

@@ -86,7 +86,7 @@ func (r *Registry) RemoveAll() error {
 	return r.remove(paths)
 }
 
-// RemoveOf is RemoveAll of what only jobs that are over have registered, of which this is the last.
+// RemoveOf forgets a job that is over, and removes what no other job has registered.
 func (r *Registry) RemoveOf(job int) error {
 	r.mu.Lock()
 	paths := map[named]registered{}

@@ -48,7 +48,7 @@ func Count(to *int, most int) func([]string) error {
 	}
 }
 
-// Text is an option whose value is a text; empty is what is said when it is none at all.
+// Text is an option whose value is a text. An empty value is refused with the sentence empty.
 func Text(to *string, empty string) func([]string) error {
 	return func(v []string) error {
 		if v[0] == "" {
