@@ -107,6 +107,15 @@ func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late id
 	return silent, late
 }
 
+// tied says that in a barrier as many have come as have not, all of which have called MPI_Init: either half may have left the other, for
+// MPI_Finalize after an error.
+func (p *Picture) tied(running idset.Set) bool {
+	return slices.ContainsFunc(p.open, func(b Barrier) bool {
+		spoke := b.missing(running, 0).Sub(p.silent)
+		return !spoke.Empty() && spoke.Len() == b.Entered.Len()
+	})
+}
+
 // Silent are those that run and have not called MPI_Init.
 func (p *Picture) Silent(running idset.Set) idset.Set { return p.silent.Intersect(running) }
 

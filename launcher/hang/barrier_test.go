@@ -107,6 +107,25 @@ func TestBarriers(t *testing.T) {
 	}
 }
 
+// Half of the ranks in a barrier may have left the other half, as after an error: who is missing is waited for, and no more than probably
+// why. Where one has not called MPI_Init, or the many wait for few, it is certain.
+func TestHowSureABarrierIs(t *testing.T) {
+	for _, tt := range []struct {
+		name, host string
+		sure       bool
+	}{
+		{"many wait for one", "0-3||0-3 0-2 90", true},
+		{"one waits for one", "0-1||0-1 1 90", false},
+		{"two wait for two", "0-3||0-3 2-3 90", false},
+		{"one waits for one that has not called MPI_Init", "0-1|0|0-1 1 90", true},
+	} {
+		b := Facts{Running: set(t, tt.host[:3]), Barriers: told(t, tt.host)}.Blame()
+		if b.IDs().Empty() || b.Sure != tt.sure {
+			t.Errorf("%s: %+v", tt.name, b)
+		}
+	}
+}
+
 // What an agent makes up costs no more than a bound.
 func TestManyBarriers(t *testing.T) {
 	p := &Picture{}

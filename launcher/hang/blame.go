@@ -55,7 +55,7 @@ func (f Facts) Blame() Blame {
 	}
 	if f.Barriers != nil && !f.Mute {
 		if odd := f.Barriers.odd(f.Running, 0); len(odd) > 0 {
-			return Blame{Odd: odd, Sure: true}
+			return Blame{Odd: odd, Sure: !f.Barriers.tied(f.Running)}
 		}
 	}
 	if !f.Unmet.Empty() {

@@ -52,6 +52,26 @@ func TestByStacks(t *testing.T) {
 	}
 }
 
+// Ranks that are all in one call accuse nobody for certain.
+func TestAlike(t *testing.T) {
+	const finalize, spin = "poll,PMPI_Finalize,main ", "spin,main "
+	for _, tt := range []struct {
+		name, stacks string
+		alike        bool
+	}{
+		{"all in one call", finalize + finalize + finalize, true},
+		{"one computes", finalize + spin + finalize, false},
+		{"one is in another call", finalize + "poll,PMPI_Barrier,main ", false},
+		{"one was not seen whole", finalize + "kernel:futex ", false},
+		{"one alone", finalize, false},
+		{"nobody", "", false},
+	} {
+		if got := Alike(placed(tt.stacks)); got != tt.alike {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
 // A run in which some use CPU is ended only where their stacks say that they wait, or where those that idle are the few for whom all
 // others wait.
 func TestDoubtBy(t *testing.T) {

@@ -297,6 +297,9 @@ func (r *Run) endHung() {
 	if l.seen == nil {
 		l.seen = l.found
 	}
+	if l.all && hang.Alike(l.seen) {
+		l.blame.Sure = false
+	}
 	groups, more := hang.Grouped(l.seen)
 	for _, g := range groups {
 		r.verdict.Stacks = append(r.verdict.Stacks, stackOf(g))
