@@ -65,15 +65,20 @@ func (p *Process) Dying() bool {
 		return true
 	}
 	st, err := p.s.proc.Stat(p.pid)
-	if err != nil || st.Start != p.start || !st.Dying {
+	switch {
+	case err != nil || st.Start != p.start: // it was reaped meanwhile
+		return p.Over()
+	case !st.Dying:
 		return false
-	}
-	if st.Alive() {
+	case st.Alive():
 		return true
 	}
 	// Its first thread has ended. So have all others, or it lives on without that.
 	threads, err := proctree.Proc{Root: fmt.Sprintf("%s/%d/task", p.s.proc.Root, p.pid)}.Snapshot()
-	return err == nil && !slices.ContainsFunc(threads, func(t proctree.Stat) bool { return !t.Dying })
+	if err != nil {
+		return p.Over()
+	}
+	return !slices.ContainsFunc(threads, func(t proctree.Stat) bool { return !t.Dying })
 }
 
 // Exit is how it ended; zero before Done is closed.
