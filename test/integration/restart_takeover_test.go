@@ -117,7 +117,8 @@ func TestLimitsAndReportAfterATakeover(t *testing.T) {
 		t.Errorf("the report:\n%s", out)
 	}
 
-	j = l.heldRun(t, 2, "w0:1,w1:1", "--stall-timeout", "2s", "--on-stall", "abort", "sh", "-c", "echo up $MPIUP_RANK; exec sleep 600")
+	const stuck = `echo up $MPIUP_RANK; mkfifo "$0/$MPIUP_RANK" 2>/dev/null; exec cat "$0/$MPIUP_RANK"` // for no time of its own
+	j = l.heldRun(t, 2, "w0:1,w1:1", "--stall-timeout", "2s", "--on-stall", "abort", "sh", "-c", stuck, l.folder(t))
 	l.run(t, j).Fails(t, 110, "took the run over")
 
 	j = l.heldRun(t, 3, "w0:1,w1:1", "--timeout", "6s", "sh", "-c", "echo up $MPIUP_RANK; exec sleep 600")

@@ -42,7 +42,8 @@ func TestWhatWaitingDoesNotCure(t *testing.T) {
 		code   int
 		stderr []string
 	}{
-		{"another job's key", []string{l.bin, "run", "--key", other, "--host", "w0", "-n", "1", "true"}, 244,
+		// The key is a person's, and on no volume to which another may come.
+		{"another job's key", []string{"env", "HOME=" + filepath.Dir(other), l.bin, "run", "--key", other, "--host", "w0", "-n", "1", "true"}, 244,
 			[]string{"waiting for 1 of 1 host (2s): TLS refused: w0 (" + addr("w0") + ": it holds the secret of another job",
 				"mpiup: host w0: " + addr("w0") + ": it holds the secret of another job", "no longer waited for"}},
 		{"no secret", []string{l.bin, "run", "--insecure", "--host", "w0", "-n", "1", "true"}, 244,
