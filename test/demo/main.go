@@ -74,8 +74,12 @@ func (d *demo) compile(ctx context.Context, source string) error {
 func (d *demo) onThisMachine(ctx context.Context) error {
 	heading("On this machine: no hosts, no secret, no set-up")
 	show("", "mpiup run -n 4 ./hello")
-	cmd := exec.CommandContext(ctx, d.mpiup, "run", "-n", "4", "-x", "T0", d.hello)
-	return timed(cmd, cmd.Run)
+	cmd := exec.CommandContext(ctx, d.mpiup, "run", "-n", "4", "-x", start(), d.hello)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("mpiup run: %w", err)
+	}
+	return nil
 }
 
 func (d *demo) onThreeHosts(ctx context.Context) (err error) {
@@ -102,9 +106,10 @@ func (d *demo) onThreeHosts(ctx context.Context) (err error) {
 
 	heading("The job")
 	show(h.launcher(), short+"./hello")
-	job := h.onLauncher(ctx, append([]string{d.mpiup}, append(args, "-x", "T0", d.hello)...)...)
-	if err := timed(job.Cmd, job.Run); err != nil {
-		return h.explain(err)
+	job := h.onLauncher(ctx, append([]string{d.mpiup}, append(args, "-x", start(), d.hello)...)...)
+	job.Stdout, job.Stderr = os.Stdout, os.Stderr
+	if err := job.Run(); err != nil {
+		return h.explain(fmt.Errorf("mpiup run: %w", err))
 	}
 	fmt.Println("\nThe same on your own machines: README.md. More examples: examples/.")
 	return nil
@@ -121,15 +126,8 @@ func (d *demo) keygen(ctx context.Context) error {
 	return os.WriteFile(d.key, out, 0o600)
 }
 
-// timed runs a job with the time of its start in $T0, from which hello counts.
-func timed(cmd *exec.Cmd, run func() error) error {
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(cmd.Environ(), "T0="+strconv.FormatInt(time.Now().UnixNano(), 10))
-	if err := run(); err != nil {
-		return fmt.Errorf("mpiup run: %w", err)
-	}
-	return nil
-}
+// start is the time of a job's start as a variable, from which hello counts.
+func start() string { return "T0=" + strconv.FormatInt(time.Now().UnixNano(), 10) }
 
 func heading(text string) { fmt.Printf("\n== %s\n", text) }
 
