@@ -74,15 +74,8 @@ func ByStacks(list []Stack) (o Outside) {
 
 // Alike says that all of several are in one call of MPI, each by a whole stack: whoever has not come to its end is not known to be at fault.
 func Alike(list []Stack) bool {
-	in := ""
-	for _, s := range list {
-		call, whole := s.Wait()
-		if !whole || call == "" || polls(call) || in != "" && in != call {
-			return false
-		}
-		in = call
-	}
-	return len(list) > 1
+	o := ByStacks(list)
+	return len(list) > 1 && o.Call != "" && o.IDs.Empty()
 }
 
 // Computing are those of the busy ranks that are outside of MPI and so may compute, and how many of them do not show whether they are.
