@@ -66,6 +66,17 @@ func Since(now, before []string) (list []string) {
 	return list
 }
 
+// Plain says that a name is one that shells know (POSIX, 3.216 Name): nothing else comes with it where it is pasted. Kubernetes takes any
+// printable name but "=", also from a ConfigMap of somebody else's.
+func Plain(name string) bool {
+	for i, c := range []byte(name) {
+		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
 // Mark is a variable as an agent is asked for it.
 type Mark struct {
 	Name   string

@@ -89,7 +89,7 @@ func Withheld(unsent []typed.Variable, found []Found, who string) (lines []strin
 				continue
 			}
 			names = append(names, v.Name())
-			if len(names) <= mostNames {
+			if len(names) <= mostNames && typed.Plain(v.Name()) { // people paste the flags into a shell
 				flags = append(flags, "-x "+v.Name())
 			}
 			for _, host := range lack {
@@ -104,6 +104,9 @@ func Withheld(unsent []typed.Variable, found []Found, who string) (lines []strin
 		text := "set here, and not so on %s: %s; %s get theirs from their container, or this process's with %s"
 		if since {
 			text = "set in this session, perhaps for this command, and not so on %s: %s; %s get them with %s"
+		}
+		if flags == nil {
+			flags = []string{"-x NAME"}
 		}
 		lines = append(lines, fmt.Sprintf(text, wording.Few(on, mostHosts, ", "), wording.Few(names, mostNames, ", "), who, strings.Join(flags, " ")))
 	}

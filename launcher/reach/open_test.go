@@ -27,6 +27,12 @@ func TestWithheld(t *testing.T) {
 	if lines := Withheld(list, []Found{lacking("w2", 77)}, "ranks"); lines != nil {
 		t.Errorf("of nothing is said %q", lines)
 	}
+	for name, advice := range map[string]string{"a;touch${IFS}pwn": "-x NAME", "$(id)": "-x NAME", "1A": "-x NAME", "_a1": "-x _a1"} {
+		lines := Withheld([]typed.Variable{{Text: name + "=1", Since: true}}, []Found{lacking("w0", 0)}, "ranks")
+		if len(lines) != 1 || !strings.HasSuffix(lines[0], "ranks get them with "+advice) {
+			t.Errorf("of %q is said %q", name, lines)
+		}
+	}
 	for i := range 100 {
 		list = append(list, typed.Variable{Text: "V" + string(rune('A'+i%26)) + "=1", Since: true})
 	}
