@@ -70,8 +70,8 @@ func TestOkOnRetry(t *testing.T) {
 	for _, s := range stacks[:2] {
 		all[[3]string{s.name, programs[0].name, string(several)}] = &result{Word: onRetry, Reason: "before: late"}
 	}
-	writeTable(&out, all, several, n)
-	if !strings.Contains(out.String(), "| ok on retry [1] | ok on retry [1] |") {
+	writeCells(&out, all, several, n)
+	if !strings.Contains(out.String(), "\tok on retry [1]\tok on retry [1]\t") {
 		t.Errorf("the table does not tell: %s", out.String())
 	}
 }

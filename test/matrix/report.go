@@ -10,39 +10,60 @@ import (
 	"strings"
 )
 
-const head = `# Tested against the real thing
+const head = `# MPI libraries that were run
 
-Written by ` + "`make matrix`" + ` (test/matrix) from the last result of each cell; do not edit. ` + "`make matrix CELL=STACK/PROGRAM`" + `
-runs some cells again. Programs are in test/mpi, openpmix's examples come from Debian's libpmix-dev,
-its test/simple from Debian's source package, mpi4py's test suite from its sources on PyPI. A host is a set of Linux namespaces; one host is a run without agents, two
-hosts have an agent each as PID 1. Unless said otherwise there are 4 ranks. A cell is ok when the exit code, the
-output and, for failures that are meant, the sentence that tells the cause are the expected ones, in time, and
-no process is left on a host. Ranks of mpi4py's suite, more than the processors, leave those to each other when they look
-for messages in vain (test/mpi/yield.c). A cell that failed, was run again with the same mpiup and was ok then, says "ok on retry";
-results of fe6d5bb and earlier do not say so where somebody ran the cell again by hand.
-n/a cells cannot work, the notes say why, and were tried with the library's own launcher where they say so; – is a
-program of PMIx's own with a library that speaks PMI-1, or that is a wheel, which has no PMIx headers.
+Each row is an MPI library as people have it. "Cannot" counts what that library cannot do under any launcher; notes below say why.
 
 `
 
-// report writes docs/matrix.md from all results there are.
+const method = `## How it was run
+
+` + "`make matrix`" + ` (test/matrix) runs the programs and writes this page; do not edit it. ` + "`make matrix CELL=STACK/PROGRAM`" + ` runs some cells
+again. [data/matrix.tsv](data/matrix.tsv) has each cell.
+
+A host is a set of Linux namespaces. On one host there is no agent; on two hosts an agent is PID 1 of each. There are 4 ranks unless the program
+says otherwise. A cell is ok when exit code, output, time and the sentence about a cause are the expected ones, and no process is left.
+"On retry" counts cells that failed once and passed with the same mpiup. Results of fe6d5bb and earlier do not count what somebody ran again by hand.
+Where mpi4py's suite has more ranks than processors, a rank that finds no message yields its core (test/mpi/yield.c).
+
+`
+
+// report writes docs/matrix.md and its data from all results there are.
 func (m *matrix) report() error {
-	var out bytes.Buffer
-	out.WriteString(head)
 	all, err := m.loadAll()
 	if err != nil {
 		return err
 	}
-	writeVersions(&out, all)
-	notes := &notes{}
-	for _, at := range []where{one, several} {
-		fmt.Fprintf(&out, "## %s\n\n", strings.ToUpper(string(at[:1]))+string(at[1:]))
-		writeTable(&out, all, at, notes)
+	docs := filepath.Join(m.root, "docs")
+	for name, text := range pageAndData(all) {
+		if err := os.WriteFile(filepath.Join(docs, name), text, 0o644); err != nil {
+			return err
+		}
 	}
-	notes.write(&out)
-	writeUnused(&out)
-	writeSuites(&out, all)
-	return os.WriteFile(filepath.Join(m.root, "docs", "matrix.md"), out.Bytes(), 0o644)
+	return nil
+}
+
+// pageAndData are the page and the tables that prove it, by the name of the file below docs.
+func pageAndData(all results) map[string][]byte {
+	var page, cells, skipped bytes.Buffer
+	notes := &notes{}
+	cells.WriteString("hosts\tprogram\twhat")
+	for _, s := range stacks {
+		cells.WriteString("\t" + s.name)
+	}
+	cells.WriteString("\n")
+	for _, at := range []where{one, several} {
+		writeCells(&cells, all, at, notes)
+	}
+	writeSkipped(&skipped, all)
+	page.WriteString(head)
+	writeVersions(&page, all)
+	page.WriteString(method)
+	writePrograms(&page)
+	notes.write(&page)
+	writeUnused(&page)
+	writeLeftOut(&page)
+	return map[string][]byte{"matrix.md": page.Bytes(), "data/matrix.tsv": cells.Bytes(), "data/matrix-mpi4py.tsv": skipped.Bytes()}
 }
 
 // results are found by stack, program and where.
@@ -72,25 +93,21 @@ func (m *matrix) loadAll() (results, error) {
 
 // writeVersions tells what each library says of itself, and which mpiup ran when.
 func writeVersions(out *bytes.Buffer, all results) {
-	out.WriteString("| stack | the library says | mpiup | when | ok | ok on retry | fails | n/a |\n|---|---|---|---|---|---|---|---|\n")
+	out.WriteString("| stack | library | mpiup | when | ok | on retry | fails | cannot |\n|---|---|---|---|---|---|---|---|\n")
 	for _, s := range stacks {
 		count := map[word]int{}
-		version := notKnown
 		commits, dates := map[string]bool{}, map[string]bool{}
 		for _, p := range programs {
 			for _, at := range []where{one, several} {
 				r := all.of(s, p, at)
-				if r == nil {
+				if r == nil || p.kind == suite && at == one {
 					continue
 				}
 				count[r.Word]++
-				if r.Version != notKnown {
-					version = r.Version
-				}
 				commits[r.Commit], dates[r.Date] = true, true
 			}
 		}
-		fmt.Fprintf(out, "| %s: %s | %s | %s | %s | %d | %d | %d | %d |\n", s.name, s.title, version,
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", s.name, s.title,
 			strings.Join(slices.Sorted(maps.Keys(commits)), ", "), strings.Join(slices.Sorted(maps.Keys(dates)), ", "),
 			count[ok], count[onRetry], count[fails], count[notApplicable])
 	}
@@ -115,49 +132,62 @@ func (n *notes) number(r *result) int {
 	return i + 1
 }
 
+// write says why cells are not ok, and names the cells that could be.
 func (n *notes) write(out *bytes.Buffer) {
 	if len(n.texts) == 0 {
 		return
 	}
-	out.WriteString("## Notes\n\n")
+	out.WriteString("## What some cannot\n\nThe numbers are those in data/matrix.tsv.\n\n")
 	for i, text := range n.texts {
-		cells := n.cells[i]
-		if strings.HasPrefix(text, string(notApplicable)) {
-			fmt.Fprintf(out, "%d. %s\n", i+1, text)
-			continue
+		text = strings.TrimPrefix(text, string(notApplicable)+": ")
+		if !strings.HasPrefix(n.texts[i], string(notApplicable)) {
+			text += " (" + strings.Join(n.cells[i], ", ") + ")"
 		}
-		fmt.Fprintf(out, "%d. %s (%s)\n", i+1, strings.ReplaceAll(text, "|", "\\|"), strings.Join(cells, ", "))
+		fmt.Fprintf(out, "%d. %s\n", i+1, strings.ReplaceAll(text, "|", "\\|"))
 	}
 	out.WriteString("\n")
 }
 
-func writeTable(out *bytes.Buffer, all results, at where, n *notes) {
-	out.WriteString("| program | |")
-	for _, s := range stacks {
-		fmt.Fprintf(out, " %s |", strings.ReplaceAll(s.name, "-", " "))
+// writePrograms says what was run.
+func writePrograms(out *bytes.Buffer) {
+	out.WriteString("Programs of our own (test/mpi):")
+	counts := map[string]int{}
+	for _, p := range programs {
+		family, _, _ := strings.Cut(p.name, "-")
+		switch family {
+		case "pmix", "simple", "mpi4py":
+			counts[family]++
+		default:
+			out.WriteString(" " + p.name)
+		}
 	}
-	out.WriteString("\n|---|---|" + strings.Repeat("---|", len(stacks)) + "\n")
+	fmt.Fprintf(out, ".\nOthers': %d of openpmix's examples (Debian's libpmix-dev), %d of its test/simple (Debian's sources),\n"+
+		"and mpi4py's own test suite on %d numbers of ranks. [data/matrix-mpi4py.tsv](data/matrix-mpi4py.tsv) has what that suite skipped.\n\n",
+		counts["pmix"], counts["simple"], counts["mpi4py"])
+}
+
+// writeCells writes a line a program, with a column a stack.
+func writeCells(out *bytes.Buffer, all results, at where, n *notes) {
 	for _, p := range programs {
 		if p.kind == suite && at == one {
 			continue
 		}
-		fmt.Fprintf(out, "| %s | %s |", p.name, p.what)
+		fmt.Fprintf(out, "%s\t%s\t%s", at, p.name, p.what)
 		for _, s := range stacks {
 			r := all.of(s, p, at)
 			switch {
 			case r == nil:
-				out.WriteString(" not run |")
+				out.WriteString("\tnot run")
 			case r.Reason == noPMIx:
-				out.WriteString(" – |")
+				out.WriteString("\t-")
 			case r.Word == ok:
-				out.WriteString(" ok |")
+				out.WriteString("\tok")
 			default:
-				fmt.Fprintf(out, " %s [%d] |", r.Word, n.number(r))
+				fmt.Fprintf(out, "\t%s [%d]", r.Word, n.number(r))
 			}
 		}
 		out.WriteString("\n")
 	}
-	out.WriteString("\n")
 }
 
 // writeUnused tells of openpmix's programs that are not run.
@@ -169,27 +199,41 @@ func writeUnused(out *bytes.Buffer) {
 	out.WriteString("\n")
 }
 
-// writeSuites lists the tests that mpi4py's suite skipped, by reason.
-func writeSuites(out *bytes.Buffer, all results) {
-	out.WriteString("## What mpi4py's test suite skipped, and what is left out of it\n\n")
+// writeLeftOut says which of mpi4py's tests are not run, with whom and why.
+func writeLeftOut(out *bytes.Buffer) {
+	out.WriteString("## Tests of mpi4py that are left out\n\n")
+	var whats []string
+	who := map[string][]string{}
 	for _, s := range stacks {
 		byReason := map[string][]string{}
 		for _, test := range slices.Sorted(maps.Keys(s.leftOut)) {
 			byReason[s.leftOut[test]] = append(byReason[s.leftOut[test]], "`"+test+"`")
 		}
 		for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-			fmt.Fprintf(out, "%s: left out: %s: %s.\n\n", s.title, strings.Join(byReason[reason], ", "), reason)
+			what := strings.Join(byReason[reason], ", ") + ": " + reason
+			if who[what] == nil {
+				whats = append(whats, what)
+			}
+			who[what] = append(who[what], s.name)
 		}
+	}
+	for _, what := range whats {
+		fmt.Fprintf(out, "- %s: %s.\n", strings.Join(who[what], ", "), what)
+	}
+}
+
+// writeSkipped lists the tests that mpi4py's suite skipped by itself, by reason.
+func writeSkipped(out *bytes.Buffer, all results) {
+	out.WriteString("stack\tranks\trun\treason\tskipped\n")
+	for _, s := range stacks {
 		for _, p := range programs {
 			r := all.of(s, p, several)
 			if r == nil || r.Suite == nil || r.Suite.Ran == 0 {
 				continue
 			}
-			fmt.Fprintf(out, "%s, ranks: %d, tests run: %d.\n\n", s.title, p.size(), r.Suite.Ran)
 			for _, reason := range slices.Sorted(maps.Keys(r.Suite.Skipped)) {
-				fmt.Fprintf(out, "- %s: %s\n", reason, grouped(r.Suite.Skipped[reason]))
+				fmt.Fprintf(out, "%s\t%d\t%d\t%s\t%s\n", s.name, p.size(), r.Suite.Ran, reason, grouped(r.Suite.Skipped[reason]))
 			}
-			out.WriteString("\n")
 		}
 	}
 }
