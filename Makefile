@@ -102,7 +102,7 @@ lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@test/lint.sh
 
 # ATTACK names the tests; the fuzzer of whole sessions is FuzzLiar.
-attack: build ## every attack of docs/security.md that has a test: on the built binary and its parts, then FuzzLiar for FUZZTIME (root; minutes); docs/security.md names each
+attack: build ## every attack of docs/data/attacks.tsv: on the built binary and its parts, then FuzzLiar for FUZZTIME (root; minutes)
 	@MPIUP_TEST_REQUIRE=root go test -count=1 -timeout 20m -run '$(ATTACK)' ./test/attack
 	@test/attack.sh
 	@go test -run '^$$' -fuzz '^FuzzLiar$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x ./launcher/run
