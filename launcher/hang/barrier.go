@@ -96,12 +96,14 @@ func (b Barrier) missing(running idset.Set, age time.Duration) idset.Set {
 }
 
 // missing are the ranks that run and that others have waited for, for an age: those that have not called MPI_Init, and those that have.
+// Of a barrier that lacks some of the former nobody else is named: a rank inside MPI_Init may wait there for one of its own host.
 func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late idset.Set) {
 	for _, b := range p.open {
 		missing := b.missing(running, age)
-		silent = silent.Union(missing.Intersect(p.silent))
-		if spoke := missing.Sub(p.silent); spoke.Len() <= b.Entered.Len() { // else those few may have left the others, for MPI_Finalize after an error
-			late = late.Union(spoke)
+		mute := missing.Intersect(p.silent)
+		silent = silent.Union(mute)
+		if mute.Empty() && missing.Len() <= b.Entered.Len() { // else those few may have left the others, for MPI_Finalize after an error
+			late = late.Union(missing)
 		}
 	}
 	return silent, late
@@ -111,8 +113,8 @@ func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late id
 // MPI_Finalize after an error.
 func (p *Picture) tied(running idset.Set) bool {
 	return slices.ContainsFunc(p.open, func(b Barrier) bool {
-		spoke := b.missing(running, 0).Sub(p.silent)
-		return !spoke.Empty() && spoke.Len() == b.Entered.Len()
+		missing := b.missing(running, 0)
+		return !missing.Empty() && !missing.Overlaps(p.silent) && missing.Len() == b.Entered.Len()
 	})
 }
 

@@ -53,11 +53,14 @@ func TestBarriers(t *testing.T) {
 		waiting string // for a minute
 		all     string
 		culprit int
+		alone   bool // and nobody else
 	}{
 		{name: "one never calls MPI_Init", hosts: []string{"0-1||0-3 0-1 64", "2-3|2|0-3 3 61"}, running: "0-3", culprit: 2,
 			waiting: "rank 2 (h, pid 102) has not called MPI_Init; ranks 0-1,3 have waited for it for 1m4s"},
 		{name: "not for long", hosts: []string{"0-1||0-3 0-1 59", "2-3|2|0-3 3 51"}, running: "0-3", culprit: 2,
 			all: "rank 2 (h, pid 102) has not called MPI_Init; ranks 0-1,3 have waited for it for 59s"},
+		{name: "one of its host waits for it inside MPI_Init", hosts: []string{"0-1|1|0-3", "2-3||0-3 2-3 60"}, running: "0-3", culprit: 1, alone: true,
+			waiting: "rank 1 (h, pid 101) has not called MPI_Init; ranks 2-3 have waited for it for 1m0s"},
 		{name: "two of them, and one that is late but has called it", hosts: []string{"0-4|1,3|0-4 0,4 60"}, running: "0-4", culprit: 1,
 			waiting: "rank 1 (h, pid 101) and rank 3 (h, pid 103) have not called MPI_Init; ranks 0,4 have waited for them for 1m0s"},
 		{name: "a later barrier", hosts: []string{"0-1||0-1 1 300"}, running: "0-1", culprit: 0,
@@ -96,6 +99,9 @@ func TestBarriers(t *testing.T) {
 			all, culprit := p.All(run, true), -1
 			if odd := (Facts{Running: run.Running, Barriers: p}).Blame().IDs(); !odd.Empty() {
 				culprit = odd.First()
+				if tt.alone && odd.Len() != 1 {
+					t.Errorf("%s are named", odd)
+				}
 			}
 			if got := strings.Join(waiting, "\n"); got != tt.waiting {
 				t.Errorf("waiting:\n%s\nwant\n%s", got, tt.waiting)

@@ -50,8 +50,11 @@ type Outside struct {
 	Call string // in which the others wait
 }
 
-// ByStacks finds those that are outside of MPI while all others wait in one call of it. They are half of all at most, and each stack is
-// whole: one that a tool has read in part says nothing.
+// several is in place of a call where the others wait in more than one, as in a collective that a program makes of messages.
+const several = "calls of MPI"
+
+// ByStacks finds those that are outside of MPI while all others wait in one call of it, or the only one that is while they wait in several.
+// They are half of all at most, and each stack is whole: one that a tool has read in part says nothing.
 func ByStacks(list []Stack) (o Outside) {
 	for _, s := range list {
 		call, whole := s.Wait()
@@ -60,13 +63,15 @@ func ByStacks(list []Stack) (o Outside) {
 			return Outside{}
 		case call == "":
 			o.IDs.Add(s.ID)
-		case o.Call != "" && o.Call != call:
+		case polls(call):
 			return Outside{}
+		case o.Call != "" && o.Call != call:
+			o.Call = several
 		default:
 			o.Call = call
 		}
 	}
-	if o.Call == "" || polls(o.Call) || 2*o.IDs.Len() > len(list) {
+	if o.Call == "" || 2*o.IDs.Len() > len(list) || o.Call == several && o.IDs.Len() != 1 {
 		return Outside{}
 	}
 	return o
@@ -75,7 +80,7 @@ func ByStacks(list []Stack) (o Outside) {
 // Alike says that all of several are in one call of MPI, each by a whole stack: whoever has not come to its end is not known to be at fault.
 func Alike(list []Stack) bool {
 	o := ByStacks(list)
-	return len(list) > 1 && o.Call != "" && o.IDs.Empty()
+	return len(list) > 1 && o.Call != "" && o.IDs.Empty() // in several calls: none
 }
 
 // Computing are those of the busy ranks that are outside of MPI and so may compute, and how many of them do not show whether they are.

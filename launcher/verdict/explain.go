@@ -122,7 +122,7 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return "" // the line says all that is known
 	case spoke && f.Event == Aborted && (said.Kind == PeerLost || said.Kind == MPIError):
 		return "its MPI library ended the job, after " + said.Line
-	case spoke && f.Event == Aborted:
+	case spoke && f.Event == Aborted && said.Kind != Abort: // whose line says that it aborts
 		return "the program ended the job itself, after " + said.Line
 	}
 	return f.hint(c.Bare)

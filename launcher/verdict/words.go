@@ -49,7 +49,7 @@ func Read(s Said) (Finding, bool) {
 			}
 			continue
 		}
-		if !ok {
+		if !ok || follows(f, line) {
 			f = Finding{Kind: Python}
 		}
 		f.Line, f.Likely = line, f.Likely || s.Raised[i].Old
@@ -73,6 +73,12 @@ func Read(s Said) (Finding, bool) {
 		return f, true
 	}
 	return relay, relay.Kind != ""
+}
+
+// follows says that what came after an exception tells how its process ended, as mpi4py's MPI_Abort, and not the exception.
+func follows(f Finding, line string) bool {
+	own, ok := look(line)
+	return Of(f.Kind).Weight == Ending && (!ok || own.Kind != f.Kind)
 }
 
 // line is what the last line says that a row knows. What a process said early, and not with its last words, is probably why it ends; that

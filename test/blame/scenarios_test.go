@@ -125,12 +125,13 @@ var mpi = []scenario{
 
 var hung = []verdict.Kind{verdict.TimeOut, verdict.Collective, verdict.StuckInit}
 
-// python are failures of trainings over Gloo, of programs of mpi4py, and of those that have sockets of their own.
+// python are failures of trainings over Gloo, of programs of mpi4py, and of those that have sockets of their own. mpi4py calls MPI_Abort for
+// an exception and for sys.exit.
 var python = []scenario{
 	{name: "exception", how: "raise", code: 1, kinds: []verdict.Kind{verdict.Python}},
 	{name: "exception while another one is handled", how: "handled", code: 1, kinds: []verdict.Kind{verdict.Python}},
 	{name: "exit code", how: "exit 3", code: 3, kinds: []verdict.Kind{verdict.ExitCode}},
-	{name: "sys.exit with a code", how: "leave 3", code: 3, kinds: []verdict.Kind{verdict.ExitCode}},
+	{name: "sys.exit with a code", how: "leave 3", code: 3, kinds: []verdict.Kind{verdict.ExitCode, verdict.Abort}},
 	{name: "exit code after a thread's exception", how: "thread 3", code: 3, kinds: []verdict.Kind{verdict.ExitCode, verdict.Python}},
 	{name: "segfault", how: "segv", code: 139, kinds: []verdict.Kind{verdict.Segfault}},
 	{name: "abort", how: "abort", code: 134, kinds: []verdict.Kind{verdict.Crash}},
