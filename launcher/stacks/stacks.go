@@ -1,6 +1,6 @@
 // Package stacks groups ranks by where they are, so that the odd one out stands first. It is PURE: ranks in, groups and text out.
 //
-//	Rank (launcher/peers) ──GroupRanks──▶ by job, by means, by the frames down to a call of MPI or NCCL ──Text──▶
+//	Rank (launcher/peers) ──GroupRanks──▶ by job, by means, by the frames down to a call that waits ──Text──▶
 //
 // Ranks that wait in one MPI call ask for messages again and again, and a look sees each at another place of that. So what is below the
 // call does not tell them apart. Small groups come first, and of one size the one of the lowest rank.
@@ -34,12 +34,12 @@ type Group struct {
 	Of       int      `json:"of"` // ranks of the job that were looked at
 	Ranks    string   `json:"ranks"`
 	Means    string   `json:"means"`
-	Frames   []string `json:"frames"` // that they have in common, from the call of MPI or NCCL outwards
+	Frames   []string `json:"frames"` // that they have in common, from the call that waits outwards
 	Members  []Rank   `json:"members"`
 }
 
 // waits are the prefixes of functions that programs call and that wait for other ranks.
-var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "nccl", "PMIx_"}
+var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "nccl", "PMIx_", "c10d::", "gloo::"}
 
 // call is a stack from the outermost call of such a function outwards; all of it where there is none.
 func call(frames []string) []string {
@@ -59,7 +59,7 @@ func waitsAt(frames []string) int {
 	return -1
 }
 
-// Wait is the call of MPI or NCCL in which a rank waits; "": in none. whole says that the stack is one of the program's functions, down to main.
+// Wait is the call of MPI, NCCL, Gloo or torch's c10d in which a rank waits; "": in none. whole says that the stack is one of the program's functions, down to main.
 func (r *Rank) Wait() (call string, whole bool) {
 	if n := len(r.Frames); n == 0 || n >= maxFrames || r.Means != "eu-stack" && r.Means != "gdb" || r.Frames[n-1] != "main" {
 		return "", false

@@ -14,7 +14,7 @@ type Stack struct {
 	Hosts  []string `json:"hosts"`         // the first few
 	PID    int      `json:"pid,omitempty"` // of one
 	Means  string   `json:"means"`         // "eu-stack", "gdb", "py-spy"; "kernel": where they wait, as /proc has it
-	Frames []string `json:"frames"`        // two or three, from a call of MPI or NCCL outwards where there is one
+	Frames []string `json:"frames"`        // two or three, from a call that waits outwards where there is one
 }
 
 // Sentence is the ranks and where they were.
