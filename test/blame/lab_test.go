@@ -28,7 +28,7 @@ var ranksPy []byte
 const (
 	first, second, box = "w0", "w1", "box"
 	ranks              = 4
-	limit              = 160 << 20 // bytes
+	limit              = 640 << 20 // bytes; two ranks have loaded torch
 	bound              = 2 * time.Minute
 )
 
