@@ -12,7 +12,7 @@
 // only when no rank failed by itself. A signal is it only when mpiup had to stop ranks. When a pod is taken away, nothing that
 // comes later counts, nor what came within a moment before: the news of both may pass each other.
 //
-// What ranks wrote is read by one table (kinds.go, signs.go), whose test has lines of real logs for each kind. When one rank of a job fails, the others
+// What ranks wrote is read by one table (kinds.go, signs.txt), whose test has lines of real logs for each kind. When one rank of a job fails, the others
 // fail too, with errors about lost connections, and theirs may come first: these are Echoes.
 //
 // A Case belongs to one goroutine. The package knows no connection, frame or file: scripts in testdata play whole cases.
