@@ -11,13 +11,12 @@ import (
 
 	"github.com/mpiup/mpiup/agent/exchange"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
-	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
-	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/owned"
@@ -31,7 +30,7 @@ func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
 	v, err, _ := a.looks.Do("ranks", func() (any, error) {
 		list := a.sessions.Ranks()
 		proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
-		before, err := procs.Look(proc, pids)
+		before, err := look.At(proc, pids)
 		if err != nil {
 			return &apiv1.RanksReply{Error: err.Error()}, nil
 		}
@@ -40,7 +39,7 @@ func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
 		case <-time.After(looksApart):
 		case <-a.ending.Done():
 		}
-		after, err := procs.Look(proc, pids)
+		after, err := look.At(proc, pids)
 		if err != nil {
 			return &apiv1.RanksReply{Error: err.Error()}, nil
 		}
@@ -74,7 +73,7 @@ func pidsOf(list []session.Rank) []int {
 }
 
 // rankStates puts together what /proc shows of ranks and what the agent knows of them.
-func (a *Agent) rankStates(list []session.Rank, before, after map[int]procs.Usage, apart time.Duration) (out []*apiv1.RankState) {
+func (a *Agent) rankStates(list []session.Rank, before, after map[int]look.Usage, apart time.Duration) (out []*apiv1.RankState) {
 	memory := a.gpuMemory()
 	for _, p := range list {
 		u, there := after[p.Pid()]
@@ -115,7 +114,7 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 	if err != nil {
 		return nil, fmt.Errorf("ranks %.80q: %w", r.Ranks, err)
 	}
-	if r.Signal != 0 && !slices.Contains(stacks.Signals, int(r.Signal)) {
+	if r.Signal != 0 && !slices.Contains(look.Signals, int(r.Signal)) {
 		return nil, fmt.Errorf("signal %d is not one that ranks are asked by", r.Signal)
 	}
 	select {
@@ -125,14 +124,14 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 		return nil, ctx.Err()
 	}
 	list := slices.DeleteFunc(a.sessions.Ranks(), func(p session.Rank) bool { return r.Ranks != "" && !wanted.Contains(int(p.Spec.Rank)) })
-	used, err := procs.Look(proctree.Proc{Root: "/proc"}, pidsOf(list))
+	used, err := look.At(proctree.Proc{Root: "/proc"}, pidsOf(list))
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(p session.Rank) bool { return used[p.Pid()].Processes == 0 })
-	targets := make([]stacks.Target, len(list))
+	targets := make([]look.Target, len(list))
 	for i, p := range list {
-		targets[i] = stacks.Target{PID: used[p.Pid()].Main, Hear: func(f func([]byte)) func() {
+		targets[i] = look.Target{PID: used[p.Pid()].Main, Hear: func(f func([]byte)) func() {
 			return p.Hear(f)
 		}}
 	}
@@ -143,7 +142,7 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 		defer cancel()
 		reply.Flights = a.sessions.Flights(ctx)
 	})
-	found, notes := stacks.Take(ctx, stacks.Config{Run: a.runTool, Signal: int(r.Signal)}, targets)
+	found, notes := look.Take(ctx, look.StackConfig{Run: a.runTool, Signal: int(r.Signal)}, targets)
 	asked.Wait()
 	reply.Notes = notes
 	for i, p := range list {
@@ -155,14 +154,14 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 }
 
 // stacksFor says where processes are, for a launcher that is about to end their run. It waits for no other look beyond ctx.
-func (a *Agent) stacksFor(ctx context.Context, targets []stacks.Target) ([]stacks.Stack, []string) {
+func (a *Agent) stacksFor(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
 	select {
 	case a.traces <- struct{}{}:
 		defer func() { <-a.traces }()
 	case <-ctx.Done():
 		return nil, []string{"another mpiup stacks was looking at the ranks"}
 	}
-	return stacks.Take(ctx, stacks.Config{Run: a.runTool}, targets)
+	return look.Take(ctx, look.StackConfig{Run: a.runTool}, targets)
 }
 
 // runTool runs a program of the container's PATH, as one of this agent's processes. As another user it gets nothing of what this one has: not its
@@ -173,7 +172,7 @@ func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit
 		path, _ := host.Lookup("PATH", a.cfg.Env)
 		dirs := owned.Programs(path)
 		if cmd.Path = owned.Program(argv[0], dirs); cmd.Path == "" {
-			return "", stacks.ErrNoProgram
+			return "", look.ErrNoProgram
 		}
 		cmd.Env, cmd.Dir = []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/"}, "/"
 	}
@@ -181,7 +180,7 @@ func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit
 	var failed *program.Error
 	switch {
 	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:
-		return "", stacks.ErrNoProgram
+		return "", look.ErrNoProgram
 	case err == nil && o.Exit.Status() != 0:
 		err = fmt.Errorf("%v: %s", o.Exit, o.Err)
 	}

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/ranks"
-	"github.com/mpiup/mpiup/agent/ras"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -140,7 +140,7 @@ func (x *Exchange) askRAS(ctx context.Context, st *ranks.Job) {
 	if !ok {
 		return
 	}
-	lines, err := ras.Ask(ctx, at, func(c net.Conn) error { return x.MaySpeak(ctx, nil, c) })
+	lines, err := look.AskRAS(ctx, at, func(c net.Conn) error { return x.MaySpeak(ctx, nil, c) })
 	if err != nil {
 		x.Log.Debug("NCCL's RAS service", "at", at, "cause", err)
 	}

@@ -20,8 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/ranks"
-	"github.com/mpiup/mpiup/agent/stall"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -54,7 +54,7 @@ type Exchange struct {
 	logLen atomic.Int64 // bytes that ranks had shown by PMIx_Log
 
 	mu     sync.Mutex
-	stalls stall.Watch // guarded by mu
+	stalls look.Barriers // guarded by mu
 }
 
 // New only builds.

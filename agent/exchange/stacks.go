@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
-	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 )
@@ -37,14 +36,14 @@ func stacksOf(ctx context.Context, x *Exchange, wanted idset.Set) (told []*apiv1
 			list, pids = append(list, p), append(pids, p.Pid())
 		}
 	}
-	used, err := procs.Look(proctree.Proc{Root: "/proc"}, pids)
+	used, err := look.At(proctree.Proc{Root: "/proc"}, pids)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	var targets []stacks.Target
+	var targets []look.Target
 	for _, p := range list {
 		if u := used[p.Pid()]; u.Processes > 0 {
-			targets = append(targets, stacks.Target{PID: u.Main})
+			targets = append(targets, look.Target{PID: u.Main})
 			told = append(told, &apiv1.ProcStack{Id: p.ID, Pid: int32(u.Main)})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/outfit"
-	"github.com/mpiup/mpiup/agent/ras"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
@@ -232,5 +232,5 @@ func (st *Job) RAS() (at netip.AddrPort, ok bool) {
 	if !set {
 		variable, _ = host.Lookup("NCCL_RAS_ADDR", st.s.Env)
 	}
-	return ras.Address(variable)
+	return look.RASAddress(variable)
 }

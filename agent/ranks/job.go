@@ -30,11 +30,11 @@ import (
 	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
-	"github.com/mpiup/mpiup/agent/stacks"
 	"github.com/mpiup/mpiup/agent/stdio"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -71,7 +71,7 @@ type Config struct {
 	Watch   *gpuwatch.Watch // nil: nobody can tell how busy GPUs are
 
 	// Stacks says where processes are, of each, and what would tell more; it ends with ctx. nil: nobody does.
-	Stacks func(ctx context.Context, targets []stacks.Target) ([]stacks.Stack, []string)
+	Stacks func(ctx context.Context, targets []look.Target) ([]look.Stack, []string)
 }
 
 // Shared is what the jobs of a session share.

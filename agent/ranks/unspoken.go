@@ -13,10 +13,10 @@ import (
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
-	"github.com/mpiup/mpiup/agent/stacks"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -224,7 +224,7 @@ func lookAtCore(p *Process) (frames []string) {
 	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
 		return runTool(ctx, p.Job.s, argv, limit)
 	}
-	file, frames := stacks.Core(p.Job.ctx, tool, stacks.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
+	file, frames := look.Core(p.Job.ctx, tool, look.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
 	if len(frames) > 0 {
 		p.Job.Notice(true, "%v crashed in %s, by its core file %s", p, strings.Join(frames, ", called by "), file)
 	} else if file != "" {
@@ -238,7 +238,7 @@ func runTool(ctx context.Context, s *Shared, argv []string, limit int) (string, 
 	o, err := reap.Collect(ctx, s.Super, reap.Command{Argv: argv, Env: s.Env}, limit)
 	var failed *program.Error
 	if errors.As(err, &failed) && failed.Phase == program.PhaseExec {
-		return "", stacks.ErrNoProgram
+		return "", look.ErrNoProgram
 	}
 	return string(o.Out), err
 }

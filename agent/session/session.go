@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/exchange"
 	"github.com/mpiup/mpiup/agent/handover"
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stdio"
@@ -170,7 +170,7 @@ func (s *session) stopSteps(steps []*ranks.Job, why string, sig syscall.Signal, 
 func stuck(left []int) (where string) {
 	const most = 4
 	for _, pid := range left[:min(len(left), most)] {
-		if w := procs.Stuck(proctree.Proc{Root: "/proc"}, pid); w != "" {
+		if w := look.Stuck(proctree.Proc{Root: "/proc"}, pid); w != "" {
 			where += fmt.Sprintf("; process %d in %s", pid, w)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/agent/stacks"
+	"github.com/mpiup/mpiup/agent/look"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -57,9 +57,9 @@ func TestAskedWhereRanksAre(t *testing.T) {
 				if tt.rules != "" {
 					c.Policy = rules(t, tt.rules)
 				}
-				c.Stacks = func(_ context.Context, targets []stacks.Target) (found []stacks.Stack, notes []string) {
+				c.Stacks = func(_ context.Context, targets []look.Target) (found []look.Stack, notes []string) {
 					for _, t := range targets {
-						found = append(found, stacks.Stack{Means: "gdb", Frames: []string{fmt.Sprint(t.PID)}})
+						found = append(found, look.Stack{Means: "gdb", Frames: []string{fmt.Sprint(t.PID)}})
 					}
 					return found, nil
 				}

@@ -13,7 +13,7 @@ import (
 // rawWrites are the functions that write text of others as it is, or make it visible in another way than by internal/visible's own functions,
 // each with its reason.
 var rawWrites = map[string]string{
-	"agent/ras.Ask":            "to NCCL's own service, what its protocol has",
+	"agent/look.AskRAS":        "to NCCL's own service, what its protocol has",
 	"cmd/mpiup.asHorovodrun":   "a page of this binary's",
 	"cmd/mpiup.asTorchrun":     "a page of this binary's",
 	"cmd/mpiup.helpCommand":    "a page of this binary's",

@@ -1,4 +1,4 @@
-package stacks
+package look
 
 import (
 	"bufio"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
-	"github.com/mpiup/mpiup/agent/stacks/trace"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -32,7 +31,7 @@ func TestToolsRunAsTheRanksUser(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }() // which says that it was killed
 	defer func() { _ = cmd.Process.Kill() }()
-	l := &look{proc: proctree.Proc{Root: "/proc"}}
+	l := &taking{proc: proctree.Proc{Root: "/proc"}}
 	if as, ours := l.user(cmd.Process.Pid); as == nil || *as != (reap.User{UID: uid, GID: gid}) || ours {
 		t.Errorf("as %v, ours %v", as, ours)
 	}
@@ -43,7 +42,7 @@ func TestToolsRunAsTheRanksUser(t *testing.T) {
 		t.Errorf("a process that is not there: as %v", as)
 	}
 	ran := 0
-	Take(t.Context(), Config{Run: func(_ context.Context, argv []string, as *reap.User, _ int) (string, error) {
+	Take(t.Context(), StackConfig{Run: func(_ context.Context, argv []string, as *reap.User, _ int) (string, error) {
 		if ran++; as == nil || as.UID != uid {
 			t.Errorf("%q runs as %v", argv, as)
 		}
@@ -104,7 +103,7 @@ func child(t *testing.T, script string) (Target, *exec.Cmd) {
 // The best tool that is there is taken, and what is missing is said.
 func TestTools(t *testing.T) {
 	target, _ := child(t, "echo; exec sleep 1000")
-	mayTrace := (&look{proc: proctree.Proc{Root: "/proc"}}).ptrace(true, false).Refusal() == ""
+	mayTrace := (&taking{proc: proctree.Proc{Root: "/proc"}}).ptrace(true, false).Refusal() == ""
 	for _, tt := range []struct {
 		name  string
 		tools map[string]string // what each writes
@@ -131,7 +130,7 @@ func TestTools(t *testing.T) {
 			}
 			return text, nil
 		}
-		found, notes := Take(t.Context(), Config{Run: run}, []Target{target, target})
+		found, notes := Take(t.Context(), StackConfig{Run: run}, []Target{target, target})
 		if len(found) != 2 || len(found[1].Frames) == 0 || !strings.HasPrefix(found[1].Means+" "+found[1].Frames[0], tt.want) {
 			t.Errorf("%s: %+v", tt.name, found)
 		}
@@ -146,21 +145,21 @@ func TestSignalEndsNobody(t *testing.T) {
 	usr1 := int(unix.SIGUSR1)
 	none := func(context.Context, []string, *reap.User, int) (string, error) { return "", ErrNoProgram }
 	deaf, cmd := child(t, "echo; exec sleep 1000")
-	found, notes := Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{deaf})
+	found, notes := Take(t.Context(), StackConfig{Run: none, Signal: usr1}, []Target{deaf})
 	if found[0].Means != "kernel" || !slices.Contains(notes, "ranks that have no handler for SIGUSR1 were not sent it") {
 		t.Errorf("%+v %q", found, notes)
 	}
-	if err := cmd.Process.Signal(unix.Signal(0)); err != nil || trace.Catches((&look{proc: proctree.Proc{Root: "/proc"}}).file(deaf.PID, "status"), usr1) {
+	if err := cmd.Process.Signal(unix.Signal(0)); err != nil || catches((&taking{proc: proctree.Proc{Root: "/proc"}}).file(deaf.PID, "status"), usr1) {
 		t.Errorf("the program that does not handle it: %v", err)
 	}
 	const dump = `trap 'printf "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 3 in f\n" >&2' USR1; echo; while :; do sleep 0.05; done`
 	able, _ := child(t, dump)
-	found, notes = Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{able})
+	found, notes = Take(t.Context(), StackConfig{Run: none, Signal: usr1}, []Target{able})
 	if found[0].Means != "faulthandler" || !slices.Equal(found[0].Frames, []string{"f (x.py:3)"}) || len(notes) > 0 {
 		t.Errorf("%+v %q", found, notes)
 	}
 	other, _ := child(t, `trap 'echo checkpoint >&2' USR1; echo; while :; do sleep 0.05; done`)
-	found, notes = Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{other})
+	found, notes = Take(t.Context(), StackConfig{Run: none, Signal: usr1}, []Target{other})
 	if found[0].Means != "kernel" || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "wrote no Python stack") }) {
 		t.Errorf("%+v %q", found, notes)
 	}

@@ -1,4 +1,4 @@
-package ras
+package look
 
 import (
 	"bufio"
@@ -105,7 +105,7 @@ func TestAsk(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			got, err := Ask(ctx, serve(t, c.protocol, c.page), func(net.Conn) error { return c.trust })
+			got, err := AskRAS(ctx, serve(t, c.protocol, c.page), func(net.Conn) error { return c.trust })
 			if !slices.Equal(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%q, %v; want %q, %q", got, err, c.want, c.err)
 			}
@@ -115,7 +115,7 @@ func TestAsk(t *testing.T) {
 
 func TestAddress(t *testing.T) {
 	for variable, want := range map[string]string{"": "127.0.0.1:28028", "localhost:9": "127.0.0.1:9", "[::1]:9": "[::1]:9", "10.0.0.1:9": "", "elsewhere:9": ""} {
-		at, ok := Address(variable)
+		at, ok := RASAddress(variable)
 		if ok != (want != "") || ok && at.String() != want {
 			t.Errorf("%q is %v, %v", variable, at, ok)
 		}
@@ -126,7 +126,7 @@ func FuzzTold(f *testing.F) {
 	f.Add(lagging)
 	f.Fuzz(func(t *testing.T, page string) {
 		defer cost.Watch(t, cost.Parser, len(page))()
-		if l := told(page); len(l) > maxLines+1 {
+		if l := toldByRAS(page); len(l) > maxLines+1 {
 			t.Errorf("%d lines", len(l))
 		}
 	})

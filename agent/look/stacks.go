@@ -1,16 +1,4 @@
-// Package stacks finds out where processes are, by the best means that is there:
-//
-//	a signal that the program handles by writing where it is (Python's faulthandler), where the caller names one
-//	py-spy, for Python            ─┐  where ptrace is allowed and the tool is on PATH;
-//	eu-stack, then gdb            ─┘  each stops the process for a moment
-//	/proc/PID/{stack,syscall,wchan}   always
-//
-// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; package trace reads what they write. Where a
-// process is of another user than the caller, who is root, tools run as that user: they read what the process wants them to read.
-// A signal is sent to a process that catches it, and to no other.
-//
-// Take blocks until all it started has ended. Nothing is kept between two calls.
-package stacks
+package look
 
 import (
 	"context"
@@ -26,14 +14,23 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
-	"github.com/mpiup/mpiup/agent/stacks/trace"
 )
 
-// Config is what Take needs.
-type Config struct {
+// Take finds out where processes are, by the best means that is there:
+//
+//	a signal that the program handles by writing where it is (Python's faulthandler), where the caller names one
+//	py-spy, for Python            ─┐  where ptrace is allowed and the tool is on PATH;
+//	eu-stack, then gdb            ─┘  each stops the process for a moment
+//	/proc/PID/{stack,syscall,wchan}   always
+//
+// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; trace.go reads what they write. Where a
+// process is of another user than the caller, who is root, tools run as that user: they read what the process wants them to read.
+// A signal is sent to a process that catches it, and to no other.
+
+// StackConfig is what Take needs.
+type StackConfig struct {
 	// Run runs a program to its end, or kills it when ctx ends, and returns what it wrote, at most limit bytes. As another user where as is
 	// not nil: then only a program that nobody but root can have put there. ErrNoProgram: it is not there.
 	Run    func(ctx context.Context, argv []string, as *reap.User, limit int) (string, error)
@@ -71,9 +68,9 @@ const (
 // Signals are those that a program may be sent.
 var Signals = []int{int(unix.SIGUSR1), int(unix.SIGUSR2)}
 
-// look is one Take.
-type look struct {
-	Config
+// taking is one Take.
+type taking struct {
+	StackConfig
 	proc proctree.Proc
 
 	lacks sync.Map // tools that are not there, by name
@@ -83,10 +80,10 @@ type look struct {
 }
 
 // Take looks at each target. Notes are what would tell more, each once.
-func Take(ctx context.Context, cfg Config, targets []Target) (found []Stack, notes []string) {
+func Take(ctx context.Context, cfg StackConfig, targets []Target) (found []Stack, notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	l := &look{Config: cfg, proc: proctree.Proc{Root: "/proc"}}
+	l := &taking{StackConfig: cfg, proc: proctree.Proc{Root: "/proc"}}
 	found = make([]Stack, len(targets))
 	var all errgroup.Group
 	all.SetLimit(atOnce)
@@ -100,7 +97,7 @@ func Take(ctx context.Context, cfg Config, targets []Target) (found []Stack, not
 	return found, l.notes
 }
 
-func (l *look) at(ctx context.Context, t Target) Stack {
+func (l *taking) at(ctx context.Context, t Target) Stack {
 	if l.Signal != 0 {
 		if frames := l.dump(ctx, t); len(frames) > 0 {
 			return Stack{"faulthandler", frames}
@@ -113,13 +110,13 @@ func (l *look) at(ctx context.Context, t Target) Stack {
 	}
 	pid := strconv.Itoa(t.PID)
 	tools := []tool{
-		{"eu-stack", []string{"-1", "-n", strconv.Itoa(trace.MaxFrames), "-p", pid}, trace.Native},
+		{"eu-stack", []string{"-1", "-n", strconv.Itoa(maxFrames), "-p", pid}, native},
 		{"gdb", []string{"-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
-			"-p", pid, "-ex", "bt " + strconv.Itoa(trace.MaxFrames)}, trace.Native},
+			"-p", pid, "-ex", "bt " + strconv.Itoa(maxFrames)}, native},
 	}
 	python := l.python(t.PID)
 	if python {
-		tools = append([]tool{{"py-spy", []string{"dump", "--pid", pid}, trace.PySpy}}, tools...)
+		tools = append([]tool{{"py-spy", []string{"dump", "--pid", pid}, pySpy}}, tools...)
 	}
 	there, nameless := false, func(f string) bool { return f == "??" } // of a program without symbols: the kernel tells more
 	for _, tool := range tools {
@@ -146,7 +143,7 @@ type tool struct {
 }
 
 // run is what a tool finds; there: the tool is.
-func (l *look) run(ctx context.Context, t tool, as *reap.User) (frames []string, there bool) {
+func (l *taking) run(ctx context.Context, t tool, as *reap.User) (frames []string, there bool) {
 	if _, lacks := l.lacks.Load(t.name); lacks || ctx.Err() != nil {
 		return nil, ctx.Err() != nil
 	}
@@ -163,7 +160,7 @@ func (l *look) run(ctx context.Context, t tool, as *reap.User) (frames []string,
 	return frames, true
 }
 
-func (l *look) note(text string) {
+func (l *taking) note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.notes) < maxNotes && !slices.Contains(l.notes, text) {
@@ -171,7 +168,7 @@ func (l *look) note(text string) {
 	}
 }
 
-func (l *look) file(pid int, name string) string {
+func (l *taking) file(pid int, name string) string {
 	const most = 16 << 10
 	text, err := proctree.ReadSome(filepath.Join(l.proc.Root, strconv.Itoa(pid), name), most)
 	if err != nil {
@@ -181,12 +178,12 @@ func (l *look) file(pid int, name string) string {
 }
 
 // kernel is where the process waits in the kernel, or that it runs.
-func (l *look) kernel(pid int) (frames []string) {
-	k := procs.Where(l.proc, pid)
-	if k == (procs.Kernel{}) { // what stack has then is of an interrupt
+func (l *taking) kernel(pid int) (frames []string) {
+	k := Where(l.proc, pid)
+	if k == (Kernel{}) { // what stack has then is of an interrupt
 		return []string{"running, or the kernel does not show where it waits"}
 	}
-	if frames = trace.Kernel(l.file(pid, "stack")); len(frames) == 0 && k.Wchan != "" {
+	if frames = kernelStack(l.file(pid, "stack")); len(frames) == 0 && k.Wchan != "" {
 		frames = []string{k.Wchan}
 	}
 	if k.Syscall != "" {
@@ -196,7 +193,7 @@ func (l *look) kernel(pid int) (frames []string) {
 }
 
 // python says that the process is a Python interpreter, by its program's name.
-func (l *look) python(pid int) bool {
+func (l *taking) python(pid int) bool {
 	exe, err := os.Readlink(filepath.Join(l.proc.Root, strconv.Itoa(pid), "exe"))
 	return err == nil && strings.HasPrefix(filepath.Base(exe), "python")
 }
@@ -205,8 +202,8 @@ const capSysPtrace = 19
 
 // user is whom a tool has to be to look into a process of another user than this one, who is root; nil: it runs as this one. ours: the process is of
 // this user.
-func (l *look) user(pid int) (as *reap.User, ours bool) {
-	ids, gids := trace.IDs(l.file(pid, "status"))
+func (l *taking) user(pid int) (as *reap.User, ours bool) {
+	ids, gids := userIDs(l.file(pid, "status"))
 	ours = len(ids) > 0 && !slices.ContainsFunc(ids, func(id uint32) bool { return int(id) != os.Geteuid() })
 	if ours || os.Geteuid() != 0 {
 		return nil, ours
@@ -221,8 +218,8 @@ const nobody = 65534
 
 // ptrace is what is known of whether tools may look into the process. They are children of this one, and so have its
 // capabilities where they run as its user, and no rank above them.
-func (l *look) ptrace(ours, asRank bool) trace.Ptrace {
-	p := trace.Ptrace{Scope: -1, SameUser: ours, AsRank: asRank}
+func (l *taking) ptrace(ours, asRank bool) ptrace {
+	p := ptrace{Scope: -1, SameUser: ours, AsRank: asRank}
 	if text, err := proctree.ReadSome("/proc/sys/kernel/yama/ptrace_scope", 16); err == nil {
 		p.Scope, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
@@ -236,7 +233,7 @@ func (l *look) ptrace(ours, asRank bool) trace.Ptrace {
 }
 
 // dump sends the signal to a process that catches it, and reads where it is from what it writes.
-func (l *look) dump(ctx context.Context, t Target) []string {
+func (l *taking) dump(ctx context.Context, t Target) []string {
 	var mu sync.Mutex
 	var text []byte
 	more := make(chan struct{}, 1)
@@ -267,7 +264,7 @@ func (l *look) dump(ctx context.Context, t Target) []string {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	frames := trace.Faulthandler(string(text))
+	frames := faulthandler(string(text))
 	if len(frames) == 0 {
 		l.note(fmt.Sprintf("a rank's handler of %s wrote no Python stack to its standard error", unix.SignalName(unix.Signal(l.Signal))))
 	}
@@ -275,13 +272,13 @@ func (l *look) dump(ctx context.Context, t Target) []string {
 }
 
 // signal sends the signal, unless the process does not catch it: then it would end.
-func (l *look) signal(pid int) bool {
+func (l *taking) signal(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !trace.Catches(l.file(pid, "status"), l.Signal) { // of the process that fd is: it has not ended
+	if !catches(l.file(pid, "status"), l.Signal) { // of the process that fd is: it has not ended
 		l.note(fmt.Sprintf("ranks that have no handler for %s were not sent it", unix.SignalName(unix.Signal(l.Signal))))
 		return false
 	}

@@ -1,4 +1,4 @@
-package stacks
+package look
 
 import (
 	"context"
@@ -11,12 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/stacks/trace"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
-// Run runs a tool for what it prints, of which no more than limit bytes are kept. ErrNoProgram: it is not there.
-type Run func(ctx context.Context, argv []string, limit int) (string, error)
+// RunTool runs a tool for what it prints, of which no more than limit bytes are kept. ErrNoProgram: it is not there.
+type RunTool func(ctx context.Context, argv []string, limit int) (string, error)
 
 // Crash is a process that the kernel says has left a core file (WCOREDUMP).
 type Crash struct {
@@ -36,7 +35,7 @@ const (
 
 // Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb. No file: the pattern hands cores to a
 // program, or none is there. No frames: neither tool is there, or it tells nothing.
-func Core(ctx context.Context, run Run, c Crash) (file string, frames []string) {
+func Core(ctx context.Context, run RunTool, c Crash) (file string, frames []string) {
 	ctx, cancel := context.WithTimeout(ctx, coreTime)
 	defer cancel()
 	files := c.files()
@@ -53,7 +52,7 @@ func Core(ctx context.Context, run Run, c Crash) (file string, frames []string) 
 		if !told {
 			continue
 		}
-		frames = trace.Native(out)
+		frames = native(out)
 		if i := slices.Index(frames, "__restore_rt"); i >= 0 { // what a handler called
 			frames = frames[i+1:]
 		}
@@ -67,7 +66,7 @@ func Core(ctx context.Context, run Run, c Crash) (file string, frames []string) 
 
 // byGDB is what gdb says of a core. It finds no functions without the program, and does not look for it by itself: the kernel has
 // written into the core what was executed (AT_EXECFN, getauxval(3)).
-func (c Crash) byGDB(ctx context.Context, run Run, file string) string {
+func (c Crash) byGDB(ctx context.Context, run RunTool, file string) string {
 	gdb := func(more ...string) string {
 		argv := []string{"gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-c", file}
 		out, _ := run(ctx, append(argv, more...), maxOutput) // what it cannot read it has written

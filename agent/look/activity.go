@@ -1,13 +1,4 @@
-// Package activity says of ranks whether they work, by two samples of what they have used. It is PURE: samples in, classes out.
-//
-//	before, now ──Judge──▶ Works   it wrote, read, moved bytes through its sockets, touched new pages, had an answer of a disk, used a GPU,
-//	                               or its MPI library came further
-//	                       Busy    it used CPU, and nothing else shows: it computes, or waits actively for a message
-//	                       Idle    nothing of that
-//
-// Busy is not told apart further: a rank in a barrier of Open MPI or MPICH looks as one that computes. Whoever joins the ranks of a
-// job makes something of that (launcher/hang).
-package activity
+package look
 
 import (
 	"maps"
@@ -16,6 +7,16 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 )
+
+// Judge and Count say of ranks whether they work, by two samples of what they have used: samples in, classes out.
+//
+//	before, now ──Judge──▶ Works   it wrote, read, moved bytes through its sockets, touched new pages, had an answer of a disk, used a GPU,
+//	                               or its MPI library came further
+//	                       Busy    it used CPU, and nothing else shows: it computes, or waits actively for a message
+//	                       Idle    nothing of that
+//
+// Busy is not told apart further: a rank in a barrier of Open MPI or MPICH looks as one that computes. Whoever joins the ranks of a
+// job makes something of that (launcher/hang).
 
 // Sample is what a rank and all that descends from it have done up to a moment.
 type Sample struct {
@@ -55,7 +56,7 @@ const (
 func Judge(before, now Sample, apart time.Duration) Class {
 	switch {
 	case now.Output != before.Output, now.Library != before.Library, now.GPU, now.IO > before.IO+littleIO,
-		now.Faults > before.Faults+minFaults+uint64(fewFaults*apart.Seconds()), now.Delay > before.Delay, moved(before.Traffic, now.Traffic):
+		now.Faults > before.Faults+minFaults+uint64(fewFaults*apart.Seconds()), now.Delay > before.Delay, movedSince(before.Traffic, now.Traffic):
 		return Works
 	case now.Traffic != nil && before.Traffic == nil: // what its sockets moved meanwhile is not known
 		return Busy
@@ -66,7 +67,7 @@ func Judge(before, now Sample, apart time.Duration) Class {
 }
 
 // moved says that a socket has moved more than a little since. One that was not there before had moved nothing.
-func moved(before, now map[uint64]uint64) bool {
+func movedSince(before, now map[uint64]uint64) bool {
 	if before == nil {
 		return false
 	}

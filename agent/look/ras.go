@@ -1,15 +1,4 @@
-// Package ras asks NCCL's RAS service what it sees of a job. NCCL has it since 2.24, in a thread of each process; the first of a host
-// listens at localhost:28028, or NCCL_RAS_ADDR (src/ras/client_support.cc of NCCL 2.24 to 2.29).
-//
-//	we:  CLIENT PROTOCOL 2 ⏎   TIMEOUT 1 ⏎   VERBOSE STATUS ⏎
-//	it:  SERVER PROTOCOL 2 ⏎   OK ⏎          a page of text, and the end
-//
-// The page has a part Errors and a part Warnings, whose lines name ranks: one of which nothing was heard, or that has launched fewer
-// operations. Only those lines are of use. Where they are empty nothing follows: the service has found nothing wrong while a
-// watchdog timed out (NVIDIA/nccl#1730). Whoever shows them says where they are from, and blames nobody by them.
-//
-// Ask blocks until ctx ends at most, may be called by several goroutines, and takes the answer as a stranger's text.
-package ras
+package look
 
 import (
 	"bufio"
@@ -24,8 +13,20 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
-// Port is the service's own.
-const Port = 28028
+// AskRAS asks NCCL's RAS service what it sees of a job. NCCL has it since 2.24, in a thread of each process; the first of a host
+// listens at localhost:28028, or NCCL_RAS_ADDR (src/ras/client_support.cc of NCCL 2.24 to 2.29).
+//
+//	we:  CLIENT PROTOCOL 2 ⏎   TIMEOUT 1 ⏎   VERBOSE STATUS ⏎
+//	it:  SERVER PROTOCOL 2 ⏎   OK ⏎          a page of text, and the end
+//
+// The page has a part Errors and a part Warnings, whose lines name ranks: one of which nothing was heard, or that has launched fewer
+// operations. Only those lines are of use. Where they are empty nothing follows: the service has found nothing wrong while a
+// watchdog timed out (NVIDIA/nccl#1730). Whoever shows them says where they are from, and blames nobody by them.
+//
+// AskRAS blocks until ctx ends at most, may be called by several goroutines, and takes the answer as a stranger's text.
+
+// RASPort is the service's own.
+const RASPort = 28028
 
 // Bounds of an answer.
 const (
@@ -34,9 +35,9 @@ const (
 	maxLine  = 200
 )
 
-// Address is where the service of a job listens, by its NCCL_RAS_ADDR. false: elsewhere than on this host.
-func Address(variable string) (netip.AddrPort, bool) {
-	own := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), Port)
+// RASAddress is where the service of a job listens, by its NCCL_RAS_ADDR. false: elsewhere than on this host.
+func RASAddress(variable string) (netip.AddrPort, bool) {
+	own := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), RASPort)
 	if variable == "" {
 		return own, true
 	}
@@ -47,9 +48,9 @@ func Address(variable string) (netip.AddrPort, bool) {
 	return at, err == nil && at.Addr().IsLoopback()
 }
 
-// Ask is the lines in which the service at an address tells of ranks that are not as the others. trust looks at the connection once the
+// AskRAS is the lines in which the service at an address tells of ranks that are not as the others. trust looks at the connection once the
 // other side has spoken: an error ends it.
-func Ask(ctx context.Context, at netip.AddrPort, trust func(net.Conn) error) (lines []string, err error) {
+func AskRAS(ctx context.Context, at netip.AddrPort, trust func(net.Conn) error) (lines []string, err error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", at.String())
 	if err != nil {
@@ -83,11 +84,11 @@ func Ask(ctx context.Context, at netip.AddrPort, trust func(net.Conn) error) (li
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return nil, err
 	}
-	return told(string(page)), nil
+	return toldByRAS(string(page)), nil
 }
 
-// told is what the parts Errors and Warnings say, without blank lines, at most maxLines.
-func told(page string) (lines []string) {
+// toldByRAS is what the parts Errors and Warnings say, without blank lines, at most maxLines.
+func toldByRAS(page string) (lines []string) {
 	within := false
 	for line := range strings.Lines(page) {
 		line = strings.TrimSpace(line)

@@ -1,12 +1,4 @@
-// Package trace reads the stacks of one thread in the texts of tools and of the kernel. It is PURE: text in, frames out.
-//
-//	py-spy dump     sleep (x.py:4)                                   ─┐
-//	faulthandler    File "/x.py", line 4 in sleep                     ├─▶ frames, the innermost first
-//	gdb, eu-stack   #0  0x00007fbdce1812ad in sleep () from libc.so   │
-//	/proc/PID/stack [<0>] hrtimer_nanosleep+0x7c/0x110               ─┘
-//
-// What a tool writes comes from a process that it looked into: nothing in it is trusted, and what is kept is bounded.
-package trace
+package look
 
 import (
 	"fmt"
@@ -14,9 +6,18 @@ import (
 	"strings"
 )
 
+// The functions of this file read the stacks of one thread in the texts of tools and of the kernel: text in, frames out.
+//
+//	py-spy dump     sleep (x.py:4)                                   ─┐
+//	faulthandler    File "/x.py", line 4 in sleep                     ├─▶ frames, the innermost first
+//	gdb, eu-stack   #0  0x00007fbdce1812ad in sleep () from libc.so   │
+//	/proc/PID/stack [<0>] hrtimer_nanosleep+0x7c/0x110               ─┘
+//
+// What a tool writes comes from a process that it looked into: nothing in it is trusted, and what is kept is bounded.
+
 // Bounds of what is kept.
 const (
-	MaxFrames = 64
+	maxFrames = 64
 	maxFrame  = 200 // bytes
 )
 
@@ -24,13 +25,13 @@ const (
 type frames []string
 
 func (f *frames) add(text string) {
-	if text = strings.TrimSpace(text); text != "" && len(*f) < MaxFrames {
+	if text = strings.TrimSpace(text); text != "" && len(*f) < maxFrames {
 		*f = append(*f, text[:min(len(text), maxFrame)])
 	}
 }
 
-// PySpy is the main thread in the output of py-spy dump; without one that is called so, the first.
-func PySpy(text string) []string {
+// pySpy is the main thread in the output of py-spy dump; without one that is called so, the first.
+func pySpy(text string) []string {
 	var first, found frames
 	threads, main := 0, false
 	for line := range strings.Lines(text) {
@@ -54,8 +55,8 @@ func PySpy(text string) []string {
 	return first
 }
 
-// Faulthandler is the thread that got the signal, in what Python's faulthandler writes; of several dumps the last.
-func Faulthandler(text string) (found []string) {
+// faulthandler is the thread that got the signal, in what Python's faulthandler writes; of several dumps the last.
+func faulthandler(text string) (found []string) {
 	var now frames
 	in := false
 	for line := range strings.Lines(text) {
@@ -81,8 +82,8 @@ func Faulthandler(text string) (found []string) {
 	return found
 }
 
-// Native is the first thread in the output of eu-stack, or of gdb's bt.
-func Native(text string) []string {
+// native is the first thread in the output of eu-stack, or of gdb's bt.
+func native(text string) []string {
 	var found frames
 	for line := range strings.Lines(text) {
 		number, rest, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -116,8 +117,8 @@ func begins(name string) bool {
 	return strings.HasPrefix(name, "__libc_start") || name == "_start" || name == "start_thread" || strings.HasPrefix(name, "clone")
 }
 
-// Kernel is /proc/PID/stack.
-func Kernel(text string) []string {
+// kernelStack is /proc/PID/stack.
+func kernelStack(text string) []string {
 	var found frames
 	for line := range strings.Lines(text) {
 		_, name, ok := strings.Cut(strings.TrimSpace(line), "] ")
@@ -130,8 +131,8 @@ func Kernel(text string) []string {
 	return found
 }
 
-// Catches says whether a process handles a signal itself, by its /proc/PID/status; sent to any other, it may end it.
-func Catches(status string, signal int) bool {
+// catches says whether a process handles a signal itself, by its /proc/PID/status; sent to any other, it may end it.
+func catches(status string, signal int) bool {
 	for line := range strings.Lines(status) {
 		mask, ok := strings.CutPrefix(line, "SigCgt:")
 		if !ok {
@@ -146,16 +147,16 @@ func Catches(status string, signal int) bool {
 	return false
 }
 
-// Ptrace is what is known of whether a tool may stop a process and look into it (ptrace(2), Yama).
-type Ptrace struct {
+// ptrace is what is known of whether a tool may stop a process and look into it (ptrace(2), Yama).
+type ptrace struct {
 	Scope    int  // kernel.yama.ptrace_scope; -1: there is no Yama
 	Capable  bool // the tool has CAP_SYS_PTRACE
 	SameUser bool // the process runs as the agent's user
 	AsRank   bool // the tool runs as the process's user, which is another than the agent's, and has no capabilities
 }
 
-// IDs are the user and group ids in a process's status (proc_pid_status(5)): real, effective, saved, of the file system.
-func IDs(status string) (users, groups []uint32) {
+// userIDs are the user and group ids in a process's status (proc_pid_status(5)): real, effective, saved, of the file system.
+func userIDs(status string) (users, groups []uint32) {
 	of := func(text string) (ids []uint32) {
 		for f := range strings.FieldsSeq(text) {
 			n, err := strconv.ParseUint(f, 10, 32)
@@ -177,7 +178,7 @@ func IDs(status string) (users, groups []uint32) {
 }
 
 // Refusal says why no tool can look into the process, and what would let it; "": one may try.
-func (p Ptrace) Refusal() string {
+func (p ptrace) Refusal() string {
 	const add = "give the workers' containers the capability SYS_PTRACE (securityContext.capabilities.add)"
 	switch {
 	case p.Scope >= 3:

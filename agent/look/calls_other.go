@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package procs
+package look
 
 // ownCalls are calls that only this architecture has.
 var ownCalls map[int]string

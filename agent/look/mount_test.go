@@ -1,4 +1,4 @@
-package procs
+package look
 
 import (
 	"encoding/binary"
@@ -114,7 +114,7 @@ func TestHeldOnARealMount(t *testing.T) {
 	want := dir + " (fuse.slow, filer:/export)"
 	var u Usage
 	for late := time.Now().Add(20 * time.Second); time.Now().Before(late) && u.Kernel.Mount == ""; {
-		all, err := Look(proc, []int{cmd.Process.Pid})
+		all, err := At(proc, []int{cmd.Process.Pid})
 		if err != nil {
 			t.Fatal(err)
 		}

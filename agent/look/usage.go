@@ -1,11 +1,4 @@
-// Package procs says how much processes use and what they wait for, each with all that descend from it.
-//
-//	proctree.Snapshot ──▶ Branches: leader → its processes ──▶ Look: /proc/PID/{io,wchan,syscall,mountinfo} ──▶ Usage
-//
-// Nothing here needs a privilege: what the kernel does not show stays empty (Kernel.Syscall is for who may trace the
-// process, Usage.IO and Kernel.Wchan for who runs as its user). Nothing is kept between two looks, which belong to one
-// goroutine each. The package does not know whose a process is: its caller names the leaders.
-package procs
+package look
 
 import (
 	"bytes"
@@ -129,7 +122,7 @@ func Branches(all []proctree.Stat, leaders []int) map[int][]int {
 }
 
 // Look is what each leader's branch uses now. A leader that is gone has no entry.
-func Look(proc proctree.Proc, leaders []int) (map[int]Usage, error) {
+func At(proc proctree.Proc, leaders []int) (map[int]Usage, error) {
 	if err := proc.Verify(); err != nil {
 		return nil, err
 	}

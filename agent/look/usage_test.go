@@ -1,4 +1,4 @@
-package procs
+package look
 
 import (
 	"io"
@@ -93,7 +93,7 @@ func TestLook(t *testing.T) {
 	}
 	var u Usage
 	for late := time.Now().Add(30 * time.Second); time.Now().Before(late); {
-		list, err := Look(proc, []int{cmd.Process.Pid, 1 << 30})
+		list, err := At(proc, []int{cmd.Process.Pid, 1 << 30})
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}

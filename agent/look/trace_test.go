@@ -1,4 +1,4 @@
-package trace
+package look
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	pySpy = `Process 123: python3 odd.py
+	pySpyText = `Process 123: python3 odd.py
 Python v3.11.7 (/usr/bin/python3.11)
 
 Thread 125 (idle): "Thread-1 (run)"
@@ -58,22 +58,22 @@ func TestTraces(t *testing.T) {
 		text string
 		want string
 	}{
-		{"py-spy", PySpy, pySpy, "load_batch (odd.py:5)|<module> (odd.py:8)"},
-		{"py-spy, no main thread", PySpy, "Thread 1 (active)\n    f (x.py:1)\nThread 2 (idle)\n    g (x.py:2)\n", "f (x.py:1)"},
-		{"py-spy that fails", PySpy, "Error: Operation not permitted\n    at x\n", ""},
-		{"faulthandler", Faulthandler, faults, "allreduce (odd.py:7)|<module> (odd.py:8)"},
-		{"faulthandler of one thread", Faulthandler, "Stack (most recent call first):\n  File \"x.py\", line 2 in f\n", "f (x.py:2)"},
-		{"two dumps", Faulthandler, "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 2 in f\n" +
+		{"py-spy", pySpy, pySpyText, "load_batch (odd.py:5)|<module> (odd.py:8)"},
+		{"py-spy, no main thread", pySpy, "Thread 1 (active)\n    f (x.py:1)\nThread 2 (idle)\n    g (x.py:2)\n", "f (x.py:1)"},
+		{"py-spy that fails", pySpy, "Error: Operation not permitted\n    at x\n", ""},
+		{"faulthandler", faulthandler, faults, "allreduce (odd.py:7)|<module> (odd.py:8)"},
+		{"faulthandler of one thread", faulthandler, "Stack (most recent call first):\n  File \"x.py\", line 2 in f\n", "f (x.py:2)"},
+		{"two dumps", faulthandler, "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 2 in f\n" +
 			"Current thread 0x1 (most recent call first):\n  File \"x.py\", line 3 in g\n", "g (x.py:3)"},
-		{"another handler", Faulthandler, "saving a checkpoint\n", ""},
-		{"eu-stack", Native, euStack, "clock_nanosleep|sleep|??|main"},
-		{"gdb", Native, gdb, "clock_nanosleep|odd_one_out|std::vector<int, a b>::at|??|main"},
-		{"two threads", Native, "#0  0x1 in f ()\n#1  0x1 in g ()\n#0  0x1 in h ()\n", "f|g"},
-		{"gdb that may not", Native, "Could not attach to process.  ptrace: Operation not permitted.\n", ""},
-		{"kernel", Kernel, kernel, "hrtimer_nanosleep|__x64_sys_clock_nanosleep"},
-		{"empty", Kernel, "", ""},
-		{"deep", Kernel, strings.Repeat("[<0>] f+0x1/0x2\n", 1000), strings.TrimSuffix(strings.Repeat("f|", MaxFrames), "|")},
-		{"long", Kernel, "[<0>] " + strings.Repeat("x", 1000) + "\n", strings.Repeat("x", maxFrame)},
+		{"another handler", faulthandler, "saving a checkpoint\n", ""},
+		{"eu-stack", native, euStack, "clock_nanosleep|sleep|??|main"},
+		{"gdb", native, gdb, "clock_nanosleep|odd_one_out|std::vector<int, a b>::at|??|main"},
+		{"two threads", native, "#0  0x1 in f ()\n#1  0x1 in g ()\n#0  0x1 in h ()\n", "f|g"},
+		{"gdb that may not", native, "Could not attach to process.  ptrace: Operation not permitted.\n", ""},
+		{"kernel", kernelStack, kernel, "hrtimer_nanosleep|__x64_sys_clock_nanosleep"},
+		{"empty", kernelStack, "", ""},
+		{"deep", kernelStack, strings.Repeat("[<0>] f+0x1/0x2\n", 1000), strings.TrimSuffix(strings.Repeat("f|", maxFrames), "|")},
+		{"long", kernelStack, "[<0>] " + strings.Repeat("x", 1000) + "\n", strings.Repeat("x", maxFrame)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if d := cmp.Diff(tt.want, strings.Join(tt.read(tt.text), "|")); d != "" {
@@ -97,7 +97,7 @@ func TestCatches(t *testing.T) {
 		{"SigCgt:\tnonsense\n", usr1, false},
 		{"", usr1, false},
 	} {
-		if got := Catches(tt.status, tt.signal); got != tt.want {
+		if got := catches(tt.status, tt.signal); got != tt.want {
 			t.Errorf("%q, %d: %v", tt.status, tt.signal, got)
 		}
 	}
@@ -105,17 +105,17 @@ func TestCatches(t *testing.T) {
 
 func TestPtrace(t *testing.T) {
 	for _, tt := range []struct {
-		p    Ptrace
+		p    ptrace
 		want string // in the refusal; "": none
 	}{
-		{Ptrace{Scope: -1, SameUser: true}, ""},
-		{Ptrace{Scope: 0, SameUser: true}, ""},
-		{Ptrace{Scope: -1}, "another user than the agent: to look into it needs CAP_SYS_PTRACE"},
-		{Ptrace{Scope: 1, SameUser: true}, "kernel.yama.ptrace_scope is 1 on this node: to look into a process needs CAP_SYS_PTRACE"},
-		{Ptrace{Scope: 2, Capable: true}, ""},
-		{Ptrace{Scope: 0, AsRank: true}, ""},
-		{Ptrace{Scope: 1, Capable: true, AsRank: true}, "tools look into ranks of another user than the agent as that user"},
-		{Ptrace{Scope: 3, Capable: true, SameUser: true}, "ptrace_scope is 3"},
+		{ptrace{Scope: -1, SameUser: true}, ""},
+		{ptrace{Scope: 0, SameUser: true}, ""},
+		{ptrace{Scope: -1}, "another user than the agent: to look into it needs CAP_SYS_PTRACE"},
+		{ptrace{Scope: 1, SameUser: true}, "kernel.yama.ptrace_scope is 1 on this node: to look into a process needs CAP_SYS_PTRACE"},
+		{ptrace{Scope: 2, Capable: true}, ""},
+		{ptrace{Scope: 0, AsRank: true}, ""},
+		{ptrace{Scope: 1, Capable: true, AsRank: true}, "tools look into ranks of another user than the agent as that user"},
+		{ptrace{Scope: 3, Capable: true, SameUser: true}, "ptrace_scope is 3"},
 	} {
 		if got := tt.p.Refusal(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%+v: %q", tt.p, got)
@@ -124,20 +124,20 @@ func TestPtrace(t *testing.T) {
 }
 
 func FuzzTraces(f *testing.F) {
-	for _, text := range []string{pySpy, faults, euStack, gdb, kernel} {
+	for _, text := range []string{pySpyText, faults, euStack, gdb, kernel} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		defer cost.Watch(t, cost.Parser, 5*len(text))()
-		for _, read := range []func(string) []string{PySpy, Faulthandler, Native, Kernel} {
+		for _, read := range []func(string) []string{pySpy, faulthandler, native, kernelStack} {
 			frames := read(text)
 			for _, frame := range frames {
-				if len(frames) > MaxFrames || len(frame) > maxFrame || frame == "" || strings.Contains(frame, "\n") {
+				if len(frames) > maxFrames || len(frame) > maxFrame || frame == "" || strings.Contains(frame, "\n") {
 					t.Errorf("%q", frames)
 				}
 			}
 		}
-		Catches(text, 10)
+		catches(text, 10)
 	})
 }
 
@@ -148,7 +148,7 @@ func TestIDs(t *testing.T) {
 		{"Uid:\t-1\t1\nGid:\tx\n", "[] []"},
 		{"", "[] []"},
 	} {
-		users, groups := IDs(tt.status)
+		users, groups := userIDs(tt.status)
 		if got := fmt.Sprint(users, groups); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.status, got, tt.want)
 		}

@@ -1,4 +1,4 @@
-package stall
+package look
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestWatch(t *testing.T) {
-	var w Watch
+	var w Barriers
 	const a, b = 1, 2
 	for _, step := range []struct {
 		at   time.Duration
@@ -32,7 +32,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestDue(t *testing.T) {
-	var w Watch
+	var w Barriers
 	var looks []time.Duration
 	for at := time.Duration(0); at < time.Minute; at += 100 * time.Millisecond {
 		if w.Due(at) {

@@ -1,0 +1,106 @@
+package look
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+)
+
+// Rank is one that is watched.
+type Rank struct {
+	ID, PID int
+	Output  uint64   // changes with each output
+	Library uint64   // changes with what its MPI library says to its server
+	GPUs    []string // UUIDs of those that it sees; none: it sees all
+}
+
+// Looked says at what of all ranks a Watcher has looked. Again: it has seen ranks before, without which its tally says nothing.
+type Looked struct{ Again, IO, Sockets, GPUs bool }
+
+// Watcher says now and then what ranks have done since it was asked last. The zero value has seen none.
+type Watcher struct {
+	Busy func() (uuids []string, ok bool) // GPUs that work now; ok: there are GPUs at which somebody looks; nil: nobody does
+
+	before map[int]Sample
+	at     time.Time
+}
+
+// Look says what ranks have done since the look before. An error says that /proc shows nothing.
+func (w *Watcher) Look(ranks []Rank) (t Tally, looked Looked, err error) {
+	now, looked, err := w.sample(ranks)
+	if err != nil {
+		return t, looked, err
+	}
+	looked.Again = len(w.before) > 0
+	t = Count(w.before, now, time.Since(w.at))
+	w.before, w.at = now, time.Now()
+	return t, looked, nil
+}
+
+// sample is what ranks have done so far, by id. Sockets and GPUs are looked at only where nothing else shows work.
+func (w *Watcher) sample(ranks []Rank) (map[int]Sample, Looked, error) {
+	pids := make([]int, len(ranks))
+	for i, r := range ranks {
+		pids[i] = r.PID
+	}
+	used, err := At(proctree.Proc{Root: "/proc"}, pids)
+	if err != nil {
+		return nil, Looked{}, err
+	}
+	out, looked, quiet := map[int]Sample{}, Looked{IO: true}, true
+	ranks = slices.DeleteFunc(slices.Clone(ranks), func(r Rank) bool { _, there := used[r.PID]; return !there })
+	for _, r := range ranks {
+		u := used[r.PID]
+		s := Sample{
+			CPU:     u.CPU,
+			IO:      u.IO,
+			Faults:  u.Faults,
+			Delay:   u.Delay,
+			Output:  r.Output,
+			Library: r.Library,
+			Running: u.State == 'R',
+			Where:   u.Kernel.String(),
+		}
+		out[r.ID] = s
+		looked.IO = looked.IO && !u.Blind
+		old, known := w.before[r.ID]
+		quiet = quiet && (!known || Judge(old, s, time.Minute) != Works)
+	}
+	if quiet {
+		looked.Sockets = addTraffic(ranks, used, out)
+		looked.GPUs = w.addGPUs(ranks, out)
+	}
+	return out, looked, nil
+}
+
+// addTraffic adds what the ranks' own sockets have moved; false: not all of them show.
+func addTraffic(ranks []Rank, used map[int]Usage, out map[int]Sample) (all bool) {
+	moved, err := Traffic()
+	if err != nil {
+		return false
+	}
+	all = true
+	for _, r := range ranks {
+		s := out[r.ID]
+		if s.Traffic, err = Own(proctree.Proc{Root: "/proc"}, used[r.PID].PIDs, moved); err != nil {
+			all, s.Traffic = false, nil
+		}
+		out[r.ID] = s
+	}
+	return all
+}
+
+// addGPUs adds whether a GPU works that a rank may use; false: nobody can tell.
+func (w *Watcher) addGPUs(ranks []Rank, out map[int]Sample) bool {
+	if w.Busy == nil {
+		return false
+	}
+	busy, ok := w.Busy()
+	for _, r := range ranks {
+		s := out[r.ID]
+		s.GPU = slices.ContainsFunc(busy, func(uuid string) bool { return len(r.GPUs) == 0 || slices.Contains(r.GPUs, uuid) })
+		out[r.ID] = s
+	}
+	return ok
+}
