@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,7 +198,7 @@ func (r *driver) sayWithheld(found []reach.Found) {
 	if r.exec != nil {
 		who = "commands"
 	}
-	for _, text := range reach.Withheld(r.cfg.Unsent, found, who) {
+	for _, text := range reach.Withheld(r.cfg.Unsent, found, who, r.cfg.Log.Enabled(context.Background(), slog.LevelInfo)) {
 		r.say("%s", text)
 	}
 }

@@ -76,8 +76,8 @@ func tellKept(w io.Writer, list []typed.Variable) {
 		}
 	}
 	if names != nil {
-		const most = 8
-		tell(w, "mpiup:", "set in this session, perhaps for this command, and not handed to other hosts: "+wording.Few(names, most, ", ")+"; -x NAME hands one over")
+		const width = 80
+		tell(w, "mpiup:", "set in this session and not handed to other hosts: "+wording.Short(names, width)+"; -x NAME hands one over")
 	}
 }
 

@@ -29,3 +29,20 @@ func Few(list []string, most int, sep string) string {
 	}
 	return strings.Join(list, sep)
 }
+
+// Short joins what of a list has room in width bytes, its first entry cut to it, and counts the rest, which comes beside: "w0, w1 and 3 more".
+func Short(list []string, width int) string {
+	for n := len(list); n > 1; n-- {
+		if len(strings.Join(list[:n], ", ")) <= width {
+			return Few(list, n, ", ")
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	first := list[0]
+	if len(first) > width {
+		first = first[:width-3] + "..."
+	}
+	return Few(append([]string{first}, list[1:]...), 1, ", ")
+}

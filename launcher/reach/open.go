@@ -73,9 +73,9 @@ func marks(unsent []typed.Variable, key []byte) (list []*apiv1.Mark) {
 }
 
 // Withheld says which variables of this process ranks on hosts lack, or have with another value, and how to hand them over: those that may
-// have been set for this command, and older ones of the kinds that go along when they are. who gets them is "the ranks".
-func Withheld(unsent []typed.Variable, found []Found, who string) (lines []string) {
-	const mostNames, mostHosts = 8, 4
+// have been set for this command, and older ones of the kinds that go along when they are. who gets them is "ranks". A line has
+// 200 columns at most, and then not all names, unless all are asked for.
+func Withheld(unsent []typed.Variable, found []Found, who string, all bool) (lines []string) {
 	for _, since := range []bool{true, false} {
 		var names, flags, on []string
 		for i, v := range unsent {
@@ -89,7 +89,7 @@ func Withheld(unsent []typed.Variable, found []Found, who string) (lines []strin
 				continue
 			}
 			names = append(names, v.Name())
-			if len(names) <= mostNames && typed.Plain(v.Name()) { // people paste the flags into a shell
+			if typed.Plain(v.Name()) { // people paste the flags into a shell
 				flags = append(flags, "-x "+v.Name())
 			}
 			for _, host := range lack {
@@ -101,17 +101,31 @@ func Withheld(unsent []typed.Variable, found []Found, who string) (lines []strin
 		if names == nil {
 			continue
 		}
-		text := "set here, and not so on %s: %s; %s get theirs from their container, or this process's with %s"
+		text := "set here, not so on %s: %s; %s keep theirs without %s"
 		if since {
-			text = "set in this session, perhaps for this command, and not so on %s: %s; %s get them with %s"
+			text = "set in this session, not so on %s: %s; %s get them with %s"
 		}
-		if flags == nil {
-			flags = []string{"-x NAME"}
-		}
-		lines = append(lines, fmt.Sprintf(text, wording.Few(on, mostHosts, ", "), wording.Few(names, mostNames, ", "), who, strings.Join(flags, " ")))
+		lines = append(lines, fmt.Sprintf(text, wording.Short(on, 36), listed(names, all), who, pasted(names, flags)))
 	}
 	if more := len(unsent) - typed.MaxMarks; more > 0 && lines != nil {
 		lines = append(lines, fmt.Sprintf("%s more of this process were not compared with the hosts'", wording.Count(more, "variable")))
 	}
 	return lines
+}
+
+// listed are names, all or what one line has room for.
+func listed(names []string, all bool) string {
+	short := wording.Short(names, 44)
+	if whole := strings.Join(names, ", "); all || short == whole {
+		return whole
+	}
+	return short + " (-v names all)"
+}
+
+// pasted are the flags for names where each has one and all are short; else what they look like.
+func pasted(names, flags []string) string {
+	if s := strings.Join(flags, " "); len(flags) == len(names) && len(s) <= 44 {
+		return s
+	}
+	return "-x NAME"
 }

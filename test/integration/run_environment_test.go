@@ -153,8 +153,8 @@ func TestVariablesBeforeTheCommand(t *testing.T) {
 	l := hosted(t)
 	const (
 		show  = `sh -c 'echo "$NCCL_DEBUG,$MODE,$FI_AUTH_KEY"'`
-		not   = "set in this session, perhaps for this command, and not so on w0: "
-		older = "set here, and not so on w0: NCCL_DEBUG; ranks get theirs from their container, or this process's with -x NCCL_DEBUG\n"
+		not   = "set in this session, not so on w0: "
+		older = "set here, not so on w0: NCCL_DEBUG; ranks keep theirs without -x NCCL_DEBUG\n"
 	)
 	run := l.bin + " run --key " + l.key + " --host w0:1 "
 	for _, c := range []struct {
