@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/typed"
@@ -73,59 +72,33 @@ func marks(unsent []typed.Variable, key []byte) (list []*apiv1.Mark) {
 }
 
 // Withheld says which variables of this process ranks on hosts lack, or have with another value, and how to hand them over: those that may
-// have been set for this command, and older ones of the kinds that go along when they are. who gets them is "ranks". A line has
-// 200 columns at most, and then not all names, unless all are asked for.
+// have been set for this command, and older ones of the kinds that go along when they are (typed.Lack).
 func Withheld(unsent []typed.Variable, found []Found, who string, all bool) (lines []string) {
 	for _, since := range []bool{true, false} {
-		var names, flags, on []string
+		var names, on []string
 		for i, v := range unsent {
-			var lack []string
-			for _, f := range found {
-				if slices.Contains(f.Session.Opened.Lacks, uint32(i)) {
-					lack = append(lack, f.Entry.Name)
-				}
-			}
-			if v.Since != since || len(lack) == 0 {
+			if v.Since != since {
 				continue
 			}
-			names = append(names, v.Name())
-			if typed.Plain(v.Name()) { // people paste the flags into a shell
-				flags = append(flags, "-x "+v.Name())
-			}
-			for _, host := range lack {
-				if !slices.Contains(on, host) {
-					on = append(on, host)
+			lacking := false
+			for _, f := range found {
+				if slices.Contains(f.Session.Opened.Lacks, uint32(i)) {
+					lacking = true
+					if !slices.Contains(on, f.Entry.Name) {
+						on = append(on, f.Entry.Name)
+					}
 				}
 			}
+			if lacking {
+				names = append(names, v.Name())
+			}
 		}
-		if names == nil {
-			continue
+		if names != nil {
+			lines = append(lines, typed.Lack{Since: since, Names: names, Hosts: on, Who: who}.Line(all))
 		}
-		text := "set here, not so on %s: %s; %s keep theirs without %s"
-		if since {
-			text = "set in this session, not so on %s: %s; %s get them with %s"
-		}
-		lines = append(lines, fmt.Sprintf(text, wording.Short(on, 36), listed(names, all), who, pasted(names, flags)))
 	}
 	if more := len(unsent) - typed.MaxMarks; more > 0 && lines != nil {
 		lines = append(lines, fmt.Sprintf("%s more of this process were not compared with the hosts'", wording.Count(more, "variable")))
 	}
 	return lines
-}
-
-// listed are names, all or what one line has room for.
-func listed(names []string, all bool) string {
-	short := wording.Short(names, 44)
-	if whole := strings.Join(names, ", "); all || short == whole {
-		return whole
-	}
-	return short + " (-v names all)"
-}
-
-// pasted are the flags for names where each has one and all are short; else what they look like.
-func pasted(names, flags []string) string {
-	if s := strings.Join(flags, " "); len(flags) == len(names) && len(s) <= 44 {
-		return s
-	}
-	return "-x NAME"
 }
