@@ -173,10 +173,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	if ctx.Err() != nil {
 		return nil
 	}
-	a := &retrial{number: r.restarted() + 1, since: time.Now(), ranks: make([]idset.Set, len(r.plan.Hosts)), had: len(r.plan.Placements)}
-	for _, p := range r.plan.Placements {
-		a.ranks[p.Host].Add(int(p.Rank))
-	}
+	a := &retrial{number: r.restarted() + 1, since: time.Now(), ranks: r.plan.On(), had: len(r.plan.Placements)}
 	cause, bad := r.run.Verdict().Cause()
 	came, grows := r.run.Grows()
 	again, declined := r.run.Verdict().Again()

@@ -105,15 +105,14 @@ func (r *driver) send(h int, f *apiv1.Frame) {
 
 // report notes a job in the run's report.
 func (r *driver) report(o run.Place) {
-	programs, ranks := make([]report.Program, len(o.Apps)), make([]report.Rank, len(o.Plan.Placements))
+	programs, ranks := make([]report.Program, len(o.Apps)), make([]report.Rank, o.Job.Size())
 	for i, a := range o.Apps {
 		programs[i] = report.Program{Argv: a.Argv, Env: slices.Clone(a.Env)}
 	}
-	first, _ := o.Roster.IDs(o.Job)
-	for i, p := range o.Plan.Placements {
-		ranks[i] = report.Rank{Job: o.Job, Rank: int(p.Rank), Host: r.places.hosts()[o.Roster.HostOf(first+i)].Name, Program: p.App, CPUs: p.CPUs.String()}
+	for i, p := range o.Job.Plan.Placements {
+		ranks[i] = report.Rank{Job: o.Job.Number, Rank: int(p.Rank), Host: r.places.hosts()[o.Job.Hosts[p.Host]].Name, Program: p.App, CPUs: p.CPUs.String()}
 	}
-	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(ranks), wording.Count(len(o.Plan.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
+	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(ranks), wording.Count(len(o.Job.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.

@@ -256,7 +256,7 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		return run.Grown{Err: r.sink.Grow(o.Job, o.First, o.Procs)}
 	case run.Place:
 		r.places.know(o.Roster)
-		r.back.grow(len(o.Plan.Placements), o.Window)
+		r.back.grow(o.Job.Size(), o.Window)
 		r.report(o)
 	case run.ReadHosts:
 		r.readHosts(o.Programs)

@@ -50,13 +50,9 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 
 // looked are the hosts of the plan and spares, each with a connection of its own beside its session.
 func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host {
-	ranks := make([]int, len(r.plan.Hosts))
-	for _, p := range r.plan.Placements {
-		ranks[p.Host]++
-	}
-	hosts := make([]survey.Host, len(ranks), len(have))
-	for i := range hosts {
-		hosts[i].Name, hosts[i].Ranks = r.plan.Hosts[i].Name, ranks[i]
+	hosts := make([]survey.Host, len(r.plan.Hosts), len(have))
+	for i, ranks := range r.plan.On() {
+		hosts[i].Name, hosts[i].Ranks = r.plan.Hosts[i].Name, ranks.Len()
 	}
 	for _, f := range have {
 		if r.spare[f.Entry.Name] {

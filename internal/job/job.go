@@ -115,3 +115,12 @@ func (e Exit) String() string {
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }
+
+// On are the ranks of each of the plan's hosts.
+func (p *Plan) On() []idset.Set {
+	ranks := make([]idset.Set, len(p.Hosts))
+	for _, at := range p.Placements {
+		ranks[at.Host].Add(int(at.Rank))
+	}
+	return ranks
+}

@@ -109,7 +109,7 @@ func (x *Exchange) Know(who model.Roster) { x.who = who }
 
 // JobOver tells of a job of which no process is left: how each went is not remembered any more.
 func (x *Exchange) JobOver(number int) {
-	first, end := x.who.IDs(number)
+	first, end := x.who.Job(number).IDs()
 	x.ended = x.ended.Union(idset.Range(first, end-1))
 	for id := first; id < end; id++ {
 		delete(x.over, id)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -192,9 +193,15 @@ func FuzzSet(f *testing.F) {
 
 // grow adds a job to a run of so many hosts.
 func grow(x *Exchange, hosts int, hostOf []int) {
-	who := x.who
+	who, plan, all := x.who, &job.Plan{}, []int(nil)
 	for who.Hosts() < hosts {
 		who = who.Join()
 	}
-	x.Know(who.Grow(hostOf))
+	for i := range hosts {
+		all = append(all, i)
+	}
+	for _, h := range hostOf {
+		plan.Placements = append(plan.Placements, job.Placement{Host: h})
+	}
+	x.Know(who.Grow(plan, all))
 }

@@ -159,7 +159,7 @@ func (x *Exchange) set(key string) (*rankSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fence of a run of %d processes: %w", x.who.Processes(), err)
 	}
-	_, first := x.who.IDs(0)
+	_, first := x.who.Job(0).IDs()
 	s := &rankSet{ranks: ranks, whole: ranks.Len() == first && ranks.Equal(idset.Range(0, first-1))}
 	on := make([]bool, x.who.Hosts())
 	for r := range ranks.All() {

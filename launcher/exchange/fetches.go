@@ -24,7 +24,7 @@ func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
 	}
 	f := &fetch{host: host, id: m.Id, waiting: map[int]bool{}}
 	if m.AnyOwner {
-		for _, i := range x.who.HostsOf(int(m.Job)) {
+		for _, i := range x.who.Job(int(m.Job)).Hosts {
 			if i != host && !x.gone[i] {
 				f.waiting[i] = true
 			}

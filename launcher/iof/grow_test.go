@@ -13,11 +13,19 @@ import (
 	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
+// onOne is a run of jobs of so many ranks, all on one host.
+func onOne(ranks ...int) (who model.Roster) {
+	for _, n := range ranks {
+		who = who.Grow(&job.Plan{Placements: make([]job.Placement, n)}, []int{0})
+	}
+	return who
+}
+
 func TestGrow(t *testing.T) {
-	who := model.Roster{}.Grow([]int{0, 0}).Grow([]int{0}).Grow([]int{0, 0})
+	who := onOne(2, 1, 2)
 	use := func(s *Sink) {
 		for number := 1; number < 3; number++ {
-			first, end := who.IDs(number)
+			first, end := who.Job(number).IDs()
 			if err := s.Grow(number, first, end-first); err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +162,7 @@ func TestGrow(t *testing.T) {
 // A job whose files cannot be made does not exist: the next one gets its number and ids.
 func TestGrowThatFails(t *testing.T) {
 	dir := t.TempDir()
-	out, _ := collect(t, Config{Mode: Tag, Dir: dir, Ranks: 1, Process: model.Roster{}.Grow([]int{0}).Grow([]int{0}).Process}, func(s *Sink) {
+	out, _ := collect(t, Config{Mode: Tag, Dir: dir, Ranks: 1, Process: onOne(1, 1).Process}, func(s *Sink) {
 		in := filepath.Join(dir, "job.1")
 		if err := os.WriteFile(in, nil, 0o600); err != nil {
 			t.Fatal(err)

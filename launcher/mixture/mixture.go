@@ -17,10 +17,11 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
-// Place is a program of the job on a host of the run, both by index.
-type Place struct{ Host, App int }
+// place is a program of the job on a host of the run, both by index.
+type place struct{ host, app int }
 
 // Host is a host as it is told of.
 type Host struct {
@@ -40,18 +41,18 @@ type Answer struct {
 // Job is one job's programs. New makes one.
 type Job struct {
 	programs []string
-	pending  map[Place]bool
+	pending  map[place]bool
 	left     []int // places that are pending, by program
 	answers  []*Answer
 }
 
-// New expects an answer for each of some places.
-func New(programs []string, places []Place) *Job {
-	j := &Job{programs: programs, pending: map[Place]bool{}, left: make([]int, len(programs))}
-	for _, p := range places {
-		if !j.pending[p] {
+// New expects an answer of each host for each of its programs.
+func New(programs []string, of *model.Job) *Job {
+	j := &Job{programs: programs, pending: map[place]bool{}, left: make([]int, len(programs))}
+	for _, at := range of.Plan.Placements {
+		if p := (place{of.Hosts[at.Host], at.App}); !j.pending[p] {
 			j.pending[p] = true
-			j.left[p.App]++
+			j.left[p.app]++
 		}
 	}
 	return j
@@ -62,7 +63,7 @@ const maxText = 512
 
 // Add takes a host's answer; last says that it was the last one for its program. One that is not expected is an error.
 func (j *Job) Add(h Host, a Answer) (last bool, err error) {
-	p := Place{h.Index, a.App}
+	p := place{h.Index, a.App}
 	if !j.pending[p] {
 		return false, fmt.Errorf("chose a protocol for program %d, which it has not or has chosen for already", a.App)
 	}
@@ -76,18 +77,18 @@ func (j *Job) Add(h Host, a Answer) (last bool, err error) {
 		j.answers = append(j.answers, &a)
 	}
 	j.answers[i].Hosts = append(j.answers[i].Hosts, h)
-	return j.left[p.App] == 0, nil
+	return j.left[p.app] == 0, nil
 }
 
-func (j *Job) remove(p Place) {
+func (j *Job) remove(p place) {
 	delete(j.pending, p)
-	j.left[p.App]--
+	j.left[p.app]--
 }
 
 // Drop expects nothing more of a host.
 func (j *Job) Drop(host int) {
 	for p := range j.pending {
-		if p.Host == host {
+		if p.host == host {
 			j.remove(p)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
@@ -16,6 +17,11 @@ type said struct {
 	loads string
 	pmi   job.Protocol
 	sure  bool
+}
+
+// placed is a job whose ranks are there, on hosts 0 to 5.
+func placed(ranks []job.Placement) *model.Job {
+	return &model.Job{Plan: &job.Plan{Placements: ranks}, Hosts: []int{0, 1, 2, 3, 4, 5}}
 }
 
 func TestJudge(t *testing.T) {
@@ -57,14 +63,14 @@ func TestJudge(t *testing.T) {
 		{"many", []said{lib(0, "MPICH 1.0"), lib(0, "MPICH 2.0"), lib(0, "MPICH 3.0"), lib(0, "MPICH 4.0"), lib(0, "MPICH 5.0"), lib(0, "MPICH 6.0")}, Hopeless, ", 2 more"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			programs, places := []string{"a"}, []Place(nil)
+			programs, places := []string{"a"}, []job.Placement(nil)
 			for h, s := range tt.said {
-				places = append(places, Place{h, s.app}, Place{h, s.app})
+				places = append(places, job.Placement{Host: h, App: s.app}, job.Placement{Host: h, App: s.app})
 				if s.app >= len(programs) {
 					programs = []string{"a", "b", "c"}
 				}
 			}
-			j := New(programs, places)
+			j := New(programs, placed(places))
 			for h, s := range tt.said {
 				if j.Complete() {
 					t.Fatal("complete too early")
@@ -82,7 +88,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	j := New([]string{"a.out", "b"}, []Place{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 1}})
+	j := New([]string{"a.out", "b"}, placed([]job.Placement{{Host: 0}, {Host: 1}, {Host: 2}, {Host: 3}, {Host: 4}, {Host: 5, App: 1}}))
 	add := func(h, app int, why string) (bool, error) {
 		return j.Add(Host{h, fmt.Sprintf("w%d", h)}, Answer{App: app, Why: why})
 	}
@@ -91,8 +97,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("host %d: last %v, %v", h, last, err)
 		}
 	}
-	for name, p := range map[string]Place{"twice": {0, 0}, "a host of no rank": {9, 0}, "a host of another program": {0, 1}, "a program that is not there": {0, 7}} {
-		if _, err := add(p.Host, p.App, "x"); err == nil {
+	for name, p := range map[string]place{"twice": {0, 0}, "a host of no rank": {9, 0}, "a host of another program": {0, 1}, "a program that is not there": {0, 7}} {
+		if _, err := add(p.host, p.app, "x"); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
@@ -105,7 +111,7 @@ func TestAnswers(t *testing.T) {
 	if j.Drop(5); !j.Complete() {
 		t.Error("a host that is gone is waited for")
 	}
-	j = New([]string{"a.out"}, []Place{{0, 0}})
+	j = New([]string{"a.out"}, placed([]job.Placement{{}}))
 	if _, err := add(0, 0, strings.Repeat("x", 1000)); err != nil || len(j.Lines(0)[0]) > 600 {
 		t.Errorf("%v, %q", err, j.Lines(0))
 	}

@@ -11,24 +11,18 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // attending is what the run knows of where frameworks' ranks meet. Only the command line's job is told where.
 type attending struct {
 	shared
 	roll      hang.Roll
-	met       time.Time        // when the first rank came there; zero: none has
-	told      int              // how often those that are missing were told of
-	alone     bool             // the timer of those that meet nobody runs, or has
-	warned    map[uint32]bool  // programs of which it was said that nobody meets
-	endedWell map[uint32]int   // ranks of a program that ended with 0
-	programs  []attendingRanks // by app; nil: not looked up yet
-}
-
-type attendingRanks struct {
-	ranks   idset.Set
-	perHost int // the most ranks of one host
-	hosts   int
+	met       time.Time       // when the first rank came there; zero: none has
+	told      int             // how often those that are missing were told of
+	alone     bool            // the timer of those that meet nobody runs, or has
+	warned    map[uint32]bool // programs of which it was said that nobody meets
+	endedWell map[uint32]int  // ranks of a program that ended with 0
 }
 
 // hear takes what a host tells of its ranks.
@@ -36,7 +30,7 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	if m.Job != 0 {
 		return fmt.Errorf("told where ranks of job %d meet, which nobody told them", m.Job)
 	}
-	sets, err := parseIDs(r.jobs[0].size(), m.Loaded, m.Met, m.Elsewhere)
+	sets, err := parseIDs(r.jobs[0].Size(), m.Loaded, m.Met, m.Elsewhere)
 	if err != nil {
 		return err
 	}
@@ -57,33 +51,14 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	return nil
 }
 
-// attendants are the ranks of each program of the command line's job.
-func (r *attending) attendants() []attendingRanks {
-	j := r.jobs[0]
-	if r.programs == nil {
-		r.programs = make([]attendingRanks, len(j.apps))
-		on := make([]map[int]int, len(j.apps))
-		for rank, p := range j.plan.Placements {
-			of := &r.programs[p.App]
-			of.ranks.Add(rank)
-			if on[p.App] == nil {
-				on[p.App] = map[int]int{}
-			}
-			on[p.App][p.Host]++
-			of.perHost, of.hosts = max(of.perHost, on[p.App][p.Host]), len(on[p.App])
-		}
-	}
-	return r.programs
-}
-
 // missing says which ranks have not come to where others of their program are; nothing where none is missing.
 func (r *attending) missing(now time.Time) (lines []string, ids idset.Set) {
 	if r.met.IsZero() {
 		return nil, ids
 	}
 	words := hang.Words{Running: r.running(), Names: r.named, Name: r.where}
-	for _, of := range r.attendants() {
-		if missing, there := r.roll.Missing(of.ranks, words.Running); !missing.Empty() {
+	for _, of := range r.jobs[0].Programs {
+		if missing, there := r.roll.Missing(of.Ranks, words.Running); !missing.Empty() {
 			lines = append(lines, words.Absent(missing, there, cmp.Or(frameworkWords[r.roll.Framework()].place, "where the ranks meet"), now.Sub(r.met).Round(time.Second)))
 			ids = ids.Union(missing)
 		}
@@ -121,8 +96,8 @@ var frameworkWords = map[string]struct{ place, advice string }{
 
 // aloneApps are the programs whose ranks could share a job and have met nobody.
 func (r *attending) aloneApps() (apps []uint32) {
-	for app, of := range r.attendants() {
-		if r.roll.Alone(of.ranks) {
+	for app, of := range r.jobs[0].Programs {
+		if r.roll.Alone(of.Ranks) {
 			apps = append(apps, uint32(app))
 		}
 	}
@@ -135,8 +110,8 @@ func (r *attending) sayLone() {
 		return
 	}
 	for _, app := range r.aloneApps() {
-		of := r.attendants()[app]
-		for id := range of.ranks.All() {
+		of := r.jobs[0].Programs[app]
+		for id := range of.Ranks.All() {
 			if r.ranks[id].state != rankRunning {
 				return
 			}
@@ -148,7 +123,7 @@ func (r *attending) sayLone() {
 // sayTrainedAlone warns, when all have ended well, of ranks that never met.
 func (r *attending) sayTrainedAlone() {
 	for _, app := range r.aloneApps() {
-		if r.endedWell[app] == r.attendants()[app].ranks.Len() {
+		if r.endedWell[app] == r.jobs[0].Programs[app].Ranks.Len() {
 			r.warnLone(app, "and none ever met another: if they were to")
 		}
 	}
@@ -160,31 +135,31 @@ func (r *attending) warnLone(app uint32, how string) {
 		return
 	}
 	r.warned[app] = true
-	of := r.attendants()[app]
+	of := r.jobs[0].Programs[app]
 	argv := r.jobs[0].apps[app].Argv
 	r.say("warning: %d ranks of %.300s loaded %s, %s train together, %s; --independent if each is meant to run alone",
-		of.ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, of.advice(r.roll.Framework()))
+		of.Ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, advice(of, r.roll.Framework()))
 }
 
 // advice is what makes ranks of a framework meet; of those that stand on torch it is torch's.
-func (a attendingRanks) advice(framework string) string {
+func advice(of model.Program, framework string) string {
 	return cmp.Or(frameworkWords[framework].advice, fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
-		a.hosts, cmp.Or(a.perHost, 1)))
+		of.Hosts, cmp.Or(of.Most, 1)))
 }
 
 // noteEnded counts a rank that has ended well.
 func (r *attending) noteEnded(m *apiv1.Exited) {
 	id := int(m.Rank)
-	if m.Code != 0 || m.Signal != 0 || m.StoppedByUs || id >= r.jobs[0].size() {
+	if m.Code != 0 || m.Signal != 0 || m.StoppedByUs || id >= r.jobs[0].Size() {
 		return
 	}
-	r.endedWell[uint32(r.jobs[0].plan.Placements[id].App)]++
+	r.endedWell[uint32(r.who.Placed(id).App)]++
 }
 
 // meets says that nothing is left to say of where a program's ranks meet: they have met, or sayTrainedAlone tells that they have not.
 func (r *attending) meets(app uint32) bool {
-	of := r.attendants()[app]
-	return r.roll.Met(of.ranks) || r.warned[app] || r.roll.Alone(of.ranks) && r.endedWell[app] == of.ranks.Len()
+	of := r.jobs[0].Programs[app]
+	return r.roll.Met(of.Ranks) || r.warned[app] || r.roll.Alone(of.Ranks) && r.endedWell[app] == of.Ranks.Len()
 }
 
 // alone is the ranks that ended well without having spoken to mpiup, though they had an MPI library:
@@ -208,14 +183,14 @@ func (r *alone) note(m *apiv1.Exited) {
 		return
 	}
 	j := r.jobOf(int(m.Rank))
-	if j.size() == 1 {
+	if j.Size() == 1 {
 		return
 	}
-	app := j.plan.Placements[r.who.Process(int(m.Rank)).Rank].App
-	i := slices.IndexFunc(r.apps, func(a aloneApp) bool { return a.job == j.number && a.app == app })
+	app := r.who.Placed(int(m.Rank)).App
+	i := slices.IndexFunc(r.apps, func(a aloneApp) bool { return a.job == j.Number && a.app == app })
 	if i < 0 {
 		i = len(r.apps)
-		r.apps = append(r.apps, aloneApp{job: j.number, app: app, mpi: fmt.Sprintf("%.512s", m.Library)})
+		r.apps = append(r.apps, aloneApp{job: j.Number, app: app, mpi: fmt.Sprintf("%.512s", m.Library)})
 	}
 	r.apps[i].ranks++
 }

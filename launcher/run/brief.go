@@ -28,9 +28,9 @@ type briefing struct {
 func (r *briefing) launch(j *jobRun) {
 	j.told = r.describe(j)
 	procs := make([][]*apiv1.Proc, len(r.hosts))
-	across := crossRanks(j.plan)
-	for i, p := range j.plan.Placements {
-		h := j.hosts[p.Host]
+	across := crossRanks(j.Plan)
+	for i, p := range j.Plan.Placements {
+		h := j.Hosts[p.Host]
 		procs[h] = append(procs[h], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),
 			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host), Cpus: p.CPUs.String(),
 			CrossRank: across[i].rank, CrossSize: across[i].size})
@@ -43,7 +43,7 @@ func (r *briefing) launch(j *jobRun) {
 		}
 		l := r.part(j.told, apps)
 		l.Procs, l.Exec = procs[h], r.cfg.Exec
-		if j.number == 0 {
+		if j.Number == 0 {
 			l.Stdin, l.Files = r.inputOn(h), r.cfg.Files
 			for i := range min(len(apps), len(r.cfg.Copied)) {
 				apps[i].Copied = r.cfg.Copied[i]
@@ -80,12 +80,12 @@ func (r *briefing) known(h int, j *jobRun) {
 
 // describe is what all hosts are told of a job alike.
 func (r *briefing) describe(j *jobRun) *apiv1.Job {
-	nodes := make([]int, j.size())
-	for i, p := range j.plan.Placements {
+	nodes := make([]int, j.Size())
+	for i, p := range j.Plan.Placements {
 		nodes[i] = p.Host
 	}
 	d := &apiv1.Job{
-		Id: r.cfg.ID, Number: uint32(j.number), Base: uint32(r.first(j)), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
+		Id: r.cfg.ID, Number: uint32(j.Number), Base: uint32(j.Base), Size: uint32(j.Size()), Hosts: uint32(len(j.Hosts)),
 		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: apiv1.Pmi(r.cfg.PMI),
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.fabric(), Meeting: r.meeting(j),
@@ -97,7 +97,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		d.Spawned, d.Parent = true, uint32(j.asked.Parent)
 	}
 	if len(j.apps) > 1 {
-		for _, p := range j.plan.Placements {
+		for _, p := range j.Plan.Placements {
 			d.AppOf = append(d.AppOf, uint32(p.App))
 		}
 	}
@@ -125,13 +125,9 @@ func (r *briefing) part(d *apiv1.Job, apps []*apiv1.App) *apiv1.Launch {
 // layout is which ranks of a job are where. Host names are those the agents state, which are
 // what gethostname(2) says there.
 func (r *briefing) layout(j *jobRun) []*apiv1.HostRanks {
-	ranks := make([]idset.Set, len(j.hosts))
-	for _, p := range j.plan.Placements {
-		ranks[p.Host].Add(int(p.Rank))
-	}
-	out := make([]*apiv1.HostRanks, len(j.hosts))
-	for i, h := range j.hosts {
-		out[i] = &apiv1.HostRanks{Name: r.hosts[h].Stated, Ranks: ranks[i].String()}
+	out := make([]*apiv1.HostRanks, len(j.Hosts))
+	for i, ranks := range j.Plan.On() {
+		out[i] = &apiv1.HostRanks{Name: r.hosts[j.Hosts[i]].Stated, Ranks: ranks.String()}
 	}
 	return out
 }
@@ -208,7 +204,7 @@ func (r *briefing) window() int {
 // awaits says that a job's agents are to wait for our word on their libraries, since there is more than one
 // answer to compare: several programs, or several hosts.
 func (r *briefing) awaits(j *jobRun) bool {
-	return r.cfg.PMI != job.NoProtocol && r.cfg.Exec == nil && r.cfg.Explain == 0 && (len(j.apps) > 1 || len(j.hosts) > 1)
+	return r.cfg.PMI != job.NoProtocol && r.cfg.Exec == nil && r.cfg.Explain == 0 && (len(j.apps) > 1 || len(j.Hosts) > 1)
 }
 
 // tensorFlowRanks is how many ranks of one host may have a port of TensorFlow's.
@@ -228,17 +224,13 @@ func MeetingPorts(set frameworks.Set) uint32 {
 func (r *briefing) meeting(j *jobRun) *apiv1.Meeting {
 	set := r.cfg.Frameworks
 	switch {
-	case j.number > 0 || r.cfg.Exec != nil || r.cfg.Linger:
+	case j.Number > 0 || r.cfg.Exec != nil || r.cfg.Linger:
 		return nil
 	case set == frameworks.None, r.cfg.Adopted: // whose ranks have been told
 		return &apiv1.Meeting{Watch: true}
 	}
-	perHost := make([]int, len(j.hosts))
-	for _, p := range j.plan.Placements {
-		perHost[p.Host]++
-	}
-	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(perHost) == j.size(), Watch: true, Nodes: uint32(r.cfg.Nodes), Node: uint32(r.cfg.Node)}
-	first := j.hosts[j.plan.Placements[0].Host]
+	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(j.Hosts) == j.Size(), Watch: true, Nodes: uint32(r.cfg.Nodes), Node: uint32(r.cfg.Node)}
+	first := j.Hosts[j.Plan.Placements[0].Host]
 	if host := r.hosts[first].Meets; host.IsValid() {
 		m.Host = host.String()
 	}
@@ -260,7 +252,7 @@ func (r *briefing) meeting(j *jobRun) *apiv1.Meeting {
 // sayUnmet tells which frameworks' ranks cannot meet: of those that nobody asked for by name, once ranks have loaded them.
 func (r *briefing) sayUnmet(j *jobRun, m *apiv1.Meeting) {
 	set := r.cfg.Frameworks
-	host := r.hosts[j.hosts[j.plan.Placements[0].Host]].Name
+	host := r.hosts[j.Hosts[j.Plan.Placements[0].Host]].Name
 	from := "no port is free there"
 	if !r.cfg.MPIPorts.IsZero() {
 		from = "no port of --mpi-ports " + r.cfg.MPIPorts.String() + " is free there; widen it by two"
@@ -302,10 +294,10 @@ func (r *briefing) loaded(framework string) {
 // tensorFlow is the address and port of each rank, of ports that follow the first ones; nil where a host has
 // too few.
 func (r *briefing) tensorFlow(j *jobRun) []string {
-	list := make([]string, j.size())
+	list := make([]string, j.Size())
 	skip := r.cfg.Frameworks.Ports()
-	for i, p := range j.plan.Placements {
-		h := j.hosts[p.Host]
+	for i, p := range j.Plan.Placements {
+		h := j.Hosts[p.Host]
 		ports, addr := r.hosts[h].Ports, r.hosts[h].Meets
 		if skip+p.LocalRank >= len(ports) || !addr.IsValid() {
 			return nil

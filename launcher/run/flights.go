@@ -45,7 +45,7 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	if m.Job != 0 {
 		return nil
 	}
-	size := f.jobs[0].size()
+	size := f.jobs[0].Size()
 	r, err := RecordOf(m, min(size*perRank, MaxTorch))
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func word(s string) string { return visible.Line(s[:min(len(s), maxWord)]) }
 // absent are the ranks that are absent from a collective in which others wait, as far as it is known.
 func (f *flights) absent() []hang.Away {
 	return f.records.Away(func(rank int) string {
-		if rank < 0 || rank >= f.jobs[0].size() {
+		if rank < 0 || rank >= f.jobs[0].Size() {
 			return ""
 		}
 		return f.hosts[f.who.HostOf(rank)].Name

@@ -66,8 +66,7 @@ func (r *Run) serveSpawns() {
 			r.set(Room, roomWait)
 		case spawn.Start:
 			r.growing = &o
-			number, first := r.who.Next()
-			r.give(Grow{number, first, len(o.Plan.Placements)})
+			r.give(Grow{r.who.Jobs(), r.who.Processes(), len(o.Plan.Placements)})
 		case spawn.Refuse:
 			r.give(Dismiss{})
 			r.refuse(o.Ask, o.Why)
@@ -79,7 +78,7 @@ func (r *Run) serveSpawns() {
 func (r *Run) viewFor(parent int) spawn.View {
 	v := spawn.View{
 		Stopping: r.job == jobStopping, Over: r.ranks[parent].state.over(), Jobs: len(r.jobs) - r.overJobs, Procs: r.who.Processes(),
-		Spawned: slices.ContainsFunc(r.ranks[r.jobs[0].size():], func(i process) bool { return i.state == rankRunning }),
+		Spawned: slices.ContainsFunc(r.ranks[r.jobs[0].Size():], func(i process) bool { return i.state == rankRunning }),
 		Find:    r.sites.find,
 	}
 	for _, s := range r.sites.list {
@@ -146,16 +145,16 @@ func (r *Run) start(o *spawn.Order) {
 	}
 	placement.BindSpawned(o.Plan, r.cfg.Plan, taken, r.cfg.Policy.Binding)
 	by := r.jobOf(o.Ask.Parent)
-	app := by.plan.Placements[r.who.Process(o.Ask.Parent).Rank].App
-	j := &jobRun{plan: o.Plan, asked: o.Ask, apps: o.Ask.Programs(by.apps[app], by.exports[app])}
+	app, hosts := r.who.Placed(o.Ask.Parent).App, []int(nil)
+	j := &jobRun{asked: o.Ask, apps: o.Ask.Programs(by.apps[app], by.exports[app])}
 	j.exports = slices.Repeat([][]string{by.exports[app]}, len(j.apps))
 	for _, i := range o.Sites {
-		j.hosts = append(j.hosts, r.enlist(r.sites.list[i]))
+		hosts = append(hosts, r.enlist(r.sites.list[i]))
 	}
 	r.crowded(o.Plan.Warnings)
-	r.addJob(j)
+	r.addJob(j, o.Plan, hosts)
 	r.brief.launch(j)
-	r.debug("spawn", "job", j.number, "processes", j.size(), "by", r.rankName(o.Ask.Parent))
+	r.debug("spawn", "job", j.Number, "processes", j.Size(), "by", r.rankName(o.Ask.Parent))
 }
 
 // enlist makes a site that was reached a host of the run, which learns first what jobs there are;
@@ -177,9 +176,9 @@ func (r *Run) enlist(s *site) int {
 }
 
 // addJob gives a job its ids. Its hosts and the place for its output are there.
-func (r *Run) addJob(j *jobRun) {
-	r.add(j)
-	r.give(Place{j.number, j.apps, j.plan, r.who, r.brief.window()})
+func (r *Run) addJob(j *jobRun, plan *job.Plan, hosts []int) {
+	r.add(j, plan, hosts)
+	r.give(Place{j.Job, j.apps, r.who, r.brief.window()})
 	r.exchange.Know(r.who)
 }
 
@@ -218,7 +217,7 @@ func (r *Run) drop(j *jobRun, why string) {
 	j.dropped = true
 	r.proceed(j, why)
 	r.refuse(j.asked, errors.New(why))
-	first, end := r.who.IDs(j.number)
+	first, end := j.IDs()
 	for id := first; id < end; id++ {
 		if r.ranks[id].state == rankRunning {
 			r.end(id)
@@ -230,7 +229,7 @@ func (r *Run) drop(j *jobRun, why string) {
 // it tries no other.
 func (r *Run) never(j *jobRun, h int, why string) {
 	var ids idset.Set
-	first, end := r.who.IDs(j.number)
+	first, end := j.IDs()
 	for id := first; id < end; id++ {
 		next, ok := r.ranks[id].state.next(rankDidNotStart)
 		if !ok || r.who.HostOf(id) != h {
@@ -258,11 +257,11 @@ func (r *Run) settled(j *jobRun, n int) {
 		return
 	}
 	r.overJobs++
-	over := &apiv1.JobOver{Job: uint32(j.number), Mute: !j.spoke && !j.dropped}
+	over := &apiv1.JobOver{Job: uint32(j.Number), Mute: !j.spoke && !j.dropped}
 	for _, h := range r.live() {
 		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: over}})
 	}
-	r.exchange.JobOver(j.number)
+	r.exchange.JobOver(j.Number)
 	j.told, j.exports = nil, nil
 	for i := range j.apps {
 		j.apps[i].Env = nil
@@ -326,7 +325,7 @@ func (r *Run) judgeMixture(j *jobRun) {
 // proceed answers the agents that wait with a job.
 func (r *Run) proceed(j *jobRun, refused string) {
 	for _, h := range j.waiting {
-		r.send(h, (&apiv1.Proceed{Job: uint32(j.number), Refused: refused}).Frame())
+		r.send(h, (&apiv1.Proceed{Job: uint32(j.Number), Refused: refused}).Frame())
 	}
 	j.waiting = nil
 }

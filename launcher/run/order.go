@@ -187,9 +187,8 @@ type (
 	Grow struct{ Job, First, Procs int }
 	// Place adds the processes of a job, the roster's last, with the window of each.
 	Place struct {
-		Job    int
+		Job    *model.Job
 		Apps   []job.App
-		Plan   *job.Plan
 		Roster model.Roster
 		Window int
 	}

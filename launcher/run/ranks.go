@@ -64,11 +64,11 @@ func (r *Run) heard(j *jobRun) {
 		return
 	}
 	if j.asked != nil {
-		r.answer(j.asked, j.number, "")
+		r.answer(j.asked, j.Number, "")
 		return
 	}
 	r.move(jobStarted)
-	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.heir.wired {
+	if len(j.Hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.heir.wired {
 		r.move(jobWired)
 	}
 	r.heir.offer(r.now.Wall)
@@ -184,7 +184,7 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) err
 // firstMute is the first of a job that ended with 0 and had never spoken to its agent. Where others wait for it, it is the guilty one.
 // gone are those of whom its agent says that the wait is for them; none: it does not say.
 func (r *Run) firstMute(j *jobRun, gone idset.Set) (first int, ok bool) {
-	from, end := r.who.IDs(j.number)
+	from, end := j.IDs()
 	for id := from; id < end; id++ {
 		if at := r.ranks[id].mute; at > 0 && (gone.Empty() || gone.Contains(id)) && (!ok || at < r.ranks[first].mute) {
 			first, ok = id, true
@@ -256,8 +256,8 @@ func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 	if !r.cfg.ReportBindings {
 		return
 	}
-	pl := j.plan.Placements[r.who.Process(id).Rank]
-	host := j.plan.Hosts[pl.Host]
+	pl := r.who.Placed(id)
+	host := j.Plan.Hosts[pl.Host]
 	what := "is not bound (or bound to all available processors)"
 	if host.Layout != nil && !pl.CPUs.Empty() {
 		what = "bound to " + r.cfg.Policy.Bound(host.Layout, pl.CPUs, ": ")
@@ -266,7 +266,7 @@ func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 	if r.cfg.Policy.Rules == placement.OpenMPI5 {
 		who = fmt.Sprintf("Rank %d", pl.Rank)
 	}
-	if j.number > 0 {
+	if j.Number > 0 {
 		who = r.rankName(id)
 	}
 	r.give(Print{fmt.Sprintf("[%s:%05d] %s %s", visible.Line(host.Name), pid, who, what)})
@@ -274,11 +274,11 @@ func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 
 // rendezvous passes what Horovod's ranks on one host put on to the job's other hosts, which bound it. A host speaks for its own ranks.
 func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
-	if int(m.Job) >= len(r.jobs) || int(m.Rank) >= r.jobs[m.Job].size() || r.who.HostOf(r.who.ID(job.Process{Job: int(m.Job), Rank: int(m.Rank)})) != from {
+	if int(m.Job) >= len(r.jobs) || int(m.Rank) >= r.jobs[m.Job].Size() || r.who.HostOf(r.who.ID(job.Process{Job: int(m.Job), Rank: int(m.Rank)})) != from {
 		return fmt.Errorf("a rendezvous of rank %d of job %d, which is not there", m.Rank, m.Job)
 	}
 	for _, h := range r.live() {
-		if h != from && slices.Contains(r.jobs[m.Job].hosts, h) {
+		if h != from && slices.Contains(r.jobs[m.Job].Hosts, h) {
 			r.send(h, m.Frame())
 		}
 	}

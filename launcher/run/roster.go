@@ -68,9 +68,7 @@ type process struct {
 
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
 type jobRun struct {
-	number   int // 0: the command line's
-	plan     *job.Plan
-	hosts    []int // index in the run of each of plan.Hosts
+	*model.Job
 	apps     []job.App
 	exports  [][]string // by app: the environment that jobs it spawns begin with
 	asked    *spawn.Ask // nil: the command line's
@@ -86,31 +84,27 @@ type jobRun struct {
 	dropped  bool         // one of it could not be started: what did start is ended, and fails nobody
 }
 
-func (j *jobRun) size() int { return len(j.plan.Placements) }
-
 // over says that no process of a spawned job is left.
 func (j *jobRun) over() bool { return j.asked != nil && j.left == 0 }
 
 // program is a program of the job as it is told of.
 func (j *jobRun) program(app int) string {
-	if j.number > 0 {
-		return fmt.Sprintf("%s of spawned job %d", j.apps[app].Argv[0], j.number)
+	if j.Number > 0 {
+		return fmt.Sprintf("%s of spawned job %d", j.apps[app].Argv[0], j.Number)
 	}
 	return j.apps[app].Argv[0]
 }
 
-// add gives a job its number and ids, with a host for each.
-func (r *roster) add(j *jobRun) {
-	j.number, _ = r.who.Next()
-	j.silent, j.left = j.size(), j.size()
-	hostOf := make([]int, j.size())
-	for i, p := range j.plan.Placements {
-		hostOf[i] = j.hosts[p.Host]
-		r.hosts[hostOf[i]].created++
+// add gives a job its number and ids, on hosts of the run.
+func (r *roster) add(j *jobRun, plan *job.Plan, hosts []int) {
+	r.who = r.who.Grow(plan, hosts)
+	j.Job = r.who.Job(r.who.Jobs() - 1)
+	j.silent, j.left = j.Size(), j.Size()
+	for _, p := range plan.Placements {
+		r.hosts[hosts[p.Host]].created++
 	}
 	r.jobs = append(r.jobs, j)
-	r.ranks = append(r.ranks, make([]process, j.size())...)
-	r.who = r.who.Grow(hostOf)
+	r.ranks = append(r.ranks, make([]process, j.Size())...)
 }
 
 // running are the processes that run.
@@ -133,9 +127,6 @@ func parseIDs(processes int, texts ...string) (sets []idset.Set, err error) {
 	}
 	return sets, nil
 }
-
-// first is the id of a job's rank 0.
-func (r *roster) first(j *jobRun) int { return r.who.ID(job.Process{Job: j.number}) }
 
 // jobOf is the job of a process.
 func (r *roster) jobOf(id int) *jobRun { return r.jobs[r.who.Process(id).Job] }
@@ -182,7 +173,7 @@ func (r *roster) ranksOn(h int) string {
 	for _, j := range r.jobs {
 		var s idset.Set
 		over := true
-		first, end := r.who.IDs(j.number)
+		first, end := j.IDs()
 		for id := first; id < end; id++ {
 			if r.who.HostOf(id) == h {
 				s.Add(id)
@@ -245,8 +236,8 @@ func (r *roster) left(targets string) (left idset.Set, err error) {
 // takenOn is the CPUs of each process that is bound on a host and has not ended.
 func (r *roster) takenOn(host int) (taken []idset.Set) {
 	for _, j := range r.jobs {
-		for rank, pl := range j.plan.Placements {
-			id := r.who.ID(job.Process{Job: j.number, Rank: rank})
+		for rank, pl := range j.Plan.Placements {
+			id := j.Base + rank
 			if !pl.CPUs.Empty() && r.who.HostOf(id) == host && !r.ranks[id].state.over() {
 				taken = append(taken, pl.CPUs)
 			}
@@ -264,11 +255,7 @@ func (r *roster) mixtureOf(j *jobRun) *mixture.Job {
 	for i := range j.apps {
 		programs = append(programs, j.program(i))
 	}
-	places := make([]mixture.Place, len(j.plan.Placements))
-	for i, p := range j.plan.Placements {
-		places[i] = mixture.Place{Host: j.hosts[p.Host], App: p.App}
-	}
-	j.mixture = mixture.New(programs, places)
+	j.mixture = mixture.New(programs, j.Job)
 	for h, s := range r.hosts {
 		if s.finished {
 			j.mixture.Drop(h)

@@ -25,7 +25,7 @@ func TestRanksOn(t *testing.T) {
 		for _, h := range hostOf {
 			plan.Placements = append(plan.Placements, job.Placement{Host: h})
 		}
-		r.add(&jobRun{plan: plan, hosts: []int{0, 1}})
+		r.add(&jobRun{}, plan, []int{0, 1})
 	}
 	add(0, 0, 1)
 	add(0)

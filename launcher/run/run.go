@@ -118,8 +118,8 @@ func (r *Run) PID(id int) int { return int(r.ranks[id].pid) }
 
 // Losses are how the hosts of the first job went, in the order of its plan.
 func (r *Run) Losses() []Loss {
-	list := make([]Loss, len(r.jobs[0].hosts))
-	for i, h := range r.jobs[0].hosts {
+	list := make([]Loss, len(r.jobs[0].Hosts))
+	for i, h := range r.jobs[0].Hosts {
 		list[i] = r.hosts[h].loss
 	}
 	return list
@@ -129,7 +129,7 @@ func (r *Run) Losses() []Loss {
 func (r *Run) Grows() (Came, bool) { return r.grows, r.grows.Size > 0 }
 
 // FirstHosts are the hosts of the first job, by index.
-func (r *Run) FirstHosts() []int { return r.jobs[0].hosts }
+func (r *Run) FirstHosts() []int { return r.jobs[0].Hosts }
 
 // Verdict is what went wrong so far.
 func (r *Run) Verdict() *verdict.Case { return &r.verdict }

@@ -307,10 +307,10 @@ func (s *script) take(orders []Order) {
 			}
 		case Place:
 			var on []int
-			for id, end := o.Roster.IDs(o.Job); id < end; id++ {
+			for id, end := o.Job.IDs(); id < end; id++ {
 				on = append(on, o.Roster.HostOf(id))
 			}
-			line = fmt.Sprintf("place job %d on %v", o.Job, on)
+			line = fmt.Sprintf("place job %d on %v", o.Job.Number, on)
 		case ReadHosts:
 			targets, err := spawn.Targets(o.Programs, nil)
 			answers = append(answers, HostsRead{targets, err})

@@ -42,10 +42,10 @@ func New(cfg Config) *Run {
 	for _, s := range cfg.Sites {
 		r.sites.list = append(r.sites.list, &site{Site: s, host: -1})
 	}
-	first := &jobRun{plan: cfg.Plan, apps: cfg.Apps}
+	first, hosts := &jobRun{apps: cfg.Apps}, []int(nil)
 	for _, h := range cfg.Hosts {
 		i := r.addHost(h)
-		first.hosts = append(first.hosts, i)
+		hosts = append(hosts, i)
 		for _, s := range r.sites.list {
 			if s.Name == h.Name {
 				s.host = i
@@ -55,7 +55,7 @@ func New(cfg Config) *Run {
 	for _, a := range cfg.Apps {
 		first.exports = append(first.exports, a.Env)
 	}
-	r.addJob(first)
+	r.addJob(first, cfg.Plan, hosts)
 	return r
 }
 

@@ -333,7 +333,7 @@ func (r *Run) accuse(b hang.Blame) {
 	switch {
 	case ids.Len() == 1:
 		r.verdict.Waited(r.about(verdict.TimedOut, r.who.HostOf(ids.First()), ids.First()), "", b.Sure)
-	case !ids.Empty() && ids.Last() < r.jobs[0].size():
+	case !ids.Empty() && ids.Last() < r.jobs[0].Size():
 		r.verdict.Waited(verdict.Fault{ID: -1, Node: -1}, ids.String(), b.Sure)
 	}
 }

@@ -25,7 +25,44 @@ import (
 type Roster struct {
 	hosts int
 	host  []int32 // by id
-	base  []int   // id of rank 0, by job
+	jobs  []*Job
+}
+
+// Job is where the ranks of one job are. It does not change.
+type Job struct {
+	Number   int // 0: the command line's
+	Base     int // id of its rank 0
+	Plan     *job.Plan
+	Hosts    []int     // index in the run of each of Plan.Hosts
+	Programs []Program // by index in the job's programs
+}
+
+// Program is where the ranks of one program are.
+type Program struct {
+	Ranks idset.Set
+	Hosts int // that have any
+	Most  int // ranks on one host
+}
+
+// Size is how many ranks the job has.
+func (j *Job) Size() int { return len(j.Plan.Placements) }
+
+// IDs are those of its ranks, from the first to before end.
+func (j *Job) IDs() (first, end int) { return j.Base, j.Base + j.Size() }
+
+// programs looks the programs of a plan up.
+func programs(plan *job.Plan) (list []Program) {
+	var on []map[int]int // ranks on each host, by program
+	for rank, p := range plan.Placements {
+		for len(list) <= p.App {
+			list, on = append(list, Program{}), append(on, map[int]int{})
+		}
+		of := &list[p.App]
+		of.Ranks.Add(rank)
+		on[p.App][p.Host]++
+		of.Hosts, of.Most = len(on[p.App]), max(of.Most, on[p.App][p.Host])
+	}
+	return list
 }
 
 // Join is the roster with one more host, whose index is the last.
@@ -34,11 +71,12 @@ func (r Roster) Join() Roster {
 	return r
 }
 
-// Grow is the roster with one more job, whose ranks are on these hosts. They get the next ids. Of a roster it may be called once.
-func (r Roster) Grow(hosts []int) Roster {
-	r.base = append(r.base, len(r.host))
-	for _, h := range hosts {
-		r.host = append(r.host, int32(h)) // beyond what older values see
+// Grow is the roster with one more job, whose hosts have these indexes in the run. Its ranks get the next ids. Of a roster it may be called once.
+func (r Roster) Grow(plan *job.Plan, hosts []int) Roster {
+	j := &Job{Number: len(r.jobs), Base: len(r.host), Plan: plan, Hosts: hosts, Programs: programs(plan)}
+	r.jobs = append(r.jobs, j) // beyond what older values see, as below
+	for _, p := range plan.Placements {
+		r.host = append(r.host, int32(hosts[p.Host]))
 	}
 	return r
 }
@@ -46,11 +84,14 @@ func (r Roster) Grow(hosts []int) Roster {
 // Hosts is how many hosts there are or were.
 func (r Roster) Hosts() int { return r.hosts }
 
-// Processes is how many processes there are or were: ids are below it.
+// Processes is how many processes there are or were: ids are below it, and the next job's begin there.
 func (r Roster) Processes() int { return len(r.host) }
 
-// Jobs is how many jobs there are or were.
-func (r Roster) Jobs() int { return len(r.base) }
+// Jobs is how many jobs there are or were, and the number of the next.
+func (r Roster) Jobs() int { return len(r.jobs) }
+
+// Job is a job by its number, which must be one.
+func (r Roster) Job(number int) *Job { return r.jobs[number] }
 
 // HostOf is the host of a process, -1 if there is none such.
 func (r Roster) HostOf(id int) int {
@@ -67,26 +108,21 @@ func (r Roster) Owns(host int, id uint32) bool {
 
 // Process is a process's job and rank. The id must be one.
 func (r Roster) Process(id int) job.Process {
-	number, same := slices.BinarySearch(r.base, id)
+	number, same := slices.BinarySearchFunc(r.jobs, id, func(j *Job, id int) int { return j.Base - id })
 	if !same {
 		number--
 	}
-	return job.Process{Job: number, Rank: id - r.base[number]}
+	return job.Process{Job: number, Rank: id - r.jobs[number].Base}
 }
 
 // ID is the id of a rank of a job that there is.
-func (r Roster) ID(p job.Process) int { return r.base[p.Job] + p.Rank }
+func (r Roster) ID(p job.Process) int { return r.jobs[p.Job].Base + p.Rank }
 
-// IDs are the ids of a job, from its first to before its last plus one.
-func (r Roster) IDs(number int) (first, end int) {
-	if number+1 < len(r.base) {
-		return r.base[number], r.base[number+1]
-	}
-	return r.base[number], len(r.host)
+// Placed is a process as it was planned. The id must be one.
+func (r Roster) Placed(id int) job.Placement {
+	p := r.Process(id)
+	return r.jobs[p.Job].Plan.Placements[p.Rank]
 }
-
-// Next is the job that Grow would add, and the id of its rank 0.
-func (r Roster) Next() (number, first int) { return len(r.base), len(r.host) }
 
 // On are the processes of a host.
 func (r Roster) On(host int) (ids idset.Set) {
@@ -96,19 +132,4 @@ func (r Roster) On(host int) (ids idset.Set) {
 		}
 	}
 	return ids
-}
-
-// HostsOf are the hosts of a job, in their order, each once.
-func (r Roster) HostsOf(number int) (hosts []int) {
-	first, end := r.IDs(number)
-	on := make([]bool, r.hosts)
-	for _, h := range r.host[first:end] {
-		on[h] = true
-	}
-	for h, has := range on {
-		if has {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,8 +10,17 @@ import (
 
 // The picture of the package's comment.
 func run() (first, all Roster) {
-	first = Roster{}.Join().Join().Grow([]int{0, 0, 1, 1})
-	return first, first.Join().Grow([]int{1, 2})
+	first = Roster{}.Join().Join().Grow(plan(0, 0, 1, 1), []int{0, 1})
+	return first, first.Join().Grow(plan(0, 1), []int{1, 2})
+}
+
+// plan is one of ranks of the same program, each on a host of the plan's.
+func plan(hosts ...int) *job.Plan {
+	p := &job.Plan{}
+	for rank, h := range hosts {
+		p.Placements = append(p.Placements, job.Placement{Rank: job.Rank(rank), Host: h})
+	}
+	return p
 }
 
 func TestWhoIsWhere(t *testing.T) {
@@ -31,16 +41,31 @@ func TestWhoIsWhere(t *testing.T) {
 	if got := r.On(1).String(); got != "2-4" {
 		t.Errorf("on host 1: %s", got)
 	}
-	for number, want := range [][]int{{0, 1}, {1, 2}} {
-		if got := r.HostsOf(number); !slices.Equal(got, want) {
-			t.Errorf("hosts of job %d: %v, want %v", number, got, want)
+	for number, want := range []Job{{Base: 0, Hosts: []int{0, 1}}, {Number: 1, Base: 4, Hosts: []int{1, 2}}} {
+		if got := r.Job(number); !slices.Equal(got.Hosts, want.Hosts) || got.Number != number || got.Base != want.Base {
+			t.Errorf("job %d: %+v, want %+v", number, got, want)
 		}
 	}
-	if first, end := r.IDs(0); first != 0 || end != 4 {
+	if first, end := r.Job(0).IDs(); first != 0 || end != 4 {
 		t.Errorf("ids of job 0: %d to %d", first, end)
 	}
-	if number, first := r.Next(); number != 2 || first != 6 || r.Jobs() != 2 || r.Processes() != 6 || r.Hosts() != 3 {
-		t.Errorf("next: job %d from %d, of %+v", number, first, r)
+	if r.Jobs() != 2 || r.Processes() != 6 || r.Hosts() != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	p := plan(0, 0, 1, 0, 0)
+	p.Placements[3].App, p.Placements[4].App = 1, 1
+	r := Roster{}.Join().Join().Grow(p, []int{0, 1})
+	for app, want := range []string{"0-2 on 2, 2 at most", "3-4 on 1, 2 at most"} {
+		of := r.Job(0).Programs[app]
+		if got := fmt.Sprintf("%v on %d, %d at most", of.Ranks, of.Hosts, of.Most); got != want {
+			t.Errorf("program %d: %s, want %s", app, got, want)
+		}
+	}
+	if at := r.Placed(3); at.App != 1 || at.Host != 0 {
+		t.Errorf("process 3: %+v", at)
 	}
 }
 
@@ -65,7 +90,7 @@ func TestARosterDoesNotChange(t *testing.T) {
 	if first.Processes() != 4 || first.Jobs() != 1 || first.Hosts() != 2 || first.HostOf(4) != -1 || first.On(1).String() != "2-3" {
 		t.Errorf("it grew: %+v", first)
 	}
-	if _, end := first.IDs(0); end != 4 || all.Processes() != 6 {
+	if _, end := first.Job(0).IDs(); end != 4 || all.Processes() != 6 {
 		t.Errorf("ids of the first job end at %d", end)
 	}
 }
