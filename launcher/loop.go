@@ -237,14 +237,14 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		r.unblock()
 	case run.Started:
 		r.exec.started()
-		r.remains.Started(o.Process, o.PID)
+		r.remains.Started(o.ID, o.PID)
 	case run.NotStarted:
-		r.remains.NotStarted(o.Process, o.Why)
+		r.remains.NotStarted(o.ID, o.Why)
 	case run.Exited:
-		r.remains.Ended(o.Process, o.Exit)
+		r.remains.Ended(o.ID, o.Exit)
 	case run.Silent:
 		lines, of := r.sink.Tail(o.ID)
-		r.remains.Last(o.Process, of, lines)
+		r.remains.Last(o.ID, of, lines)
 		if len(o.Frames) > 0 {
 			r.cores[o.ID] = o.Frames
 		}

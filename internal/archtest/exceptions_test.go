@@ -7,7 +7,7 @@ var largeRooms = pile{
 	"agent/ranks":    2800,
 	"launcher":       3400,
 	"launcher/reach": 2600,
-	"launcher/run":   4000,
+	"launcher/run":   3900,
 }
 
 // largeWiring is cmd/mpiup where it has more than a command line needs.

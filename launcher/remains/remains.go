@@ -90,35 +90,35 @@ func (k *Keeper) Launched(id string, programs []report.Program, ranks []report.R
 }
 
 // Started notes a process's pid.
-func (k *Keeper) Started(p job.Process, pid int) {
+func (k *Keeper) Started(id, pid int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rec.Started(time.Now(), p, pid)
+	k.rec.Started(time.Now(), id, pid)
 }
 
 // NotStarted notes why a process could not be started.
-func (k *Keeper) NotStarted(p job.Process, why string) { k.ended(p, "was not started: "+why) }
+func (k *Keeper) NotStarted(id int, why string) { k.ended(id, "was not started: "+why) }
 
 // Ended notes how a process ended.
-func (k *Keeper) Ended(p job.Process, e job.Exit) {
+func (k *Keeper) Ended(id int, e job.Exit) {
 	if e.Signal != 0 {
-		k.ended(p, fmt.Sprintf("signal %d (%s)", e.Signal, job.SignalName(e.Signal)))
+		k.ended(id, fmt.Sprintf("signal %d (%s)", e.Signal, job.SignalName(e.Signal)))
 		return
 	}
-	k.ended(p, fmt.Sprint("exit code ", e.Code))
+	k.ended(id, fmt.Sprint("exit code ", e.Code))
 }
 
-func (k *Keeper) ended(p job.Process, how string) {
+func (k *Keeper) ended(id int, how string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rec.Ended(time.Now(), p, how)
+	k.rec.Ended(time.Now(), id, how)
 }
 
 // Last notes what a process wrote last, to which stream.
-func (k *Keeper) Last(p job.Process, to job.Stream, lines []string) {
+func (k *Keeper) Last(id int, to job.Stream, lines []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rec.Last(p, to, lines)
+	k.rec.Last(id, to, lines)
 }
 
 // maxDumps bounds the dumps of flight recorders that are kept.

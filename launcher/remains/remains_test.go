@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -42,7 +41,7 @@ func TestWhatIsKeptMayGo(t *testing.T) {
 	var said string
 	k := New(Config{Kept: filepath.Join(t.TempDir(), "reports"), Lost: " (soon gone)"}, report.Report{}, func(format string, args ...any) { said += fmt.Sprintf(format, args...) }, slog.New(slog.DiscardHandler))
 	k.Launched("j", nil, []report.Rank{{Host: "w0"}}, "1 rank")
-	k.Started(job.Process{}, 7)
+	k.Started(0, 7)
 	k.Leave(&verdict.Verdict{}, 1)
 	if !strings.HasPrefix(said, "what happened when: mpiup report ") || !strings.HasSuffix(said, ".json (soon gone)") {
 		t.Errorf("it says %q", said)

@@ -365,11 +365,11 @@ func (s *session) mine(o Order, f *apiv1.Frame, known int) {
 	id := -1
 	switch o := o.(type) {
 	case Started:
-		id = s.who.ID(o.Process)
+		id = o.ID
 	case NotStarted:
-		id = s.who.ID(o.Process)
+		id = o.ID
 	case Exited:
-		id = s.who.ID(o.Process)
+		id = o.ID
 	case Silent:
 		id = o.ID
 	case EndOutput:

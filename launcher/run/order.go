@@ -155,25 +155,21 @@ type (
 	// Unblock waits for output no longer.
 	Unblock struct{}
 	// Started says that a process runs.
-	Started struct {
-		Process job.Process
-		PID     int
-	}
+	Started struct{ ID, PID int }
 	// NotStarted says that one could not be started.
 	NotStarted struct {
-		Process job.Process
-		Why     string
+		ID  int
+		Why string
 	}
 	// Exited says that one has ended.
 	Exited struct {
-		Process job.Process
-		Exit    job.Exit
+		ID   int
+		Exit job.Exit
 	}
 	// Silent says that all output of a process has come. Frames are where it crashed, by its core file.
 	Silent struct {
-		ID      int
-		Process job.Process
-		Frames  []string
+		ID     int
+		Frames []string
 	}
 	// Dump is a flight recorder's, for the run's report. Rank is torch's.
 	Dump struct {

@@ -43,7 +43,7 @@ func (r *Run) onStarted(h int, m *apiv1.Started) error {
 	if err := r.rank(m.Rank, rankStarted); err != nil {
 		return err
 	}
-	r.give(Started{r.who.Process(int(m.Rank)), int(m.Pid)})
+	r.give(Started{int(m.Rank), int(m.Pid)})
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
 	r.hosts[h].created--
@@ -94,7 +94,7 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	if f.Text == "" {
 		f.Text = fmt.Sprintf("%s: %s", m.Path, text)
 	}
-	r.give(NotStarted{f.Process, f.Text})
+	r.give(NotStarted{f.ID, f.Text})
 	r.exchange.Over(int(m.Rank), f.Sentence())
 	if j := r.jobOf(int(m.Rank)); j.asked != nil {
 		r.drop(j, f.Sentence())
@@ -117,7 +117,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.hosts[h].created--
 		r.heard(r.jobOf(int(m.Rank)))
 	}
-	r.give(Exited{r.who.Process(int(m.Rank)), job.Exit{Code: int(m.Code), Signal: int(m.Signal)}})
+	r.give(Exited{int(m.Rank), job.Exit{Code: int(m.Code), Signal: int(m.Signal)}})
 	r.alone.note(m)
 	r.meet.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
@@ -202,7 +202,7 @@ func known[T ~uint8, F ~int32](number F, last T) T {
 }
 
 func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
-	r.give(Silent{int(m.Rank), r.who.Process(int(m.Rank)), framesOf(m)})
+	r.give(Silent{int(m.Rank), framesOf(m)})
 	s := &r.ranks[m.Rank]
 	if s.output {
 		s.output = false

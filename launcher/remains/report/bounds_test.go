@@ -33,8 +33,8 @@ func TestSealIsBounded(t *testing.T) {
 		r.Event(after(i), Event{Kind: Said, Text: noise(30)})
 	}
 	for rank := range 512 {
-		r.Ended(after(rank), job.Process{Rank: rank}, fmt.Sprint("exit code ", 1+rank%3))
-		r.Last(job.Process{Rank: rank}, job.Stdout, append(lines, noise(300), noise(300), noise(300)))
+		r.Ended(after(rank), rank, fmt.Sprint("exit code ", 1+rank%3))
+		r.Last(rank, job.Stdout, append(lines, noise(300), noise(300), noise(300)))
 	}
 	whole := r.Report(Report{})
 	if len(whole.Events) != MaxEvents || whole.Dropped == 0 || len(whole.Ranks[0].Last) != maxLines {

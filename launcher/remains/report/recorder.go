@@ -13,10 +13,9 @@ import (
 type Recorder struct {
 	report Report
 	first  []Event
-	last   []Event // a ring once it is full
-	next   int     // in last
-	more   int     // events that last no longer has
-	ranks  map[job.Process]int
+	last   []Event   // a ring once it is full
+	next   int       // in last
+	more   int       // events that last no longer has
 	joint  idset.Set // ranks of the newest event, while more may come
 }
 
@@ -24,7 +23,6 @@ type Recorder struct {
 func (r *Recorder) Begin(is Report) {
 	r.report = is
 	r.report.Version = Version
-	r.ranks = map[job.Process]int{}
 	r.report.Command = words(is.Command)
 }
 
@@ -39,7 +37,6 @@ func (r *Recorder) Restart(at time.Time, is Restart) {
 		r.report.Restarts = append(r.report.Restarts, is)
 	}
 	r.report.Ranks, r.report.Programs = nil, nil
-	clear(r.ranks)
 }
 
 // Host notes a host that joined. One of the same name has taken its place.
@@ -63,49 +60,47 @@ func (r *Recorder) Programs(list []Program) (first int) {
 	return len(r.report.Programs) - len(list)
 }
 
-// Rank notes a process that is to be started. Of a run that spawns for ever only the first are kept.
+// Rank notes a process that is to be started, in the order of their ids. Of a run that spawns for ever only the first are kept.
 func (r *Recorder) Rank(p Rank) {
-	if len(r.report.Ranks) >= maxRanks {
-		return
+	if len(r.report.Ranks) < maxRanks {
+		r.report.Ranks = append(r.report.Ranks, p)
 	}
-	r.ranks[job.Process{Job: p.Job, Rank: p.Rank}] = len(r.report.Ranks)
-	r.report.Ranks = append(r.report.Ranks, p)
 }
 
 // Started notes a process's pid.
-func (r *Recorder) Started(at time.Time, p job.Process, pid int) {
-	if i, ok := r.ranks[p]; ok {
-		r.report.Ranks[i].PID = pid
-		r.joined(at, Started, i, "")
+func (r *Recorder) Started(at time.Time, id, pid int) {
+	if id < len(r.report.Ranks) {
+		r.report.Ranks[id].PID = pid
+		r.joined(at, Started, id, "")
 	}
 }
 
 // Ended notes how a process ended.
-func (r *Recorder) Ended(at time.Time, p job.Process, how string) {
-	if i, ok := r.ranks[p]; ok {
+func (r *Recorder) Ended(at time.Time, id int, how string) {
+	if id < len(r.report.Ranks) {
 		how = plain(how)
-		r.report.Ranks[i].End = how
-		r.joined(at, Ended, i, how)
+		r.report.Ranks[id].End = how
+		r.joined(at, Ended, id, how)
 	}
 }
 
 // Last notes what a process wrote last, to which stream.
-func (r *Recorder) Last(p job.Process, to job.Stream, lines []string) {
-	i, ok := r.ranks[p]
-	if !ok {
+func (r *Recorder) Last(id int, to job.Stream, lines []string) {
+	if id >= len(r.report.Ranks) {
 		return
 	}
-	if r.report.Ranks[i].Last = nil; len(lines) > 0 {
-		r.report.Ranks[i].Stream = to.String()
+	p := &r.report.Ranks[id]
+	if p.Last = nil; len(lines) > 0 {
+		p.Stream = to.String()
 	}
 	for _, l := range maskLines(lines)[max(0, len(lines)-maxLines):] {
-		r.report.Ranks[i].Last = append(r.report.Ranks[i].Last, cut(l, maxText))
+		p.Last = append(p.Last, cut(l, maxText))
 	}
 }
 
 // joined notes something of a rank; what happens to ranks of one host alike, one after the other, is one event.
-func (r *Recorder) joined(at time.Time, kind string, i int, text string) {
-	p := r.report.Ranks[i]
+func (r *Recorder) joined(at time.Time, kind string, id int, text string) {
+	p := r.report.Ranks[id]
 	if p.Job == 0 {
 		if e := r.newest(); e == nil || r.joint.Empty() || e.Kind != kind || e.Host != p.Host || e.Text != text {
 			r.Event(at, Event{Kind: kind, Host: p.Host, Text: text})

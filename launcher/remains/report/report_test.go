@@ -37,13 +37,13 @@ func recorded() *Report {
 	}
 	r.Event(after(140), Event{Kind: Launched, Text: "4 ranks of python3"})
 	for rank := range 4 {
-		r.Started(after(150+rank), job.Process{Rank: rank}, 100+rank)
+		r.Started(after(150+rank), rank, 100+rank)
 	}
-	r.Ended(after(9000), job.Process{Rank: 2}, "exit code 1")
-	r.Last(job.Process{Rank: 2}, job.Stderr, []string{"Traceback (most recent call last):", "ValueError: bad\x1b[31m batch"})
+	r.Ended(after(9000), 2, "exit code 1")
+	r.Last(2, job.Stderr, []string{"Traceback (most recent call last):", "ValueError: bad\x1b[31m batch"})
 	r.Event(after(9001), Event{Kind: Stopping, Text: "a rank failed; Authorization: Bearer abcdefgh"})
 	for _, rank := range []int{0, 1, 3} {
-		r.Ended(after(9050+rank), job.Process{Rank: rank}, "signal 15 (SIGTERM)")
+		r.Ended(after(9050+rank), rank, "signal 15 (SIGTERM)")
 	}
 	return r.Report(Report{Ended: after(9100), ExitCode: 1, Verdict: &verdict.Verdict{Kind: verdict.Python, Evidence: []string{"rank 2 on w1 raised ValueError: bad batch"}, Advice: []string{"look at the traceback"}}})
 }

@@ -137,8 +137,8 @@ func everywhere(text string) map[string]string {
 	r.Begin(Report{Begun: begun, Command: []string{"train", "--x=" + text, text}})
 	r.Programs([]Program{{Argv: []string{"x", text, "A=" + text}, Env: []string{"X=" + text, "Y=a " + text + " b"}}})
 	r.Rank(Rank{Host: "w1"})
-	r.Last(job.Process{}, job.Stderr, []string{"got '" + text + "'", text})
-	r.Ended(begun, job.Process{}, "exit code 1, "+text)
+	r.Last(0, job.Stderr, []string{"got '" + text + "'", text})
+	r.Ended(begun, 0, "exit code 1, "+text)
 	r.Event(begun, Event{Kind: Said, Text: "(" + text + ")"})
 	r.Restart(begun, Restart{Why: text})
 	v := &verdict.Verdict{Evidence: []string{"it wrote " + text}, Stderr: []string{text}, Others: []string{text}, Frames: []string{text}, Stacks: []verdict.Stack{{Frames: []string{text}}}}
@@ -149,8 +149,8 @@ func everywhere(text string) map[string]string {
 	}
 	r.Rank(Rank{Host: "w1"})
 	r.Programs([]Program{{Argv: []string{"x", text}, Env: []string{"X=" + text}}})
-	r.Last(job.Process{}, job.Stderr, []string{text})
-	r.Ended(begun, job.Process{}, text)
+	r.Last(0, job.Stderr, []string{text})
+	r.Ended(begun, 0, text)
 	whole := r.Report(Report{Verdict: v})
 	out := map[string]string{}
 	for _, r := range []*Report{is, whole} {
