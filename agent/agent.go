@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/metrics"
@@ -29,9 +28,9 @@ type Agent struct {
 	sessions *session.Table
 	survey   *survey.Survey
 	metrics  *metrics.Metrics
-	watch    *gpuwatch.Watch // nil: nobody can tell how busy GPUs are
-	gossip   *member.Gossip  // nil when embedded or switched off
-	front    *port.Port      // nil when embedded
+	watch    *metrics.Watch // nil: nobody can tell how busy GPUs are
+	gossip   *member.Gossip // nil when embedded or switched off
+	front    *port.Port     // nil when embedded
 	refusals port.Refusals
 	looks    singleflight.Group // at what ranks do
 	traces   chan struct{}      // holds one while ranks' stacks are looked at

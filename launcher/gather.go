@@ -361,7 +361,7 @@ func anew(f reach.Found) hosts.Wanted {
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any
 // reached agent knows. Agents may lie: only what we said ourselves is our own, and of the others' word a number comes that no
-// agent refuses; how far it is above what they know is bounded by each for itself (agent/lives).
+// agent refuses; how far it is above what they know is bounded by each for itself (agent/session).
 func number(hosts []reach.Found, said func(number uint64, proof []byte) bool) uint64 {
 	var own, highest uint64
 	for _, h := range hosts {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/agent/flight/pickle"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -35,7 +34,7 @@ type Op struct {
 	Done  bool
 	Where string // the innermost line of the program: "train.py:31 step"
 
-	entry *pickle.Dict // that the texts come of, for those that stay
+	entry *Dict // that the texts come of, for those that stay
 }
 
 // Bounds of a record.
@@ -51,19 +50,19 @@ const (
 
 // Parse reads a dump of a job whose ranks are below ranks. Versions 1 (torch 2.2) to 2.10 (torch 2.15) were compared.
 func Parse(rank, ranks int, dump []byte) (Record, error) {
-	v, err := pickle.Decode(dump)
+	v, err := Decode(dump)
 	if err != nil {
 		return Record{}, err
 	}
-	top, _ := v.(*pickle.Dict)
-	entries, ok := top.Get("entries").(*pickle.List)
+	top, _ := v.(*Dict)
+	entries, ok := top.Get("entries").(*List)
 	if !ok {
 		return Record{}, fmt.Errorf("no list of entries")
 	}
 	r := Record{Rank: rank, Dump: dump}
 	members := ranksOf(top, ranks)
 	for _, e := range entries.Items[max(0, len(entries.Items)-maxEntries):] {
-		if d, ok := e.(*pickle.Dict); ok && d.Get("is_p2p") != true {
+		if d, ok := e.(*Dict); ok && d.Get("is_p2p") != true {
 			r.add(d, members)
 		}
 	}
@@ -79,16 +78,16 @@ func Parse(rank, ranks int, dump []byte) (Record, error) {
 }
 
 // ranksOf are the members of process groups, by name, as far as they are bounded: one text may be named many times.
-func ranksOf(top *pickle.Dict, ranks int) map[string]idset.Set {
+func ranksOf(top *Dict, ranks int) map[string]idset.Set {
 	members := map[string]idset.Set{}
-	config, _ := top.Get("pg_config").(*pickle.Dict)
+	config, _ := top.Get("pg_config").(*Dict)
 	if config == nil || len(config.Of) > maxNamed {
 		return members
 	}
 	room := maxMembers
 	for key, v := range config.Of {
 		name, _ := key.(string)
-		info, _ := v.(*pickle.Dict)
+		info, _ := v.(*Dict)
 		list, _ := info.Get("ranks").(string)
 		if room -= len(list); room < 0 || len(members) == maxGroups {
 			break
@@ -118,7 +117,7 @@ func (r *Record) bytes() int {
 }
 
 // add takes an entry, which come in the order in which they were called.
-func (r *Record) add(e *pickle.Dict, members map[string]idset.Set) {
+func (r *Record) add(e *Dict, members map[string]idset.Set) {
 	seq, ok := number(e, "collective_seq_id", "seq_id")
 	if !ok || seq == 0 {
 		return
@@ -161,9 +160,9 @@ func (g *Group) trim() {
 }
 
 // group is an entry's process group: a name and a description since torch 2.4, a name or number before.
-func group(e *pickle.Dict) (name, what string) {
+func group(e *Dict) (name, what string) {
 	switch g := e.Get("process_group").(type) {
-	case *pickle.List:
+	case *List:
 		if len(g.Items) > 0 {
 			name, _ = g.Items[0].(string)
 		}
@@ -182,7 +181,7 @@ func group(e *pickle.Dict) (name, what string) {
 	return clean(name), clean(what)
 }
 
-func number(e *pickle.Dict, keys ...string) (uint64, bool) {
+func number(e *Dict, keys ...string) (uint64, bool) {
 	for _, k := range keys {
 		if n, ok := e.Get(k).(int64); ok && n >= 0 {
 			return uint64(n), true
@@ -192,13 +191,13 @@ func number(e *pickle.Dict, keys ...string) (uint64, bool) {
 }
 
 // shape is the sizes and types of what goes in.
-func shape(e *pickle.Dict) string {
+func shape(e *Dict) string {
 	var parts []string
-	sizes, _ := e.Get("input_sizes").(*pickle.List)
-	types, _ := e.Get("input_dtypes").(*pickle.List)
+	sizes, _ := e.Get("input_sizes").(*List)
+	types, _ := e.Get("input_dtypes").(*List)
 	const most = 4
 	for i, s := range items(sizes, most) {
-		dims, _ := s.(*pickle.List)
+		dims, _ := s.(*List)
 		var text []string
 		for _, n := range items(dims, 8) {
 			if n, ok := n.(int64); ok {
@@ -215,7 +214,7 @@ func shape(e *pickle.Dict) string {
 	return clean(strings.Join(parts, ", "))
 }
 
-func items(l *pickle.List, most int) []any {
+func items(l *List, most int) []any {
 	if l == nil {
 		return nil
 	}
@@ -223,10 +222,10 @@ func items(l *pickle.List, most int) []any {
 }
 
 // where is the innermost frame that is not torch's own.
-func where(e *pickle.Dict) string {
-	frames, _ := e.Get("frames").(*pickle.List)
+func where(e *Dict) string {
+	frames, _ := e.Get("frames").(*List)
 	for _, f := range items(frames, 64) {
-		d, _ := f.(*pickle.Dict)
+		d, _ := f.(*Dict)
 		file, _ := d.Get("filename").(string)
 		if file == "" || len(file) > maxPath || strings.Contains(file, "/torch/") || strings.HasPrefix(file, "??") {
 			continue

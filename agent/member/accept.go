@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
-	"github.com/mpiup/mpiup/agent/member/vet"
 )
 
 // describe takes a memberlist node apart and refuses what no agent of ours would send: another agent's name in front
@@ -49,11 +48,11 @@ type accusation struct {
 func (t *table) sniff(packet []byte) {
 	each(packet, func(kind byte, a accusation, msg []byte) {
 		switch kind {
-		case vet.SuspectType:
+		case SuspectType:
 			t.suspected(a, msg)
-		case vet.AliveType:
+		case AliveType:
 			t.refuted(a)
-		case vet.DeadType:
+		case DeadType:
 			t.dead(a)
 		}
 	})
@@ -64,7 +63,7 @@ func (t *table) sniff(packet []byte) {
 // when it comes again, and others would give us up while we answer every probe. So we answer each.
 func (t *table) hear(packet []byte) {
 	each(packet, func(kind byte, a accusation, _ []byte) {
-		if kind != vet.AliveType && a.Node == t.self && a.From != t.self {
+		if kind != AliveType && a.Node == t.self && a.From != t.self {
 			t.accused()
 		}
 	})
@@ -73,9 +72,9 @@ func (t *table) hear(packet []byte) {
 // each calls f for the suspect, alive and dead messages in a packet; others and malformed ones
 // are passed over.
 func each(packet []byte, f func(kind byte, a accusation, msg []byte)) {
-	_ = vet.Each(packet, func(msg []byte) error { // one that is cut off says nothing
+	_ = eachMessage(packet, func(msg []byte) error { // one that is cut off says nothing
 		var a accusation
-		if len(msg) < 2 || msg[0] < vet.SuspectType || msg[0] > vet.DeadType || vet.Message(msg) != nil {
+		if len(msg) < 2 || msg[0] < SuspectType || msg[0] > DeadType || vetMessage(msg) != nil {
 			return nil
 		}
 		if codec.NewDecoder(bytes.NewReader(msg[1:]), &codec.MsgpackHandle{}).Decode(&a) == nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
-	"github.com/mpiup/mpiup/agent/member/vet"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -188,7 +187,7 @@ func suspectMsg(kind, inc byte, node, from string) []byte {
 }
 
 func TestEachFindsMessages(t *testing.T) {
-	s, d := suspectMsg(vet.SuspectType, 4, "x", "y"), suspectMsg(vet.DeadType, 5, "x", "x")
+	s, d := suspectMsg(SuspectType, 4, "x", "y"), suspectMsg(DeadType, 5, "x", "x")
 	compound := []byte{7, 3, 0, byte(len(s)), 0, 2, 0, byte(len(d))}
 	compound = append(append(append(compound, s...), 0, 0), d...)
 	for name, packet := range map[string][]byte{
@@ -203,7 +202,7 @@ func TestEachFindsMessages(t *testing.T) {
 }
 
 func FuzzEach(f *testing.F) {
-	f.Add(suspectMsg(vet.SuspectType, 4, "x", "y"))
+	f.Add(suspectMsg(SuspectType, 4, "x", "y"))
 	f.Add([]byte{7, 255, 0, 1})
 	f.Add([]byte("\x03\x83\xa4Fryo\xdf;آآآ\xa2\xd8آ\xd8\xd8\xcfb\xf7\xad\x94\xc1\xfb\x84\fɀ\x00\x00\x00\xff")) // an extension of 2 GiB
 	f.Fuzz(func(t *testing.T, packet []byte) {

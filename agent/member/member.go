@@ -16,8 +16,6 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/mpiup/mpiup/agent/member/transport"
 )
 
 // Self is what this agent says of itself.
@@ -55,7 +53,7 @@ const (
 type Gossip struct {
 	cfg       Config
 	id        string
-	transport *transport.Transport
+	transport *Transport
 	table     *table
 	claims    *claims
 	ran       atomic.Bool
@@ -96,7 +94,7 @@ func New(c Config) (*Gossip, error) {
 		renew: make(chan struct{}, 1), compare: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, accused: func() { poke(g.renew) }, byID: map[string]*entry{}}
-	g.transport = transport.New(transport.Config{Self: s.Addr, Connect: c.Dial, Sent: g.table.sniff, Heard: g.table.hear,
+	g.transport = newTransport(transportConfig{Self: s.Addr, Connect: c.Dial, Sent: g.table.sniff, Heard: g.table.hear,
 		Log: c.Log, Dial: c.Timing.Dial, Idle: c.Timing.Idle})
 	g.claims = newClaims(g.table.size, func(name string, k claim) bool {
 		return c.Verify != nil && c.Verify(name, k.number, k.incarnation, []byte(k.proof))
@@ -193,8 +191,8 @@ func (g *Gossip) memberlistConfig() *memberlist.Config {
 	c.PushPullInterval, c.TCPTimeout = t.PushPull, 2*t.Dial
 	c.GossipInterval, c.GossipToTheDeadTime = t.Gossip, t.Suspicion
 	c.EnableCompression = false // packets are small, and there would be bombs to defuse
-	c.UDPBufferSize = transport.PacketSize
-	c.HandoffQueueDepth = transport.PacketQueue
+	c.UDPBufferSize = PacketSize
+	c.HandoffQueueDepth = PacketQueue
 	c.Logger = log.New(logWriter{g.cfg.Log}, "", 0)
 	c.Delegate, c.Events, c.Alive = delegate{g}, g.table, delegate{g}
 	return c

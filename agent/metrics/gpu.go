@@ -1,14 +1,13 @@
 package metrics
 
 import (
-	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/internal/exposition"
 )
 
 // gpuMetrics are the values of a GPU. value is false where it is not known.
 func gpuMetrics() []gpuMetric {
-	gauge := func(name, help string, value func(*gpuwatch.GPU) float64) gpuMetric {
-		return gpuMetric{name, exposition.Gauge, help, func(g *gpuwatch.GPU) (float64, bool) { return value(g), true }}
+	gauge := func(name, help string, value func(*GPU) float64) gpuMetric {
+		return gpuMetric{name, exposition.Gauge, help, func(g *GPU) (float64, bool) { return value(g), true }}
 	}
 	known := func(n *uint64) (float64, bool) {
 		if n == nil {
@@ -17,27 +16,27 @@ func gpuMetrics() []gpuMetric {
 		return float64(*n), true
 	}
 	return []gpuMetric{
-		gauge("utilization_ratio", "Part of the time since the last sample in which a kernel ran.", func(g *gpuwatch.GPU) float64 { return float64(g.Usage.Compute) / 100 }),
-		gauge("memory_used_bytes", "Memory in use.", func(g *gpuwatch.GPU) float64 { return float64(g.Usage.Memory) }),
-		gauge("memory_bytes", "Memory of the GPU.", func(g *gpuwatch.GPU) float64 { return float64(g.Memory) }),
-		gauge("temperature_celsius", "Temperature of the GPU.", func(g *gpuwatch.GPU) float64 { return float64(g.Usage.Celsius) }),
-		gauge("power_watts", "Power drawn.", func(g *gpuwatch.GPU) float64 { return float64(g.Usage.Power) / 1000 }),
+		gauge("utilization_ratio", "Part of the time since the last sample in which a kernel ran.", func(g *GPU) float64 { return float64(g.Usage.Compute) / 100 }),
+		gauge("memory_used_bytes", "Memory in use.", func(g *GPU) float64 { return float64(g.Usage.Memory) }),
+		gauge("memory_bytes", "Memory of the GPU.", func(g *GPU) float64 { return float64(g.Memory) }),
+		gauge("temperature_celsius", "Temperature of the GPU.", func(g *GPU) float64 { return float64(g.Usage.Celsius) }),
+		gauge("power_watts", "Power drawn.", func(g *GPU) float64 { return float64(g.Usage.Power) / 1000 }),
 		{"ecc_uncorrected_total", exposition.Counter, "Uncorrected memory errors since the driver was loaded.",
-			func(g *gpuwatch.GPU) (float64, bool) { return known(g.Uncorrected) }},
+			func(g *GPU) (float64, bool) { return known(g.Uncorrected) }},
 		{"ecc_corrected_total", exposition.Counter, "Corrected memory errors since the driver was loaded.",
-			func(g *gpuwatch.GPU) (float64, bool) { return known(g.Usage.Corrected) }},
+			func(g *GPU) (float64, bool) { return known(g.Usage.Corrected) }},
 		{"xid_errors_total", exposition.Counter, "Critical Xid errors that were seen while metrics were read.",
-			func(g *gpuwatch.GPU) (float64, bool) { return float64(g.Usage.Xids), true }},
+			func(g *GPU) (float64, bool) { return float64(g.Usage.Xids), true }},
 	}
 }
 
 type gpuMetric struct {
 	name, kind, help string
-	value            func(*gpuwatch.GPU) (float64, bool)
+	value            func(*GPU) (float64, bool)
 }
 
 // gpus is the watch's latest report.
-func gpus(watch *gpuwatch.Watch) []exposition.Family {
+func gpus(watch *Watch) []exposition.Family {
 	all, fresh := watch.Latest()
 	up := 0.0
 	if fresh {

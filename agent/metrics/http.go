@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/internal/crowd"
 	"github.com/mpiup/mpiup/internal/exposition"
 )
@@ -17,7 +16,7 @@ const maxHTTP = 64
 
 // Serve answers probes and scrapes. A port that is taken is a warning: jobs do not need it.
 // The returned function ends it. watch is nil where no GPUs are watched.
-func (m *Metrics) Serve(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop func()) {
+func (m *Metrics) Serve(parts *sync.WaitGroup, watch *Watch) (stop func()) {
 	if m.cfg.Address == "off" {
 		return func() {}
 	}

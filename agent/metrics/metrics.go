@@ -14,7 +14,6 @@ package metrics
 import (
 	"log/slog"
 
-	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/internal/exposition"
 )
@@ -59,7 +58,7 @@ func New(c Config) *Metrics {
 }
 
 // page is what is shown now. watch is nil where there are no GPUs.
-func (m *Metrics) page(watch *gpuwatch.Watch) []exposition.Family {
+func (m *Metrics) page(watch *Watch) []exposition.Family {
 	list := append(exposition.Runtime(),
 		m.Started.Family("mpiup_processes_started_total", "Processes started for launchers."),
 		m.Failed.Family("mpiup_processes_failed_total", "Processes that ended with a code other than 0 or by a signal."),

@@ -7,8 +7,6 @@ import (
 	"path"
 	"strings"
 	"time"
-
-	"github.com/mpiup/mpiup/agent/mpilib/object"
 )
 
 // errSpent ends a look that asked for more than the limits allow.
@@ -138,7 +136,7 @@ func (r *reader) ReadAt(b []byte, offset int64) (int, error) {
 
 // opened is a program or library.
 type opened struct {
-	*object.Object
+	*Object
 	*reader
 	path string
 }
@@ -149,7 +147,7 @@ func (f *files) openObject(p string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := object.Read(r)
+	o, err := Read(r)
 	if err != nil {
 		r.close()
 		return nil, err

@@ -118,7 +118,7 @@ func (m image) bytes() []byte {
 	put(&b, ^uint64(0))
 	put(&b, uint32(1))
 	for i, n := range names {
-		v := gnuHash(n) &^ 1
+		v := hashOf(n) &^ 1
 		if i == len(names)-1 {
 			v |= 1
 		}
@@ -154,8 +154,8 @@ func ldCacheOf(paths ...string) []byte {
 	return b.Bytes()
 }
 
-// gnuHash is the hash of DT_GNU_HASH (Bernstein's).
-func gnuHash(name string) (h uint32) {
+// hashOf is the hash of DT_GNU_HASH (Bernstein's).
+func hashOf(name string) (h uint32) {
 	h = 5381
 	for i := range len(name) {
 		h = h*33 + uint32(name[i])

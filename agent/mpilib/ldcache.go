@@ -3,8 +3,6 @@ package mpilib
 import (
 	"bytes"
 	"encoding/binary"
-
-	"github.com/mpiup/mpiup/agent/mpilib/object"
 )
 
 // maxLdCache bounds /etc/ld.so.cache, in bytes; large hosts have some 200 KiB.
@@ -58,7 +56,7 @@ func (c ldCache) text(at uint32) string {
 		return ""
 	}
 	b := c[at:]
-	b = b[:min(len(b), object.MaxName)]
+	b = b[:min(len(b), MaxName)]
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/mpilib/object"
 	"github.com/mpiup/mpiup/agent/mpilib/script"
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -135,7 +134,7 @@ func after(piece []byte, text string) string {
 			return ""
 		}
 		piece = rest
-		v, _, _ := bytes.Cut(rest[:min(len(rest), object.Overlap/2)], []byte{0})
+		v, _, _ := bytes.Cut(rest[:min(len(rest), Overlap/2)], []byte{0})
 		if m := leadingVersion().FindSubmatch(v); m != nil {
 			return string(m[1])
 		}

@@ -28,7 +28,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/flight"
-	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
@@ -68,7 +67,7 @@ type Config struct {
 	Super   *reap.Supervisor
 	Libs    *mpilib.Memory
 	Metrics *metrics.Metrics
-	Watch   *gpuwatch.Watch // nil: nobody can tell how busy GPUs are
+	Watch   *metrics.Watch // nil: nobody can tell how busy GPUs are
 
 	// Stacks says where processes are, of each, and what would tell more; it ends with ctx. nil: nobody does.
 	Stacks func(ctx context.Context, targets []look.Target) ([]look.Stack, []string)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -27,7 +26,7 @@ type Caller struct {
 // container, and names for messages.
 type launcherID struct {
 	identity string
-	lives.Life
+	Life
 	namespace string
 	pod       string
 	free      bool // it has the job's secret and calls itself as it likes; else a certificate proves name and role
@@ -36,7 +35,7 @@ type launcherID struct {
 // whoIs is the launcher that opens a session.
 func whoIs(by Caller, o *apiv1.Open) launcherID {
 	return launcherID{identity: by.Name, namespace: o.Namespace, pod: o.Pod,
-		Life: lives.Life{Incarnation: o.Incarnation, Host: o.Launcher, Sandbox: o.Sandbox},
+		Life: Life{Incarnation: o.Incarnation, Host: o.Launcher, Sandbox: o.Sandbox},
 		free: by.Peer != nil && !by.Peer.RoleProven && identity.Require(*by.Peer, identity.RoleLauncher) == nil}
 }
 

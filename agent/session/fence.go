@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/mpiup/mpiup/agent/lives"
 )
 
-// Other incarnations of a launcher: agent/lives says which of them end, here they do.
+// Other incarnations of a launcher: agent/session says which of them end, here they do.
 
 // maxHint bounds how far beyond what this agent has seen itself the others' word raises the next
 // number. It is far more than the lives that a launcher has while an agent is away, and far too
@@ -17,7 +15,7 @@ const maxHint = 1024
 
 // numbers is what a launcher is told to choose its number by: that of its incarnation, and the highest of its
 // identity. Gossip adds what agents that it did not reach have seen, and nothing else: it ends and bars nobody.
-func (t *Table) numbers(identity, incarnation string) (own lives.Claim, highest uint64) {
+func (t *Table) numbers(identity, incarnation string) (own Claim, highest uint64) {
 	own, highest = t.lives.Numbers(identity, incarnation)
 	g := t.cfg.Gossip()
 	if g == nil || t.lives.Fenced(identity, incarnation) != nil {
@@ -25,7 +23,7 @@ func (t *Table) numbers(identity, incarnation string) (own lives.Claim, highest 
 	}
 	theirs, most := g.Numbers(identity, incarnation)
 	if own.Number == 0 {
-		own = lives.Claim{Number: theirs, Proof: g.Proof(identity, incarnation, theirs)}
+		own = Claim{Number: theirs, Proof: g.Proof(identity, incarnation, theirs)}
 	}
 	return own, max(highest, min(most, highest+maxHint))
 }

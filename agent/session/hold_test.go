@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/lives"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 )
@@ -237,7 +236,7 @@ func TestWhatIsNotTakenOver(t *testing.T) {
 		{"an agent that ends", func(_ *testing.T, _ *client, end func(error)) { end(errors.New("got SIGTERM")) },
 			"life-2", apiv1.Refusal_REFUSAL_ENDING, "the agent on host w0 is ending: got SIGTERM"},
 		{"by a fenced launcher", func(_ *testing.T, first *client, _ func(error)) {
-			first.session().table.lives.Met("l0", lives.Life{Incarnation: "life-0"}, 1)
+			first.session().table.lives.Met("l0", Life{Incarnation: "life-0"}, 1)
 			first.session().table.lives.Fence("l0", "life-0", "life-1")
 		}, "life-0", apiv1.Refusal_REFUSAL_FENCED, "has taken over host w0"},
 	} {

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/mpiup/mpiup/agent/lives"
 )
 
 func TestKept(t *testing.T) {
 	var k kept
 	of := func(identity, incarnation string) launcherID {
-		return launcherID{identity: identity, Life: lives.Life{Incarnation: incarnation}}
+		return launcherID{identity: identity, Life: Life{Incarnation: incarnation}}
 	}
 	first, second, other := of("l", "1"), of("l", "2"), of("m", "1")
 	notSecond := func(incarnation string) bool { return incarnation != "2" }

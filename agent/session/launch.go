@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/agent/copies"
-	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/ranks"
@@ -76,7 +75,7 @@ func (s *session) launch(m *apiv1.Launch) error {
 		return s.addForbidden(l, no)
 	}
 	over, err := s.table.lives.Start(s.by().identity, s.by().Life,
-		lives.Claim{Number: l.Number, Proof: l.NumberProof}, l.Exec == nil, s.table.cfg.Clock.Now())
+		Claim{Number: l.Number, Proof: l.NumberProof}, l.Exec == nil, s.table.cfg.Clock.Now())
 	if err != nil {
 		s.refuse(fmt.Sprintf("%v host %s", err, s.table.cfg.Name))
 		return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
-	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
@@ -258,7 +257,7 @@ func (t *Table) reservePorts(o *apiv1.Open) (list []uint32) {
 	}
 	own := !within.IsZero()
 	if !own {
-		within = ports.Usual(os.DirFS("/"))
+		within = Usual(os.DirFS("/"))
 	}
 	for _, p := range t.ports.Reserve(o.Session, n, within, own) {
 		list = append(list, uint32(p))

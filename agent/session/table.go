@@ -4,18 +4,15 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/mpiup/mpiup/agent/lives"
-	"github.com/mpiup/mpiup/agent/ports"
 )
 
 // Table is an agent's sessions.
 type Table struct {
 	cfg   Config
-	lives lives.Book
+	lives Book
 	kept  kept
 	pace  pace
-	ports ports.Table // that ranks will meet at
+	ports reserved // that ranks will meet at
 
 	running sync.WaitGroup // sessions
 	readers sync.WaitGroup // goroutines that wait for a stream's first frame

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpinet"
-	"github.com/mpiup/mpiup/agent/probe"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -52,7 +51,7 @@ func (s *Survey) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*
 		return fmt.Errorf("this agent answers the checks of %d launchers already; try again when one is done", maxAnswers)
 	}
 	defer s.answering.end()
-	server, err := probe.Listen(s.answerAt(choice), ports, token)
+	server, err := Listen(s.answerAt(choice), ports, token)
 	if err != nil {
 		return err
 	}

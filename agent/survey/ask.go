@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/mpiup/mpiup/agent/probe"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
@@ -31,7 +30,7 @@ func (s *Survey) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply,
 }
 
 // askOne measures the way to the first address of a host that answers.
-func askOne(ctx context.Context, t *apiv1.Target, token probe.Token, rate bool) *apiv1.Way {
+func askOne(ctx context.Context, t *apiv1.Target, token Token, rate bool) *apiv1.Way {
 	w := &apiv1.Way{Host: t.Host, Error: "it has no address"}
 	for _, text := range t.Addresses[:min(len(t.Addresses), 8)] {
 		to, err := netip.ParseAddrPort(text)
@@ -39,7 +38,7 @@ func askOne(ctx context.Context, t *apiv1.Target, token probe.Token, rate bool) 
 			w.Error = fmt.Sprintf("%.60q is no address", text)
 			continue
 		}
-		way, err := probe.Ask(ctx, to, token, rate)
+		way, err := askWay(ctx, to, token, rate)
 		w.Address, w.RttNs, w.Rate, w.Mtu = text, way.RTT.Nanoseconds(), way.Rate, uint32(way.MTU)
 		if err == nil {
 			w.Error = ""
@@ -50,9 +49,9 @@ func askOne(ctx context.Context, t *apiv1.Target, token probe.Token, rate bool) 
 	return w
 }
 
-func tokenOf(b []byte) (t probe.Token, err error) {
+func tokenOf(b []byte) (t Token, err error) {
 	if len(b) != len(t) {
 		return t, fmt.Errorf("a token of %d bytes, not %d", len(b), len(t))
 	}
-	return probe.Token(b), nil
+	return Token(b), nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/imagecheck"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -54,7 +53,7 @@ when something warns, else 0. What a user may write is asked for the one that it
 }
 
 func checkImage(p *process, program []string, strict, json bool) error {
-	image, findings := imagecheck.Check(imagecheck.Config{
+	image, findings := checkup.Check(checkup.Config{
 		Files: os.DirFS("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
 		Temp: host.RunDir(p.getenv("TMPDIR"), os.Getuid()), Ours: ours,
 		Write: func(dir string) error { return checkup.LookTemp(dir, lookPatience).Err },
@@ -77,7 +76,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 	var err error
 	if json {
 		err = visible.JSON(p.stdout, struct {
-			Image imagecheck.Image `json:"image"`
+			Image checkup.Image `json:"image"`
 			*doctor.Report
 		}{image, report})
 	} else {

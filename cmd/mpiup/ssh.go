@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/reap/daemon"
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
@@ -62,10 +62,10 @@ func sshError(p *process, err error) int {
 }
 
 func runSSH(p *process, line ssh.Line, args []string) int {
-	ready, env := daemon.Ready(p.env)
+	ready, env := reap.Ready(p.env)
 	p.env = env
 	if line.Background && ready == nil {
-		code, err := daemon.Background(append([]string{"ssh"}, args...), p.env)
+		code, err := reap.Background(append([]string{"ssh"}, args...), p.env)
 		if err != nil {
 			return sshError(p, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/agent/reap/daemon"
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
@@ -78,7 +78,7 @@ func sshdApplet(p *process, args []string) int {
 	case l.test:
 		return 0
 	}
-	ready, env := daemon.Ready(p.env)
+	ready, env := reap.Ready(p.env)
 	p.env = env
 	p.keys = serverKeys(p, l)
 	if l.foreground || ready != nil {
@@ -91,7 +91,7 @@ func sshdApplet(p *process, args []string) int {
 			if ready == nil {
 				return
 			}
-			if err := daemon.Detach(); err != nil {
+			if err := reap.Detach(); err != nil {
 				tell(p.stderr, "sshd (mpiup): its output stays where it was:", err)
 			}
 			ready()
@@ -100,7 +100,7 @@ func sshdApplet(p *process, args []string) int {
 		at.close()
 		return code
 	}
-	code, err := daemon.Background(append([]string{"sshd"}, args...), p.env)
+	code, err := reap.Background(append([]string{"sshd"}, args...), p.env)
 	if err != nil {
 		tell(p.stderr, "sshd (mpiup):", err)
 		return 1

@@ -15,8 +15,6 @@ var largeWiring = pile{"cmd/mpiup": 5300}
 
 // cupboards are small packages with one user.
 var cupboards = []string{
-	"agent/ports",
-	"agent/reap/daemon",
 	"docs",
 	"launcher/ps",
 	"pmi/pmix/group",

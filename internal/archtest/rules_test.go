@@ -18,7 +18,7 @@ type rule struct {
 var only = []rule{
 	{[]string{"os/exec"}, []string{"agent/reap"},
 		"only agent/reap makes processes: one table of children, one thread that forks, one reaper"},
-	{[]string{"github.com/hashicorp/memberlist"}, []string{"agent/member", "agent/member/transport"},
+	{[]string{"github.com/hashicorp/memberlist"}, []string{"agent/member", "agent/member"},
 		"gossip is behind agent/member's own type, so that it can be replaced and faked"},
 	{[]string{module + "/internal/api/rpc"}, []string{"agent", "launcher/reach"},
 		"it is the service; who reads frames links no gRPC (internal/api/v1)"},

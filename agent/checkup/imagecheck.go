@@ -1,0 +1,192 @@
+package checkup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/reap/program"
+)
+
+// The look at an image looks at the image that it runs in, as a job's container: which MPI library and which programs by its names a
+// rank would get, and what is left over or cannot be written. It needs no cluster, no agent and no second host.
+//
+//	files of the image ─┐
+//	environment, PATH ──┼─▶ Check ──▶ findings (agent/checkup) and facts ──▶ mpiup check-image
+//	this process ───────┘
+//
+// Files are read, and nothing is executed. Reads are bounded, by agent/mpilib's limits where libraries are followed. What may be
+// written is asked of the kernel for this process's user: a build step of root says little of another user's pod, and Check
+// says as whom it looked.
+
+// Config is the image.
+type Config struct {
+	Files   fs.FS // its root
+	Env     []string
+	Dir     string   // where relative programs are found
+	Program []string // what ranks will run; nil: not said
+	UID     int
+	Version string   // of this mpiup
+	Names   []string // by which mpiup stands in for other programs
+	Temp    string   // where an agent keeps its record
+
+	Ours  func(path string) bool  // a program is mpiup
+	Write func(dir string) error  // why nothing can be written to a directory; nil: something can
+	User  func(uid int) string    // its name; "": it has none
+	Size  func(dir string) uint64 // of its file system, bytes; 0: unknown
+}
+
+// Image is what was found, for programs to read.
+type Image struct {
+	Version    string            `json:"version"`
+	UID        int               `json:"uid"`
+	CUDA       []string          `json:"cuda,omitempty"`     // of those the ones that can take GPUs' memory
+	Libraries  []string          `json:"mpi_libraries"`      // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
+	Library    string            `json:"library,omitempty"`  // that the program loads
+	Protocol   string            `json:"protocol,omitempty"` // that its ranks get
+	NCCL       string            `json:"nccl,omitempty"`
+	Missing    []string          `json:"missing,omitempty"` // libraries
+	Names      map[string]string `json:"names"`             // the first on PATH of each name that mpiup goes by
+	Frameworks []string          `json:"frameworks,omitempty"`
+}
+
+// image is a look at one.
+type image struct {
+	Config
+	libs  *mpilib.Memory
+	found Image
+	list  []Finding
+}
+
+// Check looks at all of it. Findings are in a fixed order.
+func Check(c Config) (Image, []Finding) {
+	i := &image{Config: c, libs: mpilib.NewMemory(c.Files), found: Image{Version: c.Version, UID: c.UID, Libraries: []string{}, Names: map[string]string{}}}
+	i.add("mpiup", Pass, c.Version, "")
+	i.libraries()
+	if len(c.Program) > 0 {
+		i.program()
+	}
+	i.names()
+	i.leftovers()
+	i.user()
+	i.writable()
+	i.frameworks()
+	return i.found, i.list
+}
+
+func (i *image) add(name string, v Verdict, text, fix string) {
+	i.list = append(i.list, Finding{Name: name, Verdict: v, Text: text, Fix: fix})
+}
+
+func (i *image) env(name string) string {
+	for k := len(i.Env) - 1; k >= 0; k-- {
+		if v, ok := strings.CutPrefix(i.Env[k], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// stat is a file of the image, links followed; nil where there is none.
+func (i *image) stat(name string) fs.FileInfo {
+	info, err := fs.Stat(i.Files, inFS(name))
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// inFS is a path as fs.FS has it.
+func inFS(name string) string {
+	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
+		return "."
+	}
+	return name
+}
+
+func (i *image) libraries() {
+	for _, l := range i.libs.Installed(i.Env) {
+		text := l.Name + ", no sign of CUDA in it"
+		if l.CUDA != "" {
+			i.found.CUDA = append(i.found.CUDA, l.Name)
+			text = l.Name + ", with CUDA (" + l.CUDA + ")"
+		}
+		i.found.Libraries = append(i.found.Libraries, l.Name)
+		i.add("MPI library", Pass, text+"; its ranks speak "+l.Protocol, "")
+	}
+	if len(i.found.Libraries) == 0 {
+		i.add("MPI library", Pass, "none where libraries usually are: programs without MPI, or with a static one", "")
+	}
+}
+
+// head is the beginning of a file that may be executed.
+func (i *image) head(name string) ([]byte, error) {
+	info, err := fs.Stat(i.Files, inFS(name))
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return nil, fs.ErrPermission
+	}
+	f, err := i.Files.Open(inFS(name))
+	if err != nil {
+		return nil, errUnread
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, program.HeadBytes))
+	if err != nil {
+		return nil, errUnread
+	}
+	return head, nil
+}
+
+var errUnread = errors.New("it may be executed, and cannot be read")
+
+// program looks at what ranks will run.
+func (i *image) program() {
+	const name = "program"
+	q := mpilib.Query{Argv: i.Program, Env: i.Env, Dir: i.Dir}
+	exe, missing, whole := i.libs.Missing(q)
+	if exe == "" {
+		i.add(name, Fail, fmt.Sprintf("%.200s is not here, or cannot be executed", i.Program[0]), "install it, make it executable (chmod +x), or put its directory on PATH")
+		return
+	}
+	var unfit *program.Error
+	if err := program.Image(exe, i.head); errors.As(err, &unfit) {
+		i.add(name, Fail, fmt.Sprintf("%.200s %s", exe, unfit.Cause), unfit.Hint)
+		return
+	}
+	choice := i.libs.Look(q)
+	i.found.Library, i.found.Protocol, i.found.NCCL = choice.Library, choice.Protocol.String(), choice.NCCL
+	text := fmt.Sprintf("ranks get %v, since %s", choice.Protocol, choice.Why)
+	if choice.NCCL != "" {
+		text += "; NCCL " + choice.NCCL
+	}
+	i.add(name, Pass, text, "")
+	var driver []string
+	for _, m := range missing {
+		if slices.ContainsFunc(ofDriver, func(lib string) bool { return strings.HasPrefix(m.Name, lib) }) {
+			driver = append(driver, m.Name)
+			continue
+		}
+		i.found.Missing = append(i.found.Missing, m.Name)
+		i.add("libraries", Fail, fmt.Sprintf("%.100s is not found; %.200s needs it", m.Name, m.By), "install its package, or name its directory in LD_LIBRARY_PATH or /etc/ld.so.conf.d (and run ldconfig)")
+	}
+	if len(driver) > 0 {
+		i.add("libraries", Pass, fmt.Sprintf("%.200s: of the node's driver, which its container runtime brings", strings.Join(driver, ", ")), "")
+	}
+	switch {
+	case !whole:
+		i.add("libraries", Unknown, "not all that "+exe+" needs were looked at: they are too many, or the file system is too slow", "")
+	case len(i.found.Missing) == 0:
+		i.add("libraries", Pass, "all that "+exe+" needs are here", "")
+	}
+}
+
+// ofDriver are libraries that an image should not have: they belong to the node's driver.
+var ofDriver = []string{"libcuda.so.", "libnvidia-", "libnvcuvid.so."}

@@ -1,0 +1,100 @@
+package checkup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/mpiup/mpiup/test/elf"
+	"github.com/mpiup/mpiup/test/golden"
+)
+
+// inImage is an image of files by path: "mpiup" and "exe" are programs, what begins with "->" a link, other text a file.
+func inImage(files map[string]string) Config {
+	m := fstest.MapFS{}
+	ours := map[string]bool{}
+	for name, text := range files {
+		f := &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+		switch target, link := strings.CutPrefix(text, "-> "); {
+		case link:
+			f.Data, f.Mode = []byte(target), fs.ModeSymlink|0o777
+		case text == "mpiup", text == "exe":
+			f.Mode, f.Data = 0o755, []byte(elf.WithLoader(""))
+		}
+		ours["/"+name] = text == "mpiup"
+		m[name] = f
+	}
+	return Config{Files: m, Env: []string{"PATH=/opt/mpiup:/usr/bin:/usr/sbin", "HOME=/home/me"}, Dir: "/work", UID: 1000, Version: "v1", Temp: "/tmp/mpiup-1000",
+		Names: []string{"mpiexec", "mpirun", "ssh", "sshd"}, Ours: func(file string) bool { return ours[file] }, Write: func(string) error { return nil },
+		User: func(int) string { return "me" }, Size: func(string) uint64 { return 64 << 20 }}
+}
+
+func shown(t *testing.T, name string, c Config) Image {
+	t.Helper()
+	image, list := Check(c)
+	var b strings.Builder
+	for _, f := range list {
+		fmt.Fprintf(&b, "%s\t%s\t%s\n", []string{"pass", "warn", "fail", "unknown"}[f.Verdict], f.Name, f.Text)
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "\t→ %s\n", f.Fix)
+		}
+		if (f.Verdict == Warn || f.Verdict == Fail) && f.Fix == "" {
+			t.Errorf("%q says not what to do", f.Text)
+		}
+	}
+	golden.Is(t, "testdata/"+name+".golden", b.String())
+	return image
+}
+
+func TestImages(t *testing.T) {
+	shown(t, "bare", inImage(nil))
+
+	good := shown(t, "good", inImage(map[string]string{"opt/mpiup/mpirun": "mpiup", "opt/mpiup/ssh": "mpiup", "usr/bin/mpirun": "exe", "usr/sbin/sshd": "mpiup",
+		"usr/lib/python3.12/site-packages/torch-2.6.0.dist-info/METADATA": "", "opt/conda/lib/python3.11/site-packages/mpi4py-4.0.1.dist-info/METADATA": "",
+		"usr/lib/python3.12/site-packages/torchvision-0.2.dist-info/METADATA": "", "etc/ssh/sshd_config": "Port 22\n"}))
+	if good.Names["mpirun"] != "/opt/mpiup/mpirun" || !slices.Equal(good.Frameworks, []string{"mpi4py 4.0.1", "torch 2.6.0"}) {
+		t.Errorf("%+v", good)
+	}
+
+	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nxx\n"
+	sick := inImage(map[string]string{"opt/mpiup/mpirun": "exe", "usr/bin/mpirun": "mpiup", "usr/bin/ssh": "mpiup", "usr/sbin/sshd": "exe",
+		"etc/ssh/ssh_host_rsa_key": key, "home/me/.ssh/id_rsa": key, "home/me/.ssh/id_rsa.pub": "ssh-rsa AAAA me\n", "root/.ssh/config": "Host *\n", "tmp/mpiup-1000/x": ""})
+	sick.UID, sick.Program = 0, []string{"./train"}
+	sick.Write = func(dir string) error {
+		if dir == "/dev/shm" {
+			return nil
+		}
+		return errors.New("read-only file system")
+	}
+	shown(t, "sick", sick)
+
+	nameless := inImage(map[string]string{"work/train": "exe"})
+	nameless.User, nameless.Program = func(int) string { return "" }, []string{"/work/train"}
+	if image := shown(t, "nameless", nameless); image.Protocol != "PMI-1" {
+		t.Errorf("%+v", image)
+	}
+}
+
+// This machine's own programs: what the compiler links is found.
+func TestThisMachine(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := inImage(nil)
+	c.Files, c.Program = os.DirFS("/"), []string{exe}
+	image, list := Check(c)
+	if len(image.Missing) > 0 || slices.ContainsFunc(list, func(f Finding) bool { return f.Name == "program" && f.Verdict != Pass }) {
+		t.Errorf("%+v, %+v", image, list)
+	}
+	c.Program = []string{filepath.Join(t.TempDir(), "none")}
+	if _, list := Check(c); !slices.ContainsFunc(list, func(f Finding) bool { return f.Name == "program" && f.Verdict == Fail }) {
+		t.Errorf("%+v", list)
+	}
+}
