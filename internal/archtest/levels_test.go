@@ -136,7 +136,7 @@ var levels = map[string]int{
 	"internal/mounts":     -2,
 	"internal/sockets":    -2,
 	"internal/podfiles":   -2,
-	"internal/typed":      -2,
+	"internal/typed":      -1,
 	"internal/bounded":    -2,
 	"internal/outfile":    -2,
 	"internal/crowd":      -2,
