@@ -289,7 +289,7 @@ func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
 // there are ranks on another host and no newer launcher has taken over: who asked is told (gone).
 func (r *Run) lost(f verdict.Fault) {
 	other := func(s *host) bool {
-		return s != r.hosts[f.Node] && !s.finished && s.ending == "" && !s.dropped && s.created+s.running > 0
+		return s != r.hosts[f.Node] && s.state == hostRunning && s.created+s.running > 0
 	}
 	if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
 		r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal), r.cfg.TermGrace), r.cfg.Preempt.Signal)
@@ -302,7 +302,7 @@ func (r *Run) lost(f verdict.Fault) {
 		s.missed = true
 		r.say("%s; the other ranks go on (--enable-recovery)", f.Sentence())
 	}
-	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return s.dropped && !s.missed }) {
+	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return s.state.dropped() && !s.missed }) {
 		r.give(Unset{Bound})
 	}
 }
@@ -312,16 +312,15 @@ func (r *Run) lost(f verdict.Fault) {
 // lest a job that was cut short pass for one that ended well.
 func (r *Run) unasked(h, id int) {
 	r.hosts[h].taken.Add(id)
-	if r.job == jobStopping || r.hosts[h].ending != "" || r.hosts[h].dropped {
-		return
+	if r.job != jobStopping && r.hosts[h].move(hostUnasked) {
+		r.set(Bound, r.cfg.Grace+stopBound)
 	}
-	r.hosts[h].dropped = true
-	r.set(Bound, r.cfg.Grace+stopBound)
 }
 
 func (r *Run) onEnding(h int, why string, at time.Duration) {
-	r.hosts[h].ending = why
-	if s := r.hosts[h]; s.created+s.running > 0 || s.dropped { // one whose ranks have ended loses nothing
+	s := r.hosts[h]
+	s.move(hostEnding)
+	if s.created+s.running > 0 || s.state.dropped() { // one whose ranks have ended loses nothing
 		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
 	}
 }
@@ -329,7 +328,7 @@ func (r *Run) onEnding(h int, why string, at time.Duration) {
 func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
 		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
-	} else if !r.hosts[h].bye && r.hosts[h].ending == "" && r.busy(h) {
+	} else if s := r.hosts[h].state; !s.told() && !s.ending() && r.busy(h) {
 		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the session" + wording.Colon(m.Text), Ranks: r.ranksOn(h)})
 	}
 	r.finish(h)
@@ -337,7 +336,7 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 
 // hostEnded: the host's connection is over, because all is done there or with err.
 func (r *Run) hostEnded(e Ended) {
-	h := e.Host
+	h, was := e.Host, r.hosts[e.Host].state
 	r.active--
 	r.heir.heard(h)
 	r.finish(h) // nothing is sent there any more
@@ -348,7 +347,7 @@ func (r *Run) hostEnded(e Ended) {
 	if e.Lost && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: e.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: e.Why, Ranks: r.ranksOn(h)}
 		r.give(Note{report.Lost, f.Host, f.Text})
-		if e.Fenced || r.hosts[h].ending != "" {
+		if e.Fenced || was.ending() {
 			f.Event, f.Fenced = verdict.HostTaken, e.Fenced
 			r.succeeded = r.succeeded || e.Succeeded
 		}
@@ -372,7 +371,7 @@ func (r *Run) hostEnded(e Ended) {
 			r.settled(r.jobOf(i), 1)
 		}
 	}
-	if r.hosts[h].dropped && !r.verdict.Any() {
+	if was.dropped() && !r.verdict.Any() {
 		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
 	}
 	r.hosts[h].created, r.hosts[h].running, r.hosts[h].outputs = 0, 0, 0
@@ -393,13 +392,12 @@ func (r *Run) idle(h int) {
 	if r.job != jobStopping {
 		waiting += r.hosts[h].created
 	}
-	if waiting > 0 || r.hosts[h].bye || r.hosts[h].dropped && r.job != jobStopping {
+	if waiting > 0 || r.hosts[h].state.dropped() && r.job != jobStopping || !r.hosts[h].move(hostToldBye) {
 		return
 	}
-	r.hosts[h].bye = true
 	r.exchange.HostDone(h)
 	r.send(h, (&apiv1.Bye{}).Frame())
-	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return !s.bye }) {
+	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return !s.state.told() }) {
 		r.set(Bound, r.cfg.Grace+stopBound) // what the ranks left behind is ended too
 	}
 }

@@ -37,17 +37,20 @@ type Host struct {
 // host is what is known of one host's processes.
 type host struct {
 	Host
-	created  int    // processes not heard of yet
-	running  int    // processes that run
-	outputs  int    // processes whose output has not ended
-	bye      bool   // Bye was sent
-	finished bool   // nothing more is expected of it
-	dropped  bool   // its agent ended processes without being told to
-	ending   string // why its agent is being ended, as it said
-	missed   bool   // it was lost, and the run goes on without it
-	loss     Loss
+	state   hostState
+	created int  // processes not heard of yet
+	running int  // processes that run
+	outputs int  // processes whose output has not ended
+	missed  bool // it was lost, and the run goes on without it
+	loss    Loss
 
 	taken idset.Set // processes that its agent ended without being told to
+}
+
+// move moves the host; false where the table has no such move.
+func (h *host) move(e hostEvent) (moved bool) {
+	h.state, moved = h.state.next(e)
+	return moved
 }
 
 // Loss is the end of a host before its time.
@@ -145,7 +148,7 @@ func (r *roster) excused(id int) bool { return r.ranks[id].wanted || r.jobOf(id)
 // busy says that something is still to come of the host.
 func (r *roster) busy(h int) bool {
 	s := r.hosts[h]
-	return s.created+s.running+s.outputs > 0 || s.dropped
+	return s.created+s.running+s.outputs > 0 || s.state.dropped()
 }
 
 // unfinished says that a process runs, or is to.
@@ -156,7 +159,7 @@ func (r *roster) unfinished() bool {
 // live are the hosts that still take frames.
 func (r *roster) live() (list []int) {
 	for h, host := range r.hosts {
-		if !host.bye && !host.finished {
+		if host.state.open() {
 			list = append(list, h)
 		}
 	}
@@ -257,7 +260,7 @@ func (r *roster) mixtureOf(j *jobRun) *mixture.Job {
 	}
 	j.mixture = mixture.New(programs, j.Job)
 	for h, s := range r.hosts {
-		if s.finished {
+		if s.state.finished() {
 			j.mixture.Drop(h)
 		}
 	}

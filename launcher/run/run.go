@@ -149,8 +149,7 @@ func (r *Run) addHost(h Host) int {
 
 // finish says that nothing more is expected of a host.
 func (r *Run) finish(h int) {
-	if !r.hosts[h].finished {
-		r.hosts[h].finished = true
+	if r.hosts[h].move(hostDone) {
 		r.give(Finish{h})
 	}
 }

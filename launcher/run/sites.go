@@ -45,7 +45,7 @@ type sites struct {
 
 // alive says that the run has a session with the site that takes a Launch.
 func (r *sites) alive(s *site) bool {
-	return s.host >= 0 && !r.hosts[s.host].bye && !r.hosts[s.host].finished
+	return s.host >= 0 && r.hosts[s.host].state.open()
 }
 
 // find is the site that a rank means by a name, -1 for none: spelled as on the command line, as

@@ -63,6 +63,71 @@ func (s rankState) String() string {
 	return [...]string{"created", "running", "exited", "start-failed", "lost"}[s]
 }
 
+// hostState is where a host of the run is in its life.
+type hostState uint8
+
+const (
+	hostRunning   hostState = iota // it takes frames, as the next three do
+	hostTaken                      // its agent is being ended, and has said so
+	hostDropped                    // its agent has ended processes without being told to, and does not say why
+	hostExplained                  // it has said since that it is being ended
+	hostBye                        // Bye was sent: nothing is to come but the end
+	hostLost                       // nothing more is expected of it, as of the next two
+	hostForgotten                  // likewise, and nobody knows why its agent has ended processes
+	hostOver                       // it has had Bye, too
+)
+
+// hostEvent moves a host.
+type hostEvent uint8
+
+const (
+	hostEnding  hostEvent = iota // its agent says that it is being ended
+	hostUnasked                  // its agent ended a process without being told to
+	hostToldBye                  // Bye is sent
+	hostDone                     // nothing more is expected of it
+)
+
+// hostTable has every move of a host; an event that has no row changes nothing.
+var hostTable = []row[hostEvent, hostState]{
+	{hostEnding, hostRunning, hostTaken},
+	{hostUnasked, hostRunning, hostDropped},
+	{hostEnding, hostDropped, hostExplained},
+	{hostToldBye, hostRunning, hostBye},
+	{hostToldBye, hostTaken, hostBye},
+	{hostToldBye, hostDropped, hostBye}, // as the next one: when all are being stopped
+	{hostToldBye, hostExplained, hostBye},
+	{hostDone, hostRunning, hostLost},
+	{hostDone, hostTaken, hostLost},
+	{hostDone, hostDropped, hostForgotten},
+	{hostDone, hostExplained, hostForgotten},
+	{hostDone, hostBye, hostOver},
+	{hostToldBye, hostLost, hostOver},
+	{hostToldBye, hostForgotten, hostOver},
+}
+
+func (s hostState) next(e hostEvent) (hostState, bool) { return move(hostTable, s, e) }
+
+// open says that the host takes frames.
+func (s hostState) open() bool { return s < hostBye }
+
+// finished says that nothing more is expected of the host.
+func (s hostState) finished() bool { return s >= hostLost }
+
+// told says that the host was told that nothing more comes.
+func (s hostState) told() bool { return s == hostBye || s == hostOver }
+
+// ending says that its agent has said that it is being ended.
+func (s hostState) ending() bool { return s == hostTaken || s == hostExplained }
+
+// dropped says that its agent has ended processes without being told to.
+func (s hostState) dropped() bool {
+	return s == hostDropped || s == hostExplained || s == hostForgotten
+}
+
+func (s hostState) String() string {
+	return [...]string{"running", "taken", "dropped", "explained", "bye", "lost", "forgotten", "over"}[s]
+}
+
 // jobState is where the job is.
 type jobState uint8
 

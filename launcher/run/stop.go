@@ -80,7 +80,7 @@ func (c Came) Sentence() string {
 // abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.
 func (r *Run) abandon() {
 	for i, h := range r.hosts {
-		if (r.job == jobStopping || h.bye || h.dropped) && !h.finished {
+		if (r.job == jobStopping || h.state.told() || h.state.dropped()) && !h.state.finished() {
 			r.say("host %s did not end what it runs within %v; it is left to its lease", h.Name, r.cfg.Grace+stopBound)
 			h.loss = Loss{Lost: true, Unsure: true, Since: r.now.Clock}
 			r.finish(i)
@@ -154,7 +154,7 @@ func (r *Run) forwardSignals(signals []int) {
 	for _, s := range signals {
 		once := r.leaving && s == r.cfg.Preempt.Signal
 		for h, at := range r.hosts {
-			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != r.cfg.Preempt.Signal) {
+			if (at.running > 0 || r.job == jobLaunching) && !(at.state.ending() && s == r.cfg.Preempt.Signal) {
 				r.send(h, (&apiv1.Signal{Number: int32(s), Once: once}).Frame())
 			}
 		}
