@@ -291,11 +291,11 @@ func (r *Run) lost(f verdict.Fault) {
 	other := func(s *host) bool {
 		return s != r.hosts[f.Node] && s.state == hostRunning && s.created+s.running > 0
 	}
-	if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
-		r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal), r.cfg.TermGrace), r.cfg.Preempt.Signal)
-	}
 	if !r.cfg.Recover || f.Fenced || r.job == jobStopping || !slices.ContainsFunc(r.hosts, other) {
 		r.fail(f)
+		if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
+			r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal), r.cfg.TermGrace), r.cfg.Preempt.Signal)
+		}
 		return
 	}
 	if s := r.hosts[f.Node]; !s.missed {

@@ -73,7 +73,6 @@ type Run struct {
 	signals   signalState
 	grows     Came      // hosts for which the ranks were ended; zero: none
 	succeeded bool      // another launcher has the run, whose ranks go on
-	leaving   bool      // the ranks have got SIGTERM and have TermGrace
 	stopped   time.Time // when the ranks were told to end; zero: they were not
 }
 
@@ -86,8 +85,13 @@ type Now struct {
 // Active is how many hosts have a connection still; the run is over when none has.
 func (r *Run) Active() int { return r.active }
 
-// State is where the first job is.
-func (r *Run) State() string { return r.job.String() }
+// State is where the first job is, as those who watch the run know it: ranks that leave run.
+func (r *Run) State() string {
+	if r.job == jobLeaving {
+		return jobRunning.String()
+	}
+	return r.job.String()
+}
 
 // Census is how many ranks are in each state.
 func (r *Run) Census() map[string]int {
@@ -154,12 +158,12 @@ func (r *Run) finish(h int) {
 	}
 }
 
-// move moves the first job.
-func (r *Run) move(e jobEvent) {
-	if next, ok := r.job.next(e); ok {
-		r.job = next
-		r.debug("job", "state", next.String(), "after", r.now.Wall.Sub(r.cfg.Begun))
+// move moves the first job; false where the table has no such move.
+func (r *Run) move(e jobEvent) (moved bool) {
+	if r.job, moved = r.job.next(e); moved {
+		r.debug("job", "state", r.job.String(), "after", r.now.Wall.Sub(r.cfg.Begun))
 	}
+	return moved
 }
 
 // maxFault bounds what is kept of an agent's words on a fault, in bytes.

@@ -135,6 +135,7 @@ const (
 	jobLaunching jobState = iota
 	jobWiring
 	jobRunning
+	jobLeaving // the ranks have got SIGTERM and have TermGrace
 	jobStopping
 	jobDone
 )
@@ -145,6 +146,7 @@ type jobEvent uint8
 const (
 	jobStarted jobEvent = iota // every rank runs
 	jobWired                   // the first fence of all ranks is through, or none is to come
+	jobLeaves                  // a pod of the run is being taken away
 	jobFailed                  // a fault, a signal or the time limit
 	jobEnded                   // every rank is over
 )
@@ -153,19 +155,23 @@ const (
 var jobTable = []row[jobEvent, jobState]{
 	{jobStarted, jobLaunching, jobWiring},
 	{jobWired, jobWiring, jobRunning},
+	{jobLeaves, jobWiring, jobLeaving},
+	{jobLeaves, jobRunning, jobLeaving},
 	{jobFailed, jobLaunching, jobStopping},
 	{jobFailed, jobWiring, jobStopping},
 	{jobFailed, jobRunning, jobStopping},
+	{jobFailed, jobLeaving, jobStopping},
 	{jobEnded, jobLaunching, jobDone}, // short programs may end before the last one reports
 	{jobEnded, jobWiring, jobDone},
 	{jobEnded, jobRunning, jobDone},
+	{jobEnded, jobLeaving, jobDone},
 	{jobEnded, jobStopping, jobDone},
 }
 
 func (s jobState) next(e jobEvent) (jobState, bool) { return move(jobTable, s, e) }
 
 func (s jobState) String() string {
-	return [...]string{"launching", "wiring", "running", "stopping", "done"}[s]
+	return [...]string{"launching", "wiring", "running", "leaving", "stopping", "done"}[s]
 }
 
 // signalState turns signals that the launcher gets into what is done to the ranks.

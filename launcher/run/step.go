@@ -125,7 +125,7 @@ func (r *Run) Step(now Now, e Event) []Order {
 	case Cancelled:
 		r.stop("the launcher ends", false)
 	case Over:
-		r.job, _ = r.job.next(jobEnded)
+		r.move(jobEnded)
 		r.alone.warn(r.meet.meets)
 		r.meet.sayTrainedAlone()
 	}
@@ -148,7 +148,7 @@ func (r *Run) expired(t Timer) {
 		r.meet.sayLone()
 	case Hang:
 		r.set(Hang, r.cfg.hangEvery())
-		if !r.leaving && r.stalls.look(r.now.Clock) {
+		if r.job != jobLeaving && r.stalls.look(r.now.Clock) {
 			r.inquired()
 		}
 	case Renewal:

@@ -17,7 +17,7 @@ import (
 
 // judge stops the job after the first verdict.Fault.
 func (r *Run) judge() {
-	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.asking() || r.leaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
+	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.asking() || r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.Cause(); ok {
@@ -38,9 +38,7 @@ func (r *Run) stop(why string, now bool) {
 	if r.job == jobStopping && !now {
 		return
 	}
-	if next, ok := r.job.next(jobFailed); ok {
-		r.job = next
-	}
+	r.move(jobFailed)
 	if r.stopped.IsZero() {
 		r.stopped = r.now.Wall
 		r.give(Note{report.Stopping, "", why})
@@ -62,7 +60,7 @@ func (r *Run) stop(why string, now bool) {
 // came ends the ranks for hosts that have come, unless some are over or are to end anyway.
 func (r *Run) came(e Came) {
 	over := func(p process) bool { return p.state.over() }
-	if r.job == jobStopping || r.job == jobDone || r.leaving || r.verdict.Any() || slices.ContainsFunc(r.ranks, over) {
+	if r.job >= jobLeaving || r.verdict.Any() || slices.ContainsFunc(r.ranks, over) {
 		return
 	}
 	r.grows = e
@@ -136,14 +134,13 @@ func (r *Run) taken(signals []int) {
 // second grace would outlast the pod. Before every rank has started, none has anything to save, and one that starts later
 // would miss the signal and wait for the others: the run is stopped at once.
 func (r *Run) leave(cause, how string, signals ...int) {
-	if r.leaving || r.job == jobStopping {
-		return
-	}
 	if r.job == jobLaunching {
 		r.stop(cause, false)
+	}
+	if !r.move(jobLeaves) {
 		return
 	}
-	r.leaving, r.verdict.Passed = true, r.cfg.Preempt.Signal
+	r.verdict.Passed = r.cfg.Preempt.Signal
 	r.say("%s", how)
 	r.forwardSignals(signals)
 	r.set(Grace, r.cfg.TermGrace)
@@ -152,7 +149,7 @@ func (r *Run) leave(cause, how string, signals ...int) {
 // forwardSignals sends signals to all ranks; an agent that is being ended has sent its own that says so.
 func (r *Run) forwardSignals(signals []int) {
 	for _, s := range signals {
-		once := r.leaving && s == r.cfg.Preempt.Signal
+		once := r.job == jobLeaving && s == r.cfg.Preempt.Signal
 		for h, at := range r.hosts {
 			if (at.running > 0 || r.job == jobLaunching) && !(at.state.ending() && s == r.cfg.Preempt.Signal) {
 				r.send(h, (&apiv1.Signal{Number: int32(s), Once: once}).Frame())
@@ -167,9 +164,7 @@ func (r *Run) timeToGo() {
 	if r.signals.first == 0 {
 		why = r.sentence()
 	}
-	leaving := r.leaving
-	r.leaving = false
-	r.stop(why, leaving)
+	r.stop(why, r.job == jobLeaving)
 }
 
 // timeUp is --timeout: the ranks are stopped once the hosts have said who waits for whom.
