@@ -6,11 +6,15 @@
 //	                                └────▶ exchange: what its ranks do with those of other hosts
 //
 // A session is one launcher process's. It outlives its streams: when one breaks the launcher resumes over another. It ends
-// by the launcher's Bye, by its lease, by a newer incarnation of the same launcher, or with the agent:
+// by the launcher's Bye, by its lease, by a newer incarnation of the same launcher, or with the agent.
 //
-//	opened ──Launch──▶ launched ──Stop──▶ stopping ──Bye | lost | fenced | ending──▶ closing ──all gone──▶ closed
-//	                    │    ▲
-//	                    └────┘ Launch: another job
+// Its states, by the table in states.go:
+//
+//	opened   │ launch ─▶ launched │ stop ─▶ stopping │ end ─▶ closing
+//	launched │ launch ─▶ launched │ lose ─▶ held │ stop ─▶ stopping │ end ─▶ closing
+//	held     │ take ─▶ launched │ end ─▶ closing │ stop ─▶ stopping
+//	stopping │ stop ─▶ stopping │ end ─▶ closing
+//	closing  │ stop ─▶ closing │ end ─▶ closing │ gone ─▶ closed
 //
 // Every process of a run has an id, the base of its job plus its rank there. Frames, and whatever the session and its
 // engine do, name ids; a job, its space and its PMI server name ranks of their job.

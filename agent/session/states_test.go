@@ -1,6 +1,18 @@
 package session
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mpiup/mpiup/test/golden"
+)
+
+func TestDrawing(t *testing.T) {
+	var table []golden.Move
+	for _, tr := range transitions {
+		table = append(table, golden.Move{From: tr.from.String(), Event: tr.ev.String(), To: tr.to.String()})
+	}
+	golden.Drawing(t, "doc.go", "Its states, by the table in states.go:", table)
+}
 
 func TestSessionStates(t *testing.T) {
 	allowed := map[event]map[state]state{}

@@ -17,13 +17,31 @@
 // All jobs are one run: it ends when every process has, and a rank that fails in any of them ends
 // it. A job that cannot be started as a whole is no failure: what did start is ended.
 //
-// A rank and the first job move through these states (states.go):
+// What may happen to a rank, to a host and to the first job stands in tables (states.go), of which a test makes these drawings.
 //
-//	created ─started─▶ running ─exited─▶ exited
-//	   ├─start-failed─▶ start-failed       (created, running ─host lost─▶ lost)
+// A rank:
 //
-//	launching ─▶ wiring ─▶ running ─▶ done
-//	    └──────────┴─────────┴─failed─▶ stopping ─▶ done
+//	created │ started ─▶ running │ start failed ─▶ start-failed │ exited ─▶ exited │ host lost ─▶ lost
+//	running │ exited ─▶ exited │ host lost ─▶ lost
+//
+// A host:
+//
+//	running   │ is being ended ─▶ taken │ ends a process unasked ─▶ dropped │ gets Bye ─▶ bye
+//	          │ given up ─▶ lost
+//	dropped   │ is being ended ─▶ explained │ gets Bye ─▶ bye │ given up ─▶ forgotten
+//	taken     │ gets Bye ─▶ bye │ given up ─▶ lost
+//	explained │ gets Bye ─▶ bye │ given up ─▶ forgotten
+//	bye       │ given up ─▶ over
+//	lost      │ gets Bye ─▶ over
+//	forgotten │ gets Bye ─▶ over
+//
+// The first job:
+//
+//	launching │ all run ─▶ wiring │ failed ─▶ stopping │ all over ─▶ done
+//	wiring    │ wired ─▶ running │ preempted ─▶ leaving │ failed ─▶ stopping │ all over ─▶ done
+//	running   │ preempted ─▶ leaving │ failed ─▶ stopping │ all over ─▶ done
+//	leaving   │ failed ─▶ stopping │ all over ─▶ done
+//	stopping  │ all over ─▶ done
 //
 // Other packages, which are pure too, decide parts of it:
 //

@@ -19,13 +19,13 @@ const (
 )
 
 // rankEvent moves a rank.
-type rankEvent uint8
+type rankEvent string
 
 const (
-	rankStarted rankEvent = iota
-	rankDidExit
-	rankDidNotStart
-	rankHostLost
+	rankStarted     rankEvent = "started"
+	rankDidExit     rankEvent = "exited"
+	rankDidNotStart rankEvent = "start failed"
+	rankHostLost    rankEvent = "host lost"
 )
 
 // row is one move of a table: what happens, and the state before and after.
@@ -78,13 +78,13 @@ const (
 )
 
 // hostEvent moves a host.
-type hostEvent uint8
+type hostEvent string
 
 const (
-	hostEnding  hostEvent = iota // its agent says that it is being ended
-	hostUnasked                  // its agent ended a process without being told to
-	hostToldBye                  // Bye is sent
-	hostDone                     // nothing more is expected of it
+	hostEnding  hostEvent = "is being ended"         // as its agent says
+	hostUnasked hostEvent = "ends a process unasked" // its agent does
+	hostToldBye hostEvent = "gets Bye"
+	hostDone    hostEvent = "given up" // or its connection has ended as it should: nothing more is expected of it
 )
 
 // hostTable has every move of a host; an event that has no row changes nothing.
@@ -141,14 +141,14 @@ const (
 )
 
 // jobEvent moves the job.
-type jobEvent uint8
+type jobEvent string
 
 const (
-	jobStarted jobEvent = iota // every rank runs
-	jobWired                   // the first fence of all ranks is through, or none is to come
-	jobLeaves                  // a pod of the run is being taken away
-	jobFailed                  // a fault, a signal or the time limit
-	jobEnded                   // every rank is over
+	jobStarted jobEvent = "all run"
+	jobWired   jobEvent = "wired"     // the first fence of all ranks is through, or none is to come
+	jobLeaves  jobEvent = "preempted" // a pod of the run is being taken away
+	jobFailed  jobEvent = "failed"    // a fault, a signal or the time limit
+	jobEnded   jobEvent = "all over"
 )
 
 // jobTable has every move of the job; an event that has no row changes nothing.

@@ -1,65 +1,79 @@
 package run
 
-import "testing"
+import (
+	"fmt"
+	"testing"
 
-func TestRankTableWalk(t *testing.T) {
-	reached := map[rankState]bool{rankCreated: true}
-	for range rankTable {
-		for _, r := range rankTable {
+	"github.com/mpiup/mpiup/test/golden"
+)
+
+func TestDrawings(t *testing.T) {
+	golden.Drawing(t, "run.go", "A rank:", moves(rankTable))
+	golden.Drawing(t, "run.go", "A host:", moves(hostTable))
+	golden.Drawing(t, "run.go", "The first job:", moves(jobTable))
+}
+
+func moves[E ~string, S interface {
+	comparable
+	fmt.Stringer
+}](table []row[E, S]) (list []golden.Move) {
+	for _, r := range table {
+		list = append(list, golden.Move{From: r.from.String(), Event: string(r.event), To: r.to.String()})
+	}
+	return list
+}
+
+// walk looks whether each state up to the last can be reached, and each event leads from a state to one other at most.
+func walk[E ~string, S ~uint8](t *testing.T, table []row[E, S], last S) {
+	t.Helper()
+	reached := map[S]bool{0: true}
+	seen := map[string]bool{}
+	for range table {
+		for _, r := range table {
 			if reached[r.from] {
 				reached[r.to] = true
 			}
 		}
 	}
-	for s := rankCreated; s <= rankLost; s++ {
+	for s := range last + 1 {
 		if !reached[s] {
 			t.Errorf("state %v cannot be reached", s)
 		}
 	}
-	seen := map[[2]uint8]bool{}
-	for _, r := range rankTable {
-		if r.from.over() {
-			t.Errorf("%v is over, yet event %d leads on to %v", r.from, r.event, r.to)
-		}
-		k := [2]uint8{uint8(r.event), uint8(r.from)}
-		if seen[k] {
-			t.Errorf("two rows for event %d in state %v", r.event, r.from)
+	for _, r := range table {
+		k := fmt.Sprint(r.event, r.from)
+		if to, ok := move(table, r.from, r.event); seen[k] || !ok || to != r.to {
+			t.Errorf("event %v in state %v leads to %v, %v; want %v, once", r.event, r.from, to, ok, r.to)
 		}
 		seen[k] = true
-		if to, ok := r.from.next(r.event); !ok || to != r.to {
-			t.Errorf("%v.next(%d) = %v, %v; want %v", r.from, r.event, to, ok, r.to)
+	}
+}
+
+func TestRankTableWalk(t *testing.T) {
+	walk(t, rankTable, rankLost)
+	for _, r := range rankTable {
+		if r.from.over() {
+			t.Errorf("%v is over, yet event %v leads on to %v", r.from, r.event, r.to)
 		}
 	}
-	for s := rankCreated; s <= rankLost; s++ {
-		for e := rankStarted; e <= rankHostLost; e++ {
-			if to, ok := s.next(e); ok != seen[[2]uint8{uint8(e), uint8(s)}] || (!ok && to != s) {
-				t.Errorf("%v.next(%d) = %v, %v is not in the table", s, e, to, ok)
-			}
+	if to, ok := rankExited.next(rankStarted); ok || to != rankExited {
+		t.Errorf("a rank that has ended starts: %v", to)
+	}
+}
+
+func TestHostTableWalk(t *testing.T) {
+	walk(t, hostTable, hostOver)
+	for _, r := range hostTable {
+		if r.from.finished() && !r.to.finished() {
+			t.Errorf("%v, of which nothing is expected, becomes %v", r.from, r.to)
 		}
 	}
 }
 
 func TestJobTableWalk(t *testing.T) {
-	reached := map[jobState]bool{jobLaunching: true}
-	ends := map[jobState]bool{}
-	for range jobTable {
-		for _, r := range jobTable {
-			if reached[r.from] {
-				reached[r.to] = true
-			}
-			if r.event == jobEnded {
-				ends[r.from] = true
-			}
-			if to, ok := r.from.next(r.event); !ok || to != r.to {
-				t.Errorf("%v.next(%d) = %v, %v; want %v", r.from, r.event, to, ok, r.to)
-			}
-		}
-	}
-	for s := jobLaunching; s <= jobDone; s++ {
-		if !reached[s] {
-			t.Errorf("state %v cannot be reached", s)
-		}
-		if s != jobDone && !ends[s] {
+	walk(t, jobTable, jobDone)
+	for s := range jobDone {
+		if _, ok := s.next(jobEnded); !ok {
 			t.Errorf("a job in state %v cannot end", s)
 		}
 	}
