@@ -50,7 +50,7 @@ var fullTypes = pile{
 	"launcher/iof.Config":           26,
 	"launcher/reach.Reach":          36,
 	"launcher/run.Config":           30,
-	"launcher/run.Run":              26,
+	"launcher/run.Run":              25,
 	"launcher/run.Wishes":           24,
 	"launcher/verdict.Fault":        25,
 	"launcher/verdict.Verdict":      29,
