@@ -63,6 +63,8 @@ var facts = sync.OnceValue(func() []fact {
 		says(` Exiting: Called`, `Processor (?P<rank>\d+) Exiting: Called`),                  // Charm++'s
 		says(`RankID:`, `\bRankID:(?P<rank>\d+)\)`),                                          // Ascend's
 		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`),              // AmberTools
+		says(`internal ABORT`, `internal ABORT - process (?P<rank>\d+)`),
+		says(`FATAL from PE`, `FATAL from PE +(?P<rank>\d+): `), // FMS's
 		says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
 		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
 		says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
@@ -308,7 +310,7 @@ func looksRaised(text string) bool { return raisedLine().MatchString(text) }
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
 	for _, p := range []string{"torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError", "torch.multiprocessing.spawn.Process",
-		"ChildFailedError", "RuntimeError: Horovod detected that one or more processes exited", "RuntimeError: horovod.run", "torch.distributed.elastic.multiprocessing.api.SignalException"} {
+		"ChildFailedError", "vllm.v1.engine.exceptions.EngineDeadError", "RuntimeError: Horovod detected that one or more processes exited", "RuntimeError: horovod.run", "torch.distributed.elastic.multiprocessing.api.SignalException"} {
 		if strings.HasPrefix(text, p) {
 			return true
 		}

@@ -76,6 +76,8 @@ var tags = []func() *regexp.Regexp{
 	// Ray.
 	pattern.Of(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
 	pattern.Of(`^std(?:err|out): `),
+	// vLLM's logger, which writes tracebacks line by line.
+	pattern.Of(`^(?:ERROR|CRITICAL) (?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)? \[[\w./-]+:\d+\] ?`),
 	// Determined: a level, and after the time a container.
 	pattern.Of(`^<\w*> +`),
 	pattern.Of(`^[0-9a-f]{8} \|\| `),
@@ -130,7 +132,7 @@ func (s *scanner) parse(text string) line {
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
-		if trimmed == "" || !strings.ContainsRune("[(|<0123456789stdMTWFSabcef", rune(trimmed[0])) && !lowerTag(trimmed) {
+		if trimmed == "" || !strings.ContainsRune("[(|<0123456789stdMTWFSabcefEC", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
 		rest, ok := s.untag(trimmed, &l)
