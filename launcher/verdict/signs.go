@@ -15,9 +15,11 @@ type Sign struct {
 	Kind   Kind // "": what looks like a failure and is none
 	Text   string
 	Likely bool // it is probably this kind, and may be another
-	weight *Weight
-	parts  []string
-	grams  []uint16 // of the longest part: texts without them are passed over
+	// General says that its words are so general that all else is believed first. It is Likely.
+	General bool
+	weight  *Weight
+	parts   []string
+	grams   []uint16 // of the longest part: texts without them are passed over
 }
 
 // Weight is how much it explains: its kind's, unless the sign is a lesser one.
@@ -125,7 +127,7 @@ func readSigns(text string) (all []Sign, err error) {
 	return all, nil
 }
 
-// readHead reads "KIND [WEIGHT] [probably]".
+// readHead reads "KIND [WEIGHT] [probably|general]".
 func readHead(head string) (of Sign, err error) {
 	words := strings.Fields(head)
 	if k := Kind(words[0]); Of(k).Title != "" {
@@ -138,6 +140,8 @@ func readHead(head string) (of Sign, err error) {
 		switch {
 		case word == "probably":
 			of.Likely = true
+		case word == "general":
+			of.Likely, of.General = true, true
 		case ok:
 			of.weight = &w
 		default:

@@ -135,10 +135,10 @@ func relayed(line string) bool {
 		strings.HasPrefix(line, "subprocess.CalledProcessError") || strings.HasPrefix(line, "torch.multiprocessing.spawn.Process")
 }
 
-// look is what the first sign that knows a text says.
+// look is what the first sign that knows a text says, unless its words are general.
 func look(text string) (Finding, bool) {
 	s, ok := Recognise(text)
-	if !ok {
+	if !ok || s.General {
 		return Finding{}, false
 	}
 	return Finding{Kind: s.Kind, Text: text, Echo: s.Weight() <= Wait, Likely: s.Likely}, true

@@ -98,3 +98,21 @@ func TestCrashWhoseFunctionsAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// Words so general that a log is read by them, where nothing else tells, say nothing of a rank whose end is known.
+func TestGeneralWordsAreOfLogsAlone(t *testing.T) {
+	n := 0
+	for _, s := range Signs() {
+		if !s.General {
+			continue
+		}
+		n++
+		text := strings.ReplaceAll(s.Text, "*", " x ")
+		if f, ok := Read(Said{Last: []string{text}, First: []string{text}}); ok || !s.Likely || s.Weight() > Wait {
+			t.Errorf("%q: %+v of %+v", text, f, s)
+		}
+	}
+	if n < 50 {
+		t.Errorf("%d general signs", n)
+	}
+}

@@ -126,8 +126,9 @@ func (f fact) names(text string) (ending, bool) {
 	return e, true
 }
 
-// block is torchrun's list of failures, of which the root cause is the one that counts.
+// block is torchrun's list of failures, of which the root cause is the one that counts: others ended after it, most by the launcher.
 type block struct {
+	at   int // number of its first line; 0: none
 	root bool
 	who  ending
 }
@@ -166,7 +167,13 @@ func (r *Reader) learn(l line) {
 		}
 	}
 	switch {
+	case l.text == "Failures:":
+		r.torch = block{at: r.number}
+		return
 	case strings.HasPrefix(l.text, "Root Cause (first observed failure)"):
+		if at := r.torch.at; at > 0 {
+			r.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
+		}
 		r.torch = block{root: true, who: ending{rank: -1}}
 		return
 	case strings.HasPrefix(l.text, "======"):
@@ -328,7 +335,7 @@ func warns(text string) bool {
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
 // of a signal, is told of whatever its level, and so is who waits.
 func mild(text string, s *verdict.Sign) bool {
-	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait || s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
+	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait && !s.Likely || s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
 		return false
 	}
 	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too

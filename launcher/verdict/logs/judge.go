@@ -78,13 +78,20 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
 	case f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed):
 		list = r.of(verdict.Wait, func(g *finding) bool {
-			return !g.weak && g.kind != verdict.Network && g.file == f.file && g.order < f.order
+			if g.general && (g.kind == f.kind || g.number-f.number > before) || !g.general && g.order > f.order {
+				return false
+			}
+			return !g.weak && g.kind != verdict.Network && g.file == f.file
 		})
 	}
 	if len(list) == 0 {
 		return f
 	}
-	return slices.MinFunc(list, compare)
+	why := slices.MinFunc(list, compare)
+	if why.general && why.lane == f.lane && max(why.number-f.number, f.number-why.number) <= after {
+		why.who = why.who.or(f.who)
+	}
+	return why
 }
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.

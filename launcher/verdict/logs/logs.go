@@ -100,6 +100,7 @@ type finding struct {
 	kind      verdict.Kind
 	weight    verdict.Weight
 	likely    bool
+	general   bool     // by words so general that all else is believed first
 	weak      bool     // a warning, or of a start that may have been tried again
 	warns     bool     // it calls itself a warning
 	over      bool     // the program went on after it, or a later line takes it back
@@ -329,13 +330,15 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return &finding{kind: verdict.OutOfMemory, weight: verdict.Cause, likely: true, who: ending{rank: -1}}
 	}
 	s, ok := verdict.Recognise(text)
-	if !ok && s == nil {
-		s, ok = wrapped(h.before, text)
+	if s == nil || s.General { // which may be the end of a line that tells more
+		if w, more := wrapped(h.before, text); s == nil || more && !w.General {
+			s, ok = w, more
+		}
 	}
 	if !ok {
 		return nil
 	}
-	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, weak: warns(text) || starts(s.Kind), warns: mild(text, s), who: ending{rank: -1}}
+	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, general: s.General, weak: warns(text) || starts(s.Kind), warns: mild(text, s), who: ending{rank: -1}}
 }
 
 // between says that a line in a traceback is another thread's or process's: a logger wrote it.
@@ -367,6 +370,7 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 func (r *Reader) exception(text string, h *heard) *finding {
 	f := &finding{kind: verdict.Python, weight: verdict.Program, who: ending{rank: -1}}
 	s, known := verdict.Recognise(text)
+	known = known && (!s.General || s.Weight() == verdict.Wait)
 	if relayed(text) {
 		if !known {
 			return nil
@@ -375,7 +379,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	}
 	if known && s.Weight() != verdict.Ending {
 		f.kind, f.likely, f.weak = s.Kind, s.Likely, starts(s.Kind)
-		if f.weight != verdict.Ending {
+		if f.weight != verdict.Ending && !s.General {
 			f.weight = s.Weight()
 		}
 	} else if known && f.weight == verdict.Ending {

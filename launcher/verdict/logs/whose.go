@@ -62,7 +62,7 @@ func (r *Reader) accused(f *finding) named {
 		return named{who: ending{rank: -1, host: f.who.host}}
 	case f.kind == verdict.CollectiveMismatch:
 		return r.differ(f)
-	case f.weight <= verdict.Wait, verdict.Of(f.kind).Weight <= verdict.Wait:
+	case f.weight <= verdict.Wait && !f.general, verdict.Of(f.kind).Weight <= verdict.Wait:
 		return r.awaited(f)
 	case f.weight == verdict.Ending && f.kind == verdict.ExitCode && len(r.failed) > 1 && r.named == nil:
 		return several(r.failed)
