@@ -57,7 +57,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 // The name of a kind of failure shows its section alone.
 func TestHelpOfAKind(t *testing.T) {
 	got := printed(t, "mpiup", "help", "segfault")
-	if !strings.HasPrefix(got, "## segfault\n") || !strings.Contains(got, "What to do:") || strings.Contains(got[3:], "\n## ") {
+	if !strings.HasPrefix(got, "## segfault\n") || !strings.Contains(got, "\n1. ") || strings.Contains(got[3:], "\n## ") {
 		t.Errorf("%q", got)
 	}
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // The page is the table: go test -update writes it anew.
-func TestPage(t *testing.T) { golden.Is(t, "../../docs/troubleshooting.md", page()) }
+func TestPage(t *testing.T) {
+	golden.Is(t, "../../docs/troubleshooting.md", page())
+	golden.Is(t, "../../docs/data/advice.tsv", advices())
+}
 
 // Each kind says what it means, how to tell and what to do, under a name that a heading's link can have.
 func TestKinds(t *testing.T) {
@@ -35,40 +38,50 @@ func page() string {
 	var b strings.Builder
 	b.WriteString(`# Troubleshooting: what ended the job
 
-When a job fails, the last lines of ` + "`mpiup run`" + ` say which rank on which host ended it and why, and end with the name of a section of
-this page. ` + "`mpiup help NAME`" + ` prints one, and ` + "`mpiup verdict FILE`" + ` reads logs of any launcher and
-names kind and rank. This page is made of the table that mpiup itself uses (` + "`launcher/verdict`" + `).
-
-| name | what |
-|---|---|
+The last lines of a failed ` + "`mpiup run`" + ` name rank, host, cause and a section of this page. ` + "`mpiup help NAME`" + ` prints one.
+` + "`mpiup verdict FILE`" + ` reads logs of any launcher. This page is made from the table that mpiup itself uses (` + "`launcher/verdict`" + `).
+Each section says what it means, its signs, and what to do, the likeliest first.
 `)
-	for _, k := range Kinds {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", k.Kind, k.Kind, k.Title)
-	}
 	for _, k := range Kinds {
 		b.WriteString("\n" + section(k))
 	}
 	return b.String()
 }
 
+// many is from how many on conditional advice is in data/advice.tsv alone, where a run picks from.
+const many = 6
+
 // section is the part of the page that is about one kind.
 func section(a About) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n**%s.** %s\n\nHow to tell:\n\n", a.Kind, a.Title, a.Means)
-	for _, t := range a.Tell {
-		fmt.Fprintf(&b, "- %s\n", t)
-	}
-	b.WriteString("\nWhat to do:\n\n")
+	fmt.Fprintf(&b, "## %s\n\n**%s.** %s\n\n%s\n\n", a.Kind, a.Title, a.Means, strings.Join(a.Tell, " "))
 	list := slices.Clone(a.Do)
 	for i, w := range whens[a.Kind] {
-		if at := len(list); w.last {
+		switch at := len(list); {
+		case len(whens[a.Kind]) >= many:
+		case w.last:
 			list = append(list, w.do)
-		} else {
+		default:
 			list = slices.Insert(list, min(i, at), w.do)
 		}
 	}
+	if len(whens[a.Kind]) >= many {
+		list = append(list, "What fits the error's words is in the verdict, and in [data/advice.tsv](data/advice.tsv).")
+	}
 	for i, t := range list {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, t)
+	}
+	return b.String()
+}
+
+// advices are all that depend on the words of an error.
+func advices() string {
+	var b strings.Builder
+	b.WriteString("kind\twords\tadvice\n")
+	for _, k := range Kinds {
+		for _, w := range whens[k.Kind] {
+			fmt.Fprintf(&b, "%s\t%s\t%s\n", k.Kind, strings.Join(w.words, ", "), w.do)
+		}
 	}
 	return b.String()
 }
