@@ -13,13 +13,13 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 )
 
-// documented is the table of docs/environment.md: who gets a variable, and whether always.
+// documented is docs/data/environment.tsv: who gets a variable, and whether always.
 func documented(t *testing.T) map[string]struct {
 	who    string
 	always bool
 } {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/environment.md")
+	text, err := os.ReadFile("../../docs/data/environment.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func documented(t *testing.T) map[string]struct {
 		who    string
 		always bool
 	}{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([A-Z]\w+)\t([^\t]+)\t`).FindAllStringSubmatch(string(text), -1) {
 		who, _, sometimes := strings.Cut(m[2], ",")
 		rows[m[1]] = struct {
 			who    string
@@ -49,7 +49,7 @@ func ownCPUs(t *testing.T) string {
 	return strings.TrimSpace(list)
 }
 
-// Every variable that processes get is in docs/environment.md, and they get what it says.
+// Every variable that processes get is in docs/data/environment.tsv, and they get what it says.
 func TestEnvironmentIsDocumented(t *testing.T) {
 	rows := documented(t)
 	theirs := []string{"PATH", "HOST_VAR"} // the container's

@@ -17,7 +17,7 @@ var (
 )
 
 // What docs/from.md writes for mpiup run is what mpiup run reads, and each option that it names of mpirun's
-// and mpiexec's is one that docs/mpirun.md, which is written from their tables, has too.
+// and mpiexec's is one that docs/data, which is written from their tables, has too.
 func TestFromOtherLaunchers(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/from.md")
@@ -47,7 +47,7 @@ func TestFromOtherLaunchers(t *testing.T) {
 		}
 		for _, m := range code.FindAllStringSubmatch(cells[0], -1) {
 			if o := option.FindStringSubmatch(m[1]); o != nil && section == "From mpirun and mpiexec" && !mpirun[o[1]] {
-				t.Errorf("docs/mpirun.md has no option %s: %s", o[0], line)
+				t.Errorf("docs/data has no option %s: %s", o[0], line)
 			}
 		}
 	}
@@ -72,14 +72,19 @@ func readsAsRun(t *testing.T, command, line string) {
 
 func optionsOfMpirun(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/mpirun.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := map[string]bool{}
-	for _, m := range code.FindAllStringSubmatch(string(text), -1) {
-		if o := option.FindStringSubmatch(m[1]); o != nil {
-			names[o[1]] = true
+	for _, family := range []string{"openmpi", "hydra"} {
+		text, err := os.ReadFile("../../docs/data/mpirun-" + family + ".tsv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row := range strings.Lines(string(text)) {
+			spelled, _, _ := strings.Cut(row, "\t")
+			for word := range strings.FieldsSeq(spelled) {
+				if o := option.FindStringSubmatch(word); o != nil {
+					names[o[1]] = true
+				}
+			}
 		}
 	}
 	return names

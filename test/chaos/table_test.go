@@ -18,23 +18,16 @@ import (
 
 const chaosHead = `# Faults, in every phase of a job
 
-Written by ` + "`make chaos`" + ` (test/chaos) from the last result of each cell; do not edit. A cell is one fault in one phase of a job of
-four ranks on three hosts, which are Linux namespaces with an agent each as PID 1; gossip and metrics are on, as by default, and the agents know each other before the fault, but in the first two phases; the fault hits the host of ranks 0 and 1, or what
-its name says. M is a job of MPICH 4.0.2, O one of Open MPI 4.1.4 (Debian's).
+` + "`make chaos`" + ` (test/chaos) writes this page; do not edit it. A job has four ranks of MPICH 4.0.2 or Open MPI 4.1.4 on three hosts, which are Linux
+namespaces with an agent each as PID 1. Each fault hits the host of ranks 0 and 1, or what its name says, in each of six phases: gathering, launching, in
+MPI_Init, in a fence, running, in finalize. After each, nothing of the job was left on any host, and the agents ran another job.
 
-What a failure costs a job that starts again, in GPU-seconds, beside mpirun and torchrun: [performance.md](performance.md#what-a-failure-costs).
+- **goes on**: exit code 0, every line of output once.
+- **a number**: the launcher ended with this code and said why. The slowest is given, from the fault to the launcher's end, and to the last rank's.
+- **again**: all ranks started again (` + "`--max-restarts 1`" + `) and the job ended with 0. The slowest is until the new ranks stood where the first had stood.
 
-- **goes on**: the job went on unharmed: exit code 0, every line of its output once.
-- **137, 0.02 s (0.01 s)**: the launcher ended with this code, so long after the fault, and said why; the last rank had ended after the time
-  in parentheses. A time above the row's bound has a \*: this machine, with other work on it, kept a clock of the test waiting meanwhile that ticks each
-  millisecond, by at least half of what is above: one half for the agent, one for the launcher. A cell whose time is above the bound by more has failed.
-  The bound of a rank's death is that of ranks which spin on two cores that they share with other cells; [performance.md](performance.md) has it for ranks with cores of their own.
-- **again, 0.30 s (0.02 s)**: all ranks started again (` + "`" + `--max-restarts 1` + "`" + `), and the job ended with 0. So long after the fault the new ranks stood where the first
-  ones had stood, of which the last had ended after the time in parentheses. In phases without ranks no time is measured.
-- **n/a**: there is no such cell, for a reason below. **FAILED**: see below.
-
-After each, nothing of the job was left on any host (processes, sockets, files, shared memory), and the agents ran another job. Times are those of
-the machine below, with other work on it: they show an order of magnitude.
+[data/chaos.tsv](data/chaos.tsv) has each cell. Times are of a machine with other work on it. A time above its bound has a \*: a clock of the test
+stood still for at least half of the difference. [performance.md](performance.md) has what a failure costs.
 
 `
 
@@ -68,48 +61,73 @@ func TestChaosTable(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(root, "docs", "chaos.md"), chaosPage(all, kills), 0o644)
 	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "docs", "data", "chaos.tsv"), chaosData(all), 0o644)
+	}
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// chaosPage is the page of some results.
+// chaosPage is the page of some results: a row a fault.
 func chaosPage(all []result, kills []falseKills) []byte {
 	var out, notes bytes.Buffer
-	out.WriteString(chaosHead)
+	out.WriteString(chaosHead + "| fault | bound | outcome | slowest |\n|---|---|---|---|\n")
 	counts := map[string]int{}
-	fmt.Fprint(&out, "| fault | bound |")
-	for _, p := range matrixPhases {
-		fmt.Fprintf(&out, " %s |", p.name)
-	}
-	fmt.Fprintf(&out, "\n|%s\n", strings.Repeat("---|", len(matrixPhases)+2))
 	for _, f := range matrixFaults {
 		bound := "–"
 		if f.most.within > 0 {
 			bound = fmt.Sprint(f.most.within)
 		}
-		fmt.Fprintf(&out, "| %s | %s |", f.name, bound)
+		var outcomes []string
+		var worst result
 		for _, p := range matrixPhases {
-			var cells []string
 			for _, r := range all {
 				if r.Fault != f.name || r.Phase != p.name {
 					continue
 				}
-				text, note := r.cell()
-				counts[strings.Fields(text)[0]]++
-				if line := fmt.Sprintf("- %s, %s: %s\n", f.name, p.name, note); note != "" && !strings.Contains(notes.String(), line) { // once for both libraries
-					notes.WriteString(line)
+				word, note := r.outcome()
+				counts[word]++
+				if note != "" {
+					fmt.Fprintf(&notes, "- %s, %s: %s\n", f.name, p.name, note)
 				}
-				cells = append(cells, text)
+				if word != "n/a" && !slices.Contains(outcomes, word) {
+					outcomes = append(outcomes, word)
+				}
+				worst.Launcher, worst.Ranks, worst.Within = max(worst.Launcher, r.Launcher), max(worst.Ranks, r.Ranks), max(worst.Within, r.Within)
 			}
-			fmt.Fprintf(&out, " %s |", strings.Join(cells, "; "))
 		}
-		fmt.Fprintln(&out)
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", f.name, bound, strings.Join(outcomes, ", "), worst.times())
 	}
-	fmt.Fprintf(&out, "\n%d cells: %d n/a, %d failed. CI runs %d of them, the `ci` of test/chaos/matrix_test.go.\n\n%s\n",
-		len(all), counts["n/a"], counts["FAILED"], len(ci), notes.String())
+	fmt.Fprintf(&out, "\n%d cells: %d n/a (no rank runs in that phase), %d failed. CI runs %d of them.\n\n", len(all), counts["n/a"], counts["FAILED"], len(ci))
+	if notes.Len() > 0 {
+		fmt.Fprintf(&out, "%s\n", notes.String())
+	}
 	writeFalseKills(&out, kills)
 	fmt.Fprintf(&out, "Commit %s, %s, %d cores, Linux %s.\n", strings.Join(commitsOf(all), ", "), runtime.GOARCH, runtime.NumCPU(), kernel())
+	return out.Bytes()
+}
+
+// chaosData has a line a cell.
+func chaosData(all []result) []byte {
+	var out bytes.Buffer
+	out.WriteString("fault\tphase\tlibrary\toutcome\tlauncher ends, s\tlast rank ends, s\tcommit\n")
+	for _, f := range matrixFaults {
+		for _, p := range matrixPhases {
+			for _, r := range all {
+				if r.Fault == f.name && r.Phase == p.name {
+					word, _ := r.outcome()
+					times := []string{"-", "-"}
+					for i, d := range []time.Duration{r.Launcher, r.Ranks} {
+						if d > 0 {
+							times[i] = fmt.Sprintf("%.2f", d.Seconds())
+						}
+					}
+					fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Fault, r.Phase, r.Library, word, strings.Join(times, "\t"), r.Commit)
+				}
+			}
+		}
+	}
 	return out.Bytes()
 }
 
@@ -118,7 +136,7 @@ func writeFalseKills(out *bytes.Buffer, kills []falseKills) {
 	if len(kills) == 0 {
 		return
 	}
-	fmt.Fprint(out, "## Jobs ended though nothing was wrong\n\nOf `make false-kills`: a job of four ranks on two hosts has this trouble on one of them, and the default times.\n\n"+
+	fmt.Fprint(out, "## Jobs ended though nothing was wrong\n\n`make false-kills` ran jobs of four ranks on two hosts, one of which has a trouble, with the default times.\n\n"+
 		"| trouble | side by side | jobs | ended | not judged | commit |\n|---|---|---|---|---|---|\n")
 	var notes strings.Builder
 	for _, k := range kills {
@@ -136,29 +154,37 @@ func writeFalseKills(out *bytes.Buffer, kills []falseKills) {
 	fmt.Fprintln(out)
 }
 
-// cell is a result in few words, and what is to be said of it below the table.
-func (r result) cell() (text, note string) {
-	library := strings.ToUpper(r.Library[:1])
+// outcome is a result in a word, and what is to be said of one that failed.
+func (r result) outcome() (word, note string) {
 	switch {
 	case r.NA != "":
-		return "n/a", r.NA
+		return "n/a", ""
 	case !r.OK:
 		why := strings.Join(strings.Fields(strings.Join(r.Wrong, "; ")), " ")
-		return "FAILED " + library, "failed with " + library + ": " + why[:min(len(why), 300)]
+		return "FAILED", "failed with " + r.Library + ": " + why[:min(len(why), 300)]
+	case r.Again:
+		return "again", ""
 	case r.Within == 0:
-		return "goes on " + library, ""
+		return "goes on", ""
 	}
-	text = fmt.Sprintf("%d, %s", r.Code, seconds(r.Launcher))
-	if r.Again {
-		text = strings.TrimSuffix("again, "+seconds(r.Launcher), ", "+seconds(0))
-	}
-	if r.Ranks > time.Millisecond {
-		text += " (" + seconds(r.Ranks) + ")"
+	return fmt.Sprint(r.Code), ""
+}
+
+// times are those of the slowest cell of a row.
+func (r result) times() string {
+	var text string
+	switch {
+	case r.Launcher == 0 && r.Ranks == 0:
+		return ""
+	case r.Ranks > time.Millisecond:
+		text = seconds(r.Launcher) + " (" + seconds(r.Ranks) + ")"
+	default:
+		text = seconds(r.Launcher)
 	}
 	if r.Launcher > r.Within {
 		text += "\\*"
 	}
-	return text + " " + library, ""
+	return text
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
@@ -197,10 +223,10 @@ func TestChaosPage(t *testing.T) {
 		{Fault: "disk full", Phase: running, Library: "mpich", Wrong: []string{"left on w0:\nfile x"}, Commit: "abc"},
 	}, []falseKills{{Trouble: "agent SIGSTOP 8 s", Side: 20, Well: 249, Wrong: []string{"the launcher ended with 248: x"}, Commit: "abc"}}))
 	for _, want := range []string{
-		"| rank SIGKILL | 200ms | n/a |  |  | 137, 0.27 s (0.01 s)\\* O |  |  |\n",
-		"| rank SIGKILL, --max-restarts 1 | 2s |  | again M |  |  | again, 0.30 s (0.02 s) M |  |\n",
-		"| slow link | – |  |  |  |  | goes on M |  |\n", "6 cells: 1 n/a, 1 failed. CI runs ", "- rank SIGKILL, gathering: no rank runs yet\n",
-		"- disk full, running: failed with M: left on w0: file x\n", "Commit abc, ",
+		"| rank SIGKILL | 200ms | 137 | 0.27 s (0.01 s)\\* |\n",
+		"| rank SIGKILL, --max-restarts 1 | 2s | again | 0.30 s (0.02 s) |\n",
+		"| slow link | – | goes on |  |\n", "6 cells: 1 n/a (no rank runs in that phase), 1 failed. CI runs ",
+		"- disk full, running: failed with mpich: left on w0: file x\n", "Commit abc, ",
 		"| agent SIGSTOP 8 s | 20 | 250 | 1 | 0 | abc |\n\n- agent SIGSTOP 8 s: the launcher ended with 248: x\n",
 	} {
 		if !strings.Contains(page, want) {

@@ -16,8 +16,8 @@
 // Facts of the real tools were tried with Open MPI 4.1.4 and 5.0.7 and MPICH 4.0.2.
 //
 // The package finds whose line it is and says what its options are; line reads it, with the rows that openmpi or
-// hydra hands in. PURE: files are read, and variables looked up, through line.Outside. docs/mpirun.md is
-// written from the tables, and a test compares.
+// hydra hands in. PURE: files are read, and variables looked up, through line.Outside. docs/data has
+// what the tables say, and a test compares.
 package mpirun
 
 import (

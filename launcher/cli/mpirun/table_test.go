@@ -9,12 +9,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/test/cost"
-	"github.com/mpiup/mpiup/test/golden"
 )
-
-func TestMarkdown(t *testing.T) {
-	golden.Is(t, "../../../docs/mpirun.md", markdown())
-}
 
 // No two rows of a family have one name, and each says what it means.
 func TestTables(t *testing.T) {
