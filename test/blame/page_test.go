@@ -14,14 +14,15 @@ import (
 
 const pageHead = `# Whom mpiup names
 
-Written by ` + "`make blame`" + ` (test/blame) from the results of its tries, test/blame/testdata/results.tsv; do not edit. A try is a real job of four ranks on two
-hosts, which are Linux namespaces with an agent each as PID 1, beside other tries on the same agents. The rank at fault is another one each time. MPICH is
-4.0.2, Open MPI 4.1.4, torch 1.13 over Gloo (Debian's), mpi4py 4.1.2 with the MPICH 5.0.2 of PyPI; "sockets" are Python programs in a ring of TCP connections.
+When a job fails or hangs, does mpiup name the rank at fault, and no other? A try is a real job of four ranks on two hosts; the rank at fault is another
+one each time. It counts as named when nobody else is named, and kind of failure and exit code are right.
 
-A cell is how many tries named the guilty rank and nobody else, with the kind of failure and the exit code that it was, of all tries. What was not so is behind
-it: **wrong**, where another rank was named; *nobody*, where none was; *other*, where the right rank was named with another kind or code. An empty cell was not
-tried.
+`
 
+const pageMethod = `
+` + "`make blame`" + ` (test/blame) writes this page from its tries, test/blame/testdata/results.tsv; do not edit it. Hosts are Linux namespaces with an agent each as
+PID 1, with other tries on the same agents. MPICH is 4.0.2, Open MPI 4.1.4, torch 1.13 over Gloo (Debian's), mpi4py 4.1.2 with the MPICH 5.0.2 of PyPI;
+"sockets" are Python programs in a ring of TCP connections.
 `
 
 // stacks are the columns.
@@ -119,15 +120,46 @@ func pageOf(rs *results) []byte {
 			rows = append(rows, s.name)
 		}
 	}
-	table(&out, "failure", rows, stacks, cells)
 	named := total.all() - total[nobody]
-	fmt.Fprintf(&out, "\n%d tries: %d named a rank, %d of them the guilty one and nobody else. By the machine's load over the minute before a try's end:\n\n"+
-		"| load | tries | guilty one named | wrong | nobody named | other kind or code |\n|---|---|---|---|---|---|\n", total.all(), named, named-total[wrong])
-	for i, name := range []string{"below 20", "20 to 40", "40 and more"} {
-		b := bands[i]
-		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d |\n", name, b.all(), b[right]+b[other], b[wrong], b[nobody], b[other])
+	fmt.Fprintf(&out, "**%d tries: %d named a rank, %d of them the guilty one and nobody else.**\n\n", total.all(), named, named-total[wrong])
+	byStack := map[[2]string]counted{}
+	for k, c := range cells {
+		if isHabit[k[0]+", "+k[1]] {
+			continue
+		}
+		if byStack[[2]string{k[1]}] == nil {
+			byStack[[2]string{k[1]}] = counted{}
+		}
+		for o, n := range c {
+			byStack[[2]string{k[1]}][o] += n
+		}
 	}
-	fmt.Fprintf(&out, "\n## Jobs that go on\n\nEach lasts %d s in its habit under `%s`. A cell is how many ended well, of all. MPICH runs without its own disconnection (test/mpi/finalize.h): Debian's waits in MPI_Finalize for ever now and then, and then is ended as it should be.\n\n", habitSeconds, strings.Join(habitFlags, " "))
+	fmt.Fprint(&out, "| programs | guilty one named, of tries |\n|---|---|\n")
+	for _, s := range stacks {
+		if c := byStack[[2]string{s}]; c.all() > 0 {
+			fmt.Fprintf(&out, "| %s | %s |\n", s, c.cell())
+		}
+	}
+	fmt.Fprintf(&out, "\n| load over the minute before | guilty one named, of tries |\n|---|---|\n")
+	for i, name := range []string{"below 20", "20 to 40", "40 and more"} {
+		fmt.Fprintf(&out, "| %s | %s |\n", name, bands[i].cell())
+	}
+	rows = slices.DeleteFunc(rows, func(row string) bool {
+		return !slices.ContainsFunc(stacks, func(s string) bool { return cells[[2]string{row, s}].all() > 0 })
+	})
+	fmt.Fprintf(&out, "\nFailures that were tried: %s.\n", strings.Join(rows, "; "))
+	rows = slices.DeleteFunc(rows, func(row string) bool {
+		return !slices.ContainsFunc(stacks, func(s string) bool {
+			c := cells[[2]string{row, s}]
+			return c.all() > c[right]
+		})
+	})
+	if len(rows) > 0 {
+		fmt.Fprint(&out, "\n## What was not right\n\n")
+		table(&out, "failure", rows, stacks, cells)
+	}
+	fmt.Fprintf(&out, "\n## Jobs that go on\n\nEach lasts %d s in its habit under `%s`. A cell is how many ended well, of all. MPICH runs without its own disconnection (test/mpi/finalize.h), "+
+		"in which Debian's now and then waits for ever.\n\n", habitSeconds, strings.Join(habitFlags, " "))
 	rows = nil
 	for _, h := range habits() {
 		if !slices.Contains(rows, h.name) {
@@ -141,8 +173,8 @@ func pageOf(rs *results) []byte {
 		}
 	}
 	table(&out, "habit", rows, []string{"MPICH", "Open MPI", "sockets", "torch"}, only)
-	fmt.Fprintf(&out, "\n%d runs: %d were ended.\n", habitsTotal.all(), habitsTotal[wrong])
-	notes(&out, rs.list)
+	fmt.Fprintf(&out, "\n%d runs: %d were ended.\n\n## How it was tried\n", habitsTotal.all(), habitsTotal[wrong])
+	out.WriteString(pageMethod)
 	fmt.Fprintf(&out, "\nCommits %s; %s.\n", strings.Join(commitsOf(rs.list), ", "), strings.TrimPrefix(rs.head, "# "))
 	return out.Bytes()
 }
@@ -167,23 +199,6 @@ func band(load float64) int {
 		return 1
 	}
 	return 2
-}
-
-// notes are what was said where a try was not right, once for each scenario.
-func notes(out *bytes.Buffer, list []result) {
-	seen := map[string]bool{}
-	for _, r := range list {
-		key := r.Scenario + ", " + r.Stack + ", " + string(r.Outcome)
-		if r.Outcome == right || r.Outcome == broken || seen[key] {
-			continue
-		}
-		if len(seen) == 0 {
-			fmt.Fprint(out, "\n## What was not right\n\n")
-		}
-		seen[key] = true
-		_, said, _ := strings.Cut(r.Said, ".json | ")
-		fmt.Fprintf(out, "- %s, %s, rank %d at fault: %s %s, code %d: %s\n", r.Scenario, r.Stack, r.Odd, r.Outcome, r.Kind, r.Code, strings.NewReplacer("|", ";", "<", "&lt;").Replace(said[:min(len(said), 240)]))
-	}
 }
 
 func commitsOf(list []result) (commits []string) {
