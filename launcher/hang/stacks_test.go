@@ -42,6 +42,7 @@ func TestByStacks(t *testing.T) {
 		{"it waits in MPI_Init", "PMPI_Init,main " + spin, "1", "PMPI_Init"},
 		{"by gdb", "gdb:MPI_Barrier,main " + spin, "1", "MPI_Barrier"},
 		{"of torch over Gloo", "eu-stack:pthread_cond_wait,c10d::Work::wait(int),main " + spin, "1", "c10d::Work::wait(int)"},
+		{"of Python without symbols, which calls libraries by names", "PMPI_Recv,??,_PyEval_EvalFrameDefault,Py_RunMain,Py_BytesMain PyUnicode_RichCompare,??,_PyEval_EvalFrameDefault,Py_RunMain,Py_BytesMain", "1", "PMPI_Recv"},
 		{"by the kernel", barrier + "kernel:futex,main " + barrier, "", ""},
 		{"of Python", barrier + "py-spy:step,main " + barrier, "", ""},
 		{"one function has no name: it may be of MPI", barrier + "poll,??,main " + barrier, "", ""},

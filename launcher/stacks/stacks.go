@@ -59,15 +59,21 @@ func waitsAt(frames []string) int {
 	return -1
 }
 
-// Wait is the call of MPI, NCCL, Gloo or torch's c10d in which a rank waits; "": in none. whole says that the stack is one of the program's functions, down to main.
+// Wait is the call of MPI, NCCL, Gloo or torch's c10d in which a rank waits; "": in none. whole says that the stack is one of the program's
+// functions, down to main.
 func (r *Rank) Wait() (call string, whole bool) {
-	if n := len(r.Frames); n == 0 || n >= maxFrames || r.Means != "eu-stack" && r.Means != "gdb" || r.Frames[n-1] != "main" {
+	n := len(r.Frames)
+	if n == 0 || n >= maxFrames || r.Means != "eu-stack" && r.Means != "gdb" {
+		return "", false
+	}
+	python := r.Frames[n-1] == "Py_BytesMain" // of an interpreter without symbols but for those that it exports
+	if !python && r.Frames[n-1] != "main" {
 		return "", false
 	}
 	if i := waitsAt(r.Frames); i >= 0 {
 		return r.Frames[i], true
 	}
-	return "", !slices.Contains(r.Frames[1:], "??") // which may be such a call; the innermost is mostly a stub of the linker's
+	return "", python || !slices.Contains(r.Frames[1:], "??") // which may be such a call; the innermost is mostly a stub of the linker's
 }
 
 // maxFrames are of a stack that may go on.

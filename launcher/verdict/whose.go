@@ -238,8 +238,8 @@ func (s Said) before(t time.Time) (early Said) {
 //	nobody has ended    ─▶ rank 0: "Connection reset by peer", exits with 1 ─▶ nobody is named; rank 0 only reports
 
 const (
-	maxWell = 256             // ranks that are kept
-	leaving = 5 * time.Second // others that needed a rank fail so soon after its end
+	maxWell = 256              // ranks that are kept
+	leaving = 10 * time.Second // others that needed a rank fail so soon after its end, on a busy machine too
 )
 
 // Well notes a rank that ended with 0 by itself.

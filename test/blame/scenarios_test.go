@@ -142,7 +142,7 @@ var python = []scenario{
 	{name: "0 while others go on", how: "exit 0", code: -1},
 	{name: "exception after a program that is not there", how: "raise", before: lacking, code: 1, kinds: []verdict.Kind{verdict.Python}},
 	{name: "exit code after a reset connection", how: "exit 3", before: mirror + lines, code: 3, kinds: []verdict.Kind{verdict.ExitCode}},
-	{name: "never comes, --timeout", how: "away", flags: []string{"--timeout", "25s"}, code: 110, kinds: []verdict.Kind{verdict.Rendezvous}},
+	{name: "never comes, --timeout", how: "away", flags: []string{"--timeout", "25s"}, code: 110, kinds: []verdict.Kind{verdict.Rendezvous, verdict.StuckInit, verdict.TimeOut}},
 	{name: "sleeps, others wait", how: "sleep", flags: stall, code: 110, kinds: hung},
 	{name: "stopped, others wait", how: "stop", flags: stall, code: 110, kinds: hung},
 	{name: "spins, others wait, --timeout", how: "spin", flags: []string{"--timeout", "27s", "--stall-timeout", "8s"}, code: 110, kinds: hung},
