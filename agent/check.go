@@ -11,7 +11,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/port"
-	"github.com/mpiup/mpiup/internal/api/dial"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
@@ -72,7 +71,7 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 	ready := make(chan net.Conn, 1)
 	ready <- conn
 	close(ready)
-	cc, err := dial.Over(addr, ready)
+	cc, err := identity.OverGRPC(addr, ready)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type Config struct {
 	Name        string           // host name as users know it; required
 	Node        string           // of Kubernetes, where the pod tells; "": unknown
 	Version     string           // build
-	Incarnation string           // of this container (internal/incarnation); required
+	Incarnation string           // of this container (internal/identity); required
 	Inventory   usable.Inventory // what this host may use
 	GPUs        gpu.Inventory    // as files tell of them
 	GPUHelper   string           // mpiup-nvml with its directory; "": there is none

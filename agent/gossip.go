@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -71,7 +70,7 @@ func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, 
 
 // signed checks a claim to a number that somebody passed on: the launcher itself has signed it.
 func (a *Agent) signed(name string, number uint64, life string, proof []byte) bool {
-	kind, text := incarnation.NumberClaim(number, life)
+	kind, text := identity.NumberClaim(number, life)
 	who, err := a.cfg.Identity.Verify(kind, text, proof)
 	return err == nil && who.Name == name && identity.Require(who, identity.RoleLauncher) == nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/owned"
 )
 
 // looksApart is the time between the two looks that say how many processors ranks use.
@@ -170,8 +170,8 @@ func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit
 	cmd := reap.Command{Argv: argv, Env: a.cfg.Env, User: as}
 	if as != nil {
 		path, _ := host.Lookup("PATH", a.cfg.Env)
-		dirs := owned.Programs(path)
-		if cmd.Path = owned.Program(argv[0], dirs); cmd.Path == "" {
+		dirs := bounded.Programs(path)
+		if cmd.Path = bounded.Program(argv[0], dirs); cmd.Path == "" {
 			return "", look.ErrNoProgram
 		}
 		cmd.Env, cmd.Dir = []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/"}, "/"

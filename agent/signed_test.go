@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 )
 
 func load(t *testing.T, key string, role identity.Role, name string) *identity.Identity {
@@ -37,7 +36,7 @@ func TestSignedClaims(t *testing.T) {
 		{"an agent's", identity.RoleAgent, "l", 7, false},
 		{"another number's", identity.RoleLauncher, "l", 8, false},
 	} {
-		kind, text := incarnation.NumberClaim(tt.n, "life")
+		kind, text := identity.NumberClaim(tt.n, "life")
 		proof, err := load(t, key, tt.role, tt.as).Sign(kind, text)
 		if err != nil {
 			t.Fatal(err)

@@ -19,7 +19,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
@@ -112,7 +111,7 @@ func (r *driver) report(o run.Place) {
 	for i, p := range o.Job.Plan.Placements {
 		ranks[i] = report.Rank{Job: o.Job.Number, Rank: int(p.Rank), Host: r.places.hosts()[o.Job.Hosts[p.Host]].Name, Program: p.App, CPUs: p.CPUs.String()}
 	}
-	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(ranks), wording.Count(len(o.Job.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
+	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(ranks), visible.Count(len(o.Job.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -188,7 +188,7 @@ func (r *planner) saySize(want []hosts.Wanted, size int) {
 			}
 		}
 	}
-	where := wording.Count(size, "rank") + " on " + wording.Few(names, 8, ", ")
+	where := visible.Count(size, "rank") + " on " + visible.Few(names, 8, ", ")
 	switch {
 	case r.again != nil && r.again.had != size:
 		r.say("the job goes on with %s; it had %d", where, r.again.had)
@@ -203,7 +203,7 @@ func (r *planner) tooFew(ctx context.Context, lines []string, have int) error {
 	if ctx.Err() != nil {
 		within = fmt.Sprintf(" that answered within %v (%s)", r.cfg.Wait, r.cfg.WaitBy)
 	}
-	text := fmt.Sprintf("the hosts%s have room for %s, and --min-np is %d", within, wording.Count(have, "rank"), r.cfg.Elastic.Min)
+	text := fmt.Sprintf("the hosts%s have room for %s, and --min-np is %d", within, visible.Count(have, "rank"), r.cfg.Elastic.Min)
 	if r.again == nil {
 		return &reach.Failure{Code: job.ExitHosts, Lines: append(lines, text)}
 	}

@@ -12,9 +12,8 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -206,7 +205,7 @@ func (r *planner) withoutSpares(set *hosts.Set) []hosts.Wanted {
 // host is asked; and so is a plan that cannot be.
 func (r *planner) needed(set *hosts.Set) ([]hosts.Wanted, error) {
 	if n := len(set.Hosts); r.cfg.Spares >= n {
-		return nil, reach.Failf(job.ExitUsage, "--spares %d: of the run's %s none is left for ranks", r.cfg.Spares, wording.Count(n, "host"))
+		return nil, reach.Failf(job.ExitUsage, "--spares %d: of the run's %s none is left for ranks", r.cfg.Spares, visible.Count(n, "host"))
 	}
 	for _, w := range set.Hosts {
 		if !w.Entry.Given {
@@ -366,8 +365,8 @@ func number(hosts []reach.Found, said func(number uint64, proof []byte) bool) ui
 	var own, highest uint64
 	for _, h := range hosts {
 		o := h.Session.Opened
-		highest = max(highest, min(o.HighestNumber, incarnation.MaxNumber-1))
-		if o.OwnNumber > own && o.OwnNumber <= incarnation.MaxNumber && said(o.OwnNumber, o.OwnProof) {
+		highest = max(highest, min(o.HighestNumber, identity.MaxNumber-1))
+		if o.OwnNumber > own && o.OwnNumber <= identity.MaxNumber && said(o.OwnNumber, o.OwnProof) {
 			own = o.OwnNumber
 		}
 	}
@@ -382,7 +381,7 @@ func (r *planner) said(number uint64, proof []byte) bool {
 	if r.cfg.Identity == nil { // no agent but our own
 		return true
 	}
-	kind, text := incarnation.NumberClaim(number, r.cfg.Incarnation)
+	kind, text := identity.NumberClaim(number, r.cfg.Incarnation)
 	who, err := r.cfg.Identity.Verify(kind, text, proof)
 	return err == nil && identity.Require(who, identity.RoleLauncher) == nil
 }
@@ -393,7 +392,7 @@ func (r *planner) prove() []byte {
 	if r.cfg.Identity == nil {
 		return nil
 	}
-	kind, text := incarnation.NumberClaim(r.number, r.cfg.Incarnation)
+	kind, text := identity.NumberClaim(r.number, r.cfg.Incarnation)
 	proof, err := r.cfg.Identity.Sign(kind, text)
 	if err != nil {
 		r.cfg.Log.Info("the number is not signed", "cause", err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 )
@@ -24,7 +24,7 @@ func TestNumber(t *testing.T) {
 		{"nobody knows any", []says{{}, {}}, 1},
 		{"the next", []says{{highest: 3}, {highest: 7}, {}}, 8},
 		{"it has one", []says{{4, 9, true}, {}, {highest: 12}}, 4},
-		{"a lie about the highest", []says{{highest: 3}, {highest: math.MaxUint64}}, incarnation.MaxNumber},
+		{"a lie about the highest", []says{{highest: 3}, {highest: math.MaxUint64}}, identity.MaxNumber},
 		{"a lie about its own", []says{{highest: 3}, {math.MaxUint64, 3, true}}, 4},
 		{"a lie that makes it an earlier one", []says{{highest: 7}, {own: 2, highest: 7}}, 8},
 	} {

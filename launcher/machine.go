@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -32,7 +31,7 @@ func machineWish(p placement.Policy) apiv1.MachineWish {
 
 // layoutOf is what a host's agent tells of its machine; nil: nothing, or nothing that makes sense.
 func layoutOf(f reach.Found, log *slog.Logger) *layout.Layout {
-	l, err := machine.Unpack(f.Session.Opened.Machine)
+	l, err := apiv1.UnpackMachine(f.Session.Opened.Machine)
 	if err != nil {
 		log.Warn("a host's machine is not understood", "host", f.Entry.Name, "err", err)
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -217,7 +217,7 @@ func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.
 	if err != nil {
 		return nil, false, err
 	}
-	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, wording.Count(len(j.Ranks), "rank"), wording.Count(len(j.Hosts), "host"))
+	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, visible.Count(len(j.Ranks), "rank"), visible.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
 	o.Run, r.heir = j.Run, &heir{journal: j, text: of.Hold.Journal, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
 	r.plan, r.begun = j.Plan(), j.Begun

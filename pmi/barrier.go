@@ -10,7 +10,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // barriersMax bounds the barriers that one connection is in at a time, one per thread of the rank.
@@ -20,7 +19,7 @@ const barriersMax = 64
 // answered meanwhile, since threads of newer clients share a connection (MPICH 5,
 // src/pmi/src/pmi_wire.c). When it cannot end, no reply goes out and Serve ends: clients up to
 // MPICH 4.0 would take any for success.
-func barrier(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func barrier(ctx context.Context, s *session, m *Message, r *reply) error {
 	g, err := parseGroup(m.Value("group"), s.srv.job.Space)
 	if err != nil {
 		return s.protocol("%s %v", m.Name, err)

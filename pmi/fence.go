@@ -5,11 +5,10 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // fence is PMI-1's barrier and PMI-2's fence: all ranks of the job, with their data.
-func fence(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func fence(ctx context.Context, s *session, m *Message, r *reply) error {
 	if !r.v2 {
 		return barrier(ctx, s, m, r)
 	}
@@ -20,7 +19,7 @@ func fence(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	return nil
 }
 
-func exchangeRing(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func exchangeRing(ctx context.Context, s *session, m *Message, r *reply) error {
 	count, ok := m.Int("ring-count")
 	left, right := m.Value("ring-left"), m.Value("ring-right")
 	if !ok || len(left) > valueMax2 || len(right) > valueMax2 || strings.ContainsAny(left+right, ";\n") {

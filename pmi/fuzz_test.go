@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/wire"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -33,7 +32,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 }
 
 // readAll is everything that read finds, and how it ended.
-func readAll(read func(*bufio.Reader) (*wire.Message, error), parts ...string) string {
+func readAll(read func(*bufio.Reader) (*pmi.Message, error), parts ...string) string {
 	var out strings.Builder
 	r := bufio.NewReaderSize(&pieces{parts}, 16)
 	for {
@@ -51,9 +50,9 @@ func TestInputInTwoPieces(t *testing.T) {
 	v1, v2 := requests(t)
 	v1 = append(v1, "mcmd=spawn\nnprocs=2\nexecname=a b\narg1=x\ny\n\nz\ntotspawns=1\nspawnssofar=1\nendcmd\ncmd=get_appnum\n")
 	for _, dialect := range []struct {
-		read   func(*bufio.Reader) (*wire.Message, error)
+		read   func(*bufio.Reader) (*pmi.Message, error)
 		inputs []string
-	}{{wire.ReadPMI1, v1}, {wire.ReadPMI2, v2}} {
+	}{{pmi.ReadPMI1, v1}, {pmi.ReadPMI2, v2}} {
 		for _, in := range dialect.inputs {
 			want := readAll(dialect.read, in)
 			for i := range in {
@@ -65,7 +64,7 @@ func TestInputInTwoPieces(t *testing.T) {
 	}
 }
 
-func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*wire.Message, error), write func([]byte, *wire.Message) []byte) {
+func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*pmi.Message, error), write func([]byte, *pmi.Message) []byte) {
 	for _, s := range seeds {
 		f.Add(s, len(s)/2)
 	}
@@ -84,12 +83,12 @@ func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*wire.Me
 
 func FuzzPMI1(f *testing.F) {
 	v1, _ := requests(f)
-	fuzzReader(f, append(v1, "mcmd=spawn\nnprocs=2\ntotspawns=1\nspawnssofar=1\nendcmd\n"), wire.ReadPMI1, wire.AppendPMI1)
+	fuzzReader(f, append(v1, "mcmd=spawn\nnprocs=2\ntotspawns=1\nspawnssofar=1\nendcmd\n"), pmi.ReadPMI1, pmi.AppendPMI1)
 }
 
 func FuzzPMI2(f *testing.F) {
 	_, v2 := requests(f)
-	fuzzReader(f, append(v2, "    10cmd=a;b=;;"), wire.ReadPMI2, wire.AppendPMI2)
+	fuzzReader(f, append(v2, "    10cmd=a;b=;;"), pmi.ReadPMI2, pmi.AppendPMI2)
 }
 
 // Whatever a lone rank sends, Serve ends when it hangs up, and its replies can be read by the
@@ -121,9 +120,9 @@ func FuzzServe(f *testing.F) {
 					return
 				}
 				if c[0] == ' ' {
-					_, err = wire.ReadPMI2(r)
+					_, err = pmi.ReadPMI2(r)
 				} else {
-					_, err = wire.ReadPMI1(r)
+					_, err = pmi.ReadPMI1(r)
 				}
 				if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && err != io.ErrClosedPipe {
 					t.Errorf("a reply that cannot be read: %v", err)

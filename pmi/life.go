@@ -6,13 +6,12 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // initialize begins, or begins again, in the version that the client names. Clients ask for 1.1, and use
 // group barriers when the answer is 1.2 (MPICH 5, src/pmi/src/pmi_v1.c). Where it stands in the other version it is refused and
 // nothing changes.
-func initialize(_ context.Context, s *session, m *wire.Message, r *reply) error {
+func initialize(_ context.Context, s *session, m *Message, r *reply) error {
 	v, _ := m.Int("pmi_version")
 	sub := 2
 	if s.srv.job.PlainBarriers {
@@ -48,7 +47,7 @@ func initialize(_ context.Context, s *session, m *wire.Message, r *reply) error 
 
 // fullInit gives the union of what old clients (versions, booleans) and new ones (rank, size,
 // appnum, numbers) read. The rank is the connection's, whatever the request says.
-func fullInit(_ context.Context, s *session, _ *wire.Message, r *reply) error {
+func fullInit(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	r.add("pmi-version", "2")
 	r.add("pmi-subversion", "0")
@@ -64,7 +63,7 @@ func fullInit(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 }
 
 // finalize leaves the connection open: MPI sessions of MPICH 4.1 and later send init again on it.
-func finalize(_ context.Context, s *session, _ *wire.Message, r *reply) error {
+func finalize(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	if s.state == running {
 		s.state = finalized
@@ -77,7 +76,7 @@ func finalize(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 
 // abort is MPI_Abort. Clients spell code and text in several ways, put blanks into the text, and
 // PMI-2 clients up to MPICH 4.0 give no code, which counts as 1.
-func abort(_ context.Context, s *session, m *wire.Message, r *reply) error {
+func abort(_ context.Context, s *session, m *Message, r *reply) error {
 	r.silent = true
 	code, text := 1, ""
 	for _, key := range []string{"exitcode", "exit_code"} {
@@ -112,7 +111,7 @@ func restOf(line, key string) string {
 			text = text[:i]
 		}
 	}
-	return wire.Unescape(text)
+	return Unescape(text)
 }
 
 // leadingInt reads a number and leaves out what stands behind it.

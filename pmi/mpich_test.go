@@ -20,7 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -176,7 +176,7 @@ func (j *ranks) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Se
 			if err != nil {
 				return
 			}
-			peer, err := lobby.PeerOf(conn)
+			peer, err := loopback.PeerOf(conn)
 			if err != nil || int(peer.UID) != os.Getuid() {
 				t.Errorf("%+v, %v", peer, err)
 			}

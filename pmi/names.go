@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // portMax keeps the answer to a lookup within wire.MaxReply. Port names of MPICH are shorter
 // (MPI_MAX_PORT_NAME is 256).
 const portMax = 900
 
-func publish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func publish(ctx context.Context, s *session, m *Message, r *reply) error {
 	name, port := service(m), m.Value("port")
 	switch {
 	case name == "" || port == "":
@@ -27,7 +26,7 @@ func publish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	return answerName(ctx, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
 }
 
-func unpublish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func unpublish(ctx context.Context, s *session, m *Message, r *reply) error {
 	name := service(m)
 	if name == "" {
 		return answerName(ctx, r, kvs.ErrNotFound)
@@ -35,7 +34,7 @@ func unpublish(ctx context.Context, s *session, m *wire.Message, r *reply) error
 	return answerName(ctx, r, s.srv.job.Space.Names().Unpublish(ctx, name))
 }
 
-func lookup(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func lookup(ctx context.Context, s *session, m *Message, r *reply) error {
 	port, err := []byte(nil), kvs.ErrNotFound
 	if name := service(m); name != "" {
 		port, err = s.srv.job.Space.Names().Lookup(ctx, name)
@@ -60,7 +59,7 @@ func lookup(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 }
 
 // service is the name under its PMI-1 or PMI-2 key.
-func service(m *wire.Message) string {
+func service(m *Message) string {
 	if v, ok := m.Get("service"); ok {
 		return v
 	}

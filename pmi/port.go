@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 const (
@@ -104,7 +103,7 @@ func readShort(conn net.Conn) (string, error) {
 }
 
 func (g *Gate) enter(line string) (rank int, err error) {
-	m, err := wire.ParsePMI1(line)
+	m, err := ParsePMI1(line)
 	if err != nil || m.Name != "initack" {
 		return 0, fmt.Errorf("%.40q is not cmd=initack pmiid=ID", line)
 	}

@@ -7,13 +7,12 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // fields are the pairs of one part of a spawn request by key, the first of each.
 type fields map[string]string
 
-func fieldsOf(pairs []wire.Pair) fields {
+func fieldsOf(pairs []Pair) fields {
 	f := make(fields, len(pairs))
 	for _, p := range pairs {
 		if _, ok := f[p.Key]; !ok {
@@ -41,19 +40,19 @@ func (f fields) count(key string, max int) (int, error) {
 }
 
 // pairs reads as many keys and values as the number under count says.
-func (f fields) pairs(count, key, value string, max int) ([]wire.Pair, error) {
+func (f fields) pairs(count, key, value string, max int) ([]Pair, error) {
 	n, err := f.count(count, max)
 	if err != nil {
 		return nil, err
 	}
-	var out []wire.Pair
+	var out []Pair
 	for i := range n {
 		k, hasKey := f[key+strconv.Itoa(i)]
 		v, hasValue := f[value+strconv.Itoa(i)]
 		if !hasKey || !hasValue {
 			return nil, malformed("%s=%d and without %s%d or %s%d", count, n, key, i, value, i)
 		}
-		out = append(out, wire.Pair{Key: k, Value: v})
+		out = append(out, Pair{Key: k, Value: v})
 	}
 	return out, nil
 }

@@ -3,8 +3,6 @@ package pmi
 import (
 	"strconv"
 	"strings"
-
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // reply is the answer to one request in its dialect. Every reply carries rc: PMI-2 clients up to
@@ -14,11 +12,11 @@ type reply struct {
 	silent bool // abort: nobody reads an answer
 	later  bool // somebody else answers
 	name   string
-	pairs  []wire.Pair
+	pairs  []Pair
 }
 
 func (r *reply) add(key, value string) {
-	r.pairs = append(r.pairs, wire.Pair{Key: key, Value: value})
+	r.pairs = append(r.pairs, Pair{Key: key, Value: value})
 }
 
 func (r *reply) addInt(key string, n int) { r.add(key, strconv.Itoa(n)) }
@@ -49,13 +47,13 @@ func plain(text string, blank rune) string {
 	return text[:min(len(text), 200)]
 }
 
-func (r *reply) message() *wire.Message { return &wire.Message{Name: r.name, Pairs: r.pairs} }
+func (r *reply) message() *Message { return &Message{Name: r.name, Pairs: r.pairs} }
 
 func (r *reply) append(b []byte) []byte {
 	if r.v2 {
-		return wire.AppendPMI2(b, r.message())
+		return AppendPMI2(b, r.message())
 	}
-	return wire.AppendPMI1(b, r.message())
+	return AppendPMI1(b, r.message())
 }
 
 // text is the reply for a log.

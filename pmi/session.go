@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // state is where a connection stands; see the package comment.
@@ -43,7 +41,7 @@ const initName = "init"
 
 // handler answers one message. An error ends the connection; a refusal that the client can read
 // is a reply.
-type handler func(context.Context, *session, *wire.Message, *reply) error
+type handler func(context.Context, *session, *Message, *reply) error
 
 // command is one message in both spellings.
 type command struct {
@@ -65,7 +63,7 @@ func (c *command) replyName(request string, v2 bool) string {
 }
 
 func unsupported(rc int, what string) handler {
-	return func(_ context.Context, _ *session, _ *wire.Message, r *reply) error {
+	return func(_ context.Context, _ *session, _ *Message, r *reply) error {
 		r.refuse(rc, what+" is not supported by mpiup")
 		return nil
 	}
@@ -134,21 +132,21 @@ func (s *session) converse(ctx context.Context) error {
 
 // read returns the next request and how it was written: a line is welcome in PMI-2 where it
 // starts anew.
-func (s *session) read() (m *wire.Message, asV2 bool, err error) {
+func (s *session) read() (m *Message, asV2 bool, err error) {
 	first, err := s.in.Peek(1)
 	if err != nil {
 		return nil, false, err
 	}
 	if c := first[0]; c == ' ' || c >= '0' && c <= '9' {
-		m, err = wire.ReadPMI2(s.in)
+		m, err = ReadPMI2(s.in)
 		return m, true, err
 	}
-	m, err = wire.ReadPMI1(s.in)
+	m, err = ReadPMI1(s.in)
 	return m, false, err
 }
 
 // answer finds m's row in the table and does what it says.
-func (s *session) answer(ctx context.Context, m *wire.Message, asV2 bool) (*reply, error) {
+func (s *session) answer(ctx context.Context, m *Message, asV2 bool) (*reply, error) {
 	cmd := s.find(m.Name, asV2)
 	if asV2 != s.v2 && cmd.v1 != initName {
 		return nil, s.protocol("%s as PMI-%d, %s", m.Name, version(asV2), s.standing())
@@ -198,7 +196,7 @@ func (s *session) write(r *reply) error {
 // for this rank.
 func (s *session) hungUp(err error) error {
 	cut := errors.Is(err, io.ErrUnexpectedEOF)
-	var syntax *wire.SyntaxError
+	var syntax *SyntaxError
 	switch {
 	case cut, err == io.EOF, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 	case errors.As(err, &syntax):

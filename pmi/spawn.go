@@ -5,13 +5,12 @@ import (
 	"strconv"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // spawnJob is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The request has been read to its end, so
 // the connection stays in step when it is refused; the program then gets MPI_ERR_SPAWN. Error
 // codes of processes are left out, since clients expect exactly one per process asked for or none.
-func spawnJob(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func spawnJob(ctx context.Context, s *session, m *Message, r *reply) error {
 	if s.srv.job.Spawn == nil {
 		return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(ctx, s, m, r)
 	}
@@ -41,7 +40,7 @@ func spawnJob(ctx context.Context, s *session, m *wire.Message, r *reply) error 
 
 // spawnRequest reads what a rank asks for. Everything but counts is as it came; Check is the
 // caller's. The order of keys inside a program is free: clients of one version differ.
-func spawnRequest(m *wire.Message, v2 bool) (job.Spawn, error) {
+func spawnRequest(m *Message, v2 bool) (job.Spawn, error) {
 	w, parts := &spawnWords1, programs1(m.Pairs)
 	if v2 {
 		w, parts = &spawnWords2, programs2(m.Pairs)
@@ -79,7 +78,7 @@ func spawnRequest(m *wire.Message, v2 bool) (job.Spawn, error) {
 }
 
 // programs1 cuts a PMI-1 request where each block ends.
-func programs1(pairs []wire.Pair) (parts [][]wire.Pair) {
+func programs1(pairs []Pair) (parts [][]Pair) {
 	start := 0
 	for i, p := range pairs {
 		if p.Key == "endcmd" {
@@ -94,7 +93,7 @@ func programs1(pairs []wire.Pair) (parts [][]wire.Pair) {
 }
 
 // programs2 cuts a PMI-2 request into what comes before the first program, and the programs.
-func programs2(pairs []wire.Pair) (parts [][]wire.Pair) {
+func programs2(pairs []Pair) (parts [][]Pair) {
 	start := 0
 	for i, p := range pairs {
 		if p.Key == spawnWords2.name {

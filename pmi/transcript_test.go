@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/wire"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -213,7 +212,7 @@ func (s *stage) drain(out *strings.Builder) {
 	s.log = nil
 	for r := range s.out {
 		for line := range strings.Lines(s.out[r].String()) {
-			if len(line) > wire.MaxReply && !strings.HasPrefix(line, " ") {
+			if len(line) > pmi.MaxReply && !strings.HasPrefix(line, " ") {
 				s.t.Errorf("a reply of %d bytes, which old clients would cut", len(line))
 			}
 			fmt.Fprintf(out, "%d> %s\n", r, strings.TrimSuffix(line, "\n"))
@@ -248,12 +247,12 @@ func message2(text string) []byte { return fmt.Appendf(nil, "%6d%s", len(text), 
 // What is written comes back as it was, in both dialects, for messages without blank or
 // semicolon in them.
 func TestRoundTrip(t *testing.T) {
-	m := &wire.Message{Name: "put", Pairs: []wire.Pair{{Key: "kvsname", Value: "K"}, {Key: "key", Value: "k"}, {Key: "value", Value: "a=b,(1)$"}, {Key: "empty"}}}
-	p1, err := wire.ParsePMI1(strings.TrimSuffix(string(wire.AppendPMI1(nil, m)), "\n"))
+	m := &pmi.Message{Name: "put", Pairs: []pmi.Pair{{Key: "kvsname", Value: "K"}, {Key: "key", Value: "k"}, {Key: "value", Value: "a=b,(1)$"}, {Key: "empty"}}}
+	p1, err := pmi.ParsePMI1(strings.TrimSuffix(string(pmi.AppendPMI1(nil, m)), "\n"))
 	if err != nil || fmt.Sprint(p1.Name, p1.Pairs) != fmt.Sprint(m.Name, m.Pairs) {
 		t.Errorf("%v, %v", p1, err)
 	}
-	p2, err := wire.ParsePMI2(string(wire.AppendPMI2(nil, m))[6:])
+	p2, err := pmi.ParsePMI2(string(pmi.AppendPMI2(nil, m))[6:])
 	if err != nil || fmt.Sprint(p2.Name, p2.Pairs) != fmt.Sprint(m.Name, m.Pairs) {
 		t.Errorf("%v, %v", p2, err)
 	}

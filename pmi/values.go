@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // What PMI-1 clients are told to keep to. The four numbers of a put, 64+64+866 and 30 for the
@@ -24,7 +23,7 @@ const (
 	accepted1 = 2 * valueMax // a value in which every character is escaped
 )
 
-func maxes(_ context.Context, s *session, _ *wire.Message, r *reply) error {
+func maxes(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	r.addInt("kvsname_max", kvsNameMax)
 	r.addInt("keylen_max", keyMax)
@@ -32,20 +31,20 @@ func maxes(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	return nil
 }
 
-func appNum(_ context.Context, s *session, _ *wire.Message, r *reply) error {
+func appNum(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	r.addInt("appnum", s.srv.job.AppNum(s.rank))
 	return nil
 }
 
 // universeSize says -1 when nobody knows.
-func universeSize(_ context.Context, s *session, _ *wire.Message, r *reply) error {
+func universeSize(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	r.addInt("size", cmp.Or(max(s.srv.job.Universe, 0), -1))
 	return nil
 }
 
-func kvsName(_ context.Context, s *session, _ *wire.Message, r *reply) error {
+func kvsName(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	if r.v2 {
 		r.add("jobid", s.srv.job.Space.KVSName)
@@ -55,7 +54,7 @@ func kvsName(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	return nil
 }
 
-func put(_ context.Context, s *session, m *wire.Message, r *reply) error {
+func put(_ context.Context, s *session, m *Message, r *reply) error {
 	key, value, why := pair(m, r.v2)
 	if why == "" && !ownSpace(s, m) {
 		why = "there is no such key-value space"
@@ -82,7 +81,7 @@ func answerPut(err error, r *reply) error {
 }
 
 // pair reads the key and value of a request that stores one, and why it is refused.
-func pair(m *wire.Message, v2 bool) (key, value, why string) {
+func pair(m *Message, v2 bool) (key, value, why string) {
 	key, value = m.Value("key"), m.Value("value")
 	return key, value, refusedPair(key, value, v2)
 }
@@ -109,7 +108,7 @@ func refusedPair(key, value string, v2 bool) (why string) {
 }
 
 // ownSpace: a job has one key-value space. Clients may leave its name out.
-func ownSpace(s *session, m *wire.Message) bool {
+func ownSpace(s *session, m *Message) bool {
 	for _, key := range []string{"kvsname", "jobid"} {
 		if name, ok := m.Get(key); ok && name != "" && name != s.srv.job.Space.KVSName {
 			return false
@@ -122,7 +121,7 @@ func ownSpace(s *session, m *wire.Message) bool {
 // (MPICH src/util/mpir_pmi2.inc); nobody puts it.
 const probeKey = "-NONEXIST-KEY"
 
-func get(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func get(ctx context.Context, s *session, m *Message, r *reply) error {
 	key := m.Value("key")
 	value, found := reservedValue(s, key)
 	if !found && key != "" && key != probeKey && !strings.HasPrefix(key, "PMI_") && ownSpace(s, m) {
@@ -179,7 +178,7 @@ func reservedValue(s *session, key string) (value string, found bool) {
 	return "", false
 }
 
-func getJobAttr(_ context.Context, s *session, m *wire.Message, r *reply) error {
+func getJobAttr(_ context.Context, s *session, m *Message, r *reply) error {
 	key := m.Value("key")
 	value, found := reservedValue(s, key)
 	if key == "universeSize" && s.srv.job.Universe > 0 {
@@ -189,7 +188,7 @@ func getJobAttr(_ context.Context, s *session, m *wire.Message, r *reply) error 
 	return nil
 }
 
-func putNodeAttr(_ context.Context, s *session, m *wire.Message, r *reply) error {
+func putNodeAttr(_ context.Context, s *session, m *Message, r *reply) error {
 	key, value, why := pair(m, true)
 	if why != "" {
 		r.refuse(-1, why)
@@ -198,7 +197,7 @@ func putNodeAttr(_ context.Context, s *session, m *wire.Message, r *reply) error
 	return answerPut(s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
 }
 
-func getNodeAttr(ctx context.Context, s *session, m *wire.Message, r *reply) error {
+func getNodeAttr(ctx context.Context, s *session, m *Message, r *reply) error {
 	key := m.Value("key")
 	value, found := reservedValue(s, key)
 	if !found && key != "" && !strings.HasPrefix(key, "PMI_") {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -116,5 +116,5 @@ func devices(names []string) string {
 	if len(names) > 1 {
 		kind = "RDMA devices "
 	}
-	return kind + wording.Few(names, 4, ", ")
+	return kind + visible.Few(names, 4, ", ")
 }

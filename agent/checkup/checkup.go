@@ -16,7 +16,7 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/network"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -107,7 +107,7 @@ func sharedMemory(h *Host) Finding {
 	case h.ShmFree < LeastShm:
 		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s free of %s", bytes(h.ShmFree), bytes(h.ShmSize)), "end what fills it (ls -l /dev/shm), or " + fix}
 	case h.ShmSize < want:
-		return Finding{name, Warn, fmt.Sprintf("/dev/shm has %s for %s", bytes(h.ShmSize), wording.Count(ranks, "rank")), fix}
+		return Finding{name, Warn, fmt.Sprintf("/dev/shm has %s for %s", bytes(h.ShmSize), visible.Count(ranks, "rank")), fix}
 	}
 	return Finding{Name: name, Text: fmt.Sprintf("/dev/shm has %s", bytes(h.ShmSize))}
 }
@@ -158,7 +158,7 @@ func openFiles(h *Host) Finding {
 
 func slots(h *Host) Finding {
 	const name = "slots and CPUs"
-	cpus := fmt.Sprintf("%s on %s", wording.Count(h.ranks(), "rank"), wording.Count(h.CPUs, "usable CPU"))
+	cpus := fmt.Sprintf("%s on %s", visible.Count(h.ranks(), "rank"), visible.Count(h.CPUs, "usable CPU"))
 	if h.Quota > 0 {
 		cpus += fmt.Sprintf(" (quota %.4g)", h.Quota)
 	}
@@ -216,7 +216,7 @@ func hcas(h *Host) Finding {
 	for _, u := range usable {
 		names = append(names, u.Name)
 	}
-	text := wording.Count(len(usable), "device") + " (" + strings.Join(names, ", ") + ")"
+	text := visible.Count(len(usable), "device") + " (" + strings.Join(names, ", ") + ")"
 	if len(h.GPUs.GPUs) > 0 && h.HCAs.GDR.PeerMemory == "" && !h.HCAs.GDR.DMABuf {
 		return Finding{name, Warn, text + ": no GPUDirect RDMA (" + h.HCAs.GDR.String() + ")", "load nvidia_peermem on the node, or run a kernel with DMA-BUF (5.12)"}
 	}
@@ -236,7 +236,7 @@ func gpus(h *Host) Finding {
 	each := max(h.GPUsPerRank, 1)
 	switch {
 	case each > 1 && h.ranks()*each > n:
-		return Finding{name, Fail, fmt.Sprintf("%s: fewer than %s with --gpus-per-rank %d see", text, wording.Count(h.ranks(), "rank"), each), "start fewer ranks here (-N), or let each see fewer GPUs"}
+		return Finding{name, Fail, fmt.Sprintf("%s: fewer than %s with --gpus-per-rank %d see", text, visible.Count(h.ranks(), "rank"), each), "start fewer ranks here (-N), or let each see fewer GPUs"}
 	case h.ranks() > n:
 		return Finding{name, Warn, text + ": fewer than ranks (" + fmt.Sprint(h.ranks()) + ")", "start as many ranks as GPUs, or share them on purpose"}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/Mellanox/rdmamap"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -45,10 +45,10 @@ func linkErrors(h *Host) Finding {
 	case len(h.HCAs.Usable()) == 0:
 		return Finding{Name: name, Text: "no usable device"}
 	case n == 0 && len(h.Uncounted) > 0:
-		return Finding{Name: name, Verdict: Unknown, Text: "no counters can be read of " + wording.Few(h.Uncounted, most, ", ")}
+		return Finding{Name: name, Verdict: Unknown, Text: "no counters can be read of " + visible.Few(h.Uncounted, most, ", ")}
 	case n == 0:
 		return Finding{Name: name, Text: "none counted"}
 	default:
-		return Finding{name, Warn, wording.Few(h.LinkErrors, most, ", ") + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
+		return Finding{name, Warn, visible.Few(h.LinkErrors, most, ", ") + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
 	}
 }

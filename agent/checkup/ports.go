@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -48,9 +48,9 @@ func ports(h *Host) Finding {
 	case active == 0:
 		return Finding{Name: name, Text: "none is active"}
 	case len(wrong) == 0:
-		return Finding{Name: name, Text: fmt.Sprintf("all %s active", wording.Count(active, "port"))}
+		return Finding{Name: name, Text: fmt.Sprintf("all %s active", visible.Count(active, "port"))}
 	}
-	return Finding{name, Warn, wording.Few(wrong, most, ", "), "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
+	return Finding{name, Warn, visible.Few(wrong, most, ", "), "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
 }
 
 // portRange: each rank listens on a port of its own, and UCX looks for a free one for ever.
@@ -60,7 +60,7 @@ func portRange(h *Host) Finding {
 	case h.Ports.IsZero():
 		return Finding{Name: name, Text: "any"}
 	case h.Ports.Len() < h.ranks():
-		return Finding{name, Fail, fmt.Sprintf("%s for %s", wording.Count(h.Ports.Len(), "port"), wording.Count(h.ranks(), "rank")), "give a wider range, at least a port for each rank of a host (--mpi-ports)"}
+		return Finding{name, Fail, fmt.Sprintf("%s for %s", visible.Count(h.Ports.Len(), "port"), visible.Count(h.ranks(), "rank")), "give a wider range, at least a port for each rank of a host (--mpi-ports)"}
 	}
-	return Finding{Name: name, Text: fmt.Sprintf("%s for %s", wording.Count(h.Ports.Len(), "port"), wording.Count(h.ranks(), "rank"))}
+	return Finding{Name: name, Text: fmt.Sprintf("%s for %s", visible.Count(h.Ports.Len(), "port"), visible.Count(h.ranks(), "rank"))}
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/topology"
 )
 
@@ -132,7 +132,7 @@ func gpuXids(h *Host) Finding {
 	case !h.Log:
 		return Finding{Name: name, Verdict: Unknown, Text: "the kernel's log (/dev/kmsg) cannot be read here"}
 	case nowhere > 0:
-		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the PCI address of %s is not known", wording.Count(nowhere, "GPU"))}
+		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the PCI address of %s is not known", visible.Count(nowhere, "GPU"))}
 	case programs > 0:
 		return Finding{Name: name, Text: fmt.Sprintf("%d that programs cause, none of the GPUs' own", programs)}
 	}

@@ -20,7 +20,7 @@ func newDoor(addr net.Addr) *door {
 	return &door{addr: addr, in: make(chan net.Conn), shut: make(chan struct{}), open: make(chan struct{}, maxConns)}
 }
 
-// admit is lobby.Config.Admit: the connection is the HTTP server's until that closes it.
+// admit is loopback.Config.Admit: the connection is the HTTP server's until that closes it.
 func (d *door) admit(c net.Conn) (serve func(context.Context), err error) {
 	select {
 	case d.open <- struct{}{}:

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 )
 
 // Config is what a Server needs.
@@ -92,7 +92,7 @@ func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 	if s.cfg.Check != nil {
 		check = func(ctx context.Context, c net.Conn) error { return s.cfg.Check(ctx, rank, c) }
 	}
-	lb := lobby.New(lobby.Config{Name: "Horovod rendezvous", Check: check, Admit: door.admit, Log: s.cfg.Log})
+	lb := loopback.New(loopback.Config{Name: "Horovod rendezvous", Check: check, Admit: door.admit, Log: s.cfg.Log})
 	if err := lb.Run(ctx, l); ctx.Err() == nil {
 		s.cfg.Full(fmt.Errorf("the rendezvous of Horovod's rank %d ended: %w", rank, err))
 	}

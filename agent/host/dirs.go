@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
-	"github.com/mpiup/mpiup/internal/owned"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
@@ -28,7 +28,7 @@ func (h *Host) RunDir() string {
 func (h *Host) SessionDir(session string) (dir string, remove func()) {
 	base := h.RunDir()
 	dir = guard.SessionDir(base, session)
-	if os.MkdirAll(base, 0o700) != nil || owned.Dir(base) != nil || os.MkdirAll(dir, 0o700) != nil {
+	if os.MkdirAll(base, 0o700) != nil || bounded.OwnedDir(base) != nil || os.MkdirAll(dir, 0o700) != nil {
 		return "", func() {}
 	}
 	return dir, func() {

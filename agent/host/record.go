@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/mpiup/mpiup/internal/bounded"
-	"github.com/mpiup/mpiup/internal/owned"
 )
 
 // Record is what a running agent leaves in its container's run directory, for `mpiup agent
@@ -58,7 +57,7 @@ func writeRecord(dir, path string, r Record) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := owned.Dir(dir); err != nil {
+	if err := bounded.OwnedDir(dir); err != nil {
 		return err
 	}
 	b, err := json.Marshal(r)
@@ -86,7 +85,7 @@ func MakeRunDir(dir string) error {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return err
 		}
-		if err := owned.Dir(d); err != nil {
+		if err := bounded.OwnedDir(d); err != nil {
 			return err
 		}
 	}
@@ -96,7 +95,7 @@ func MakeRunDir(dir string) error {
 // ReadRecord reads what the agent of this container left in dir.
 func ReadRecord(dir string) (Record, error) {
 	var r Record
-	if err := owned.Dir(dir); err != nil {
+	if err := bounded.OwnedDir(dir); err != nil {
 		return r, err
 	}
 	b, err := bounded.Regular(filepath.Join(dir, recordName), 4096)

@@ -41,7 +41,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/topology/usable"
 )
@@ -108,7 +108,7 @@ func (s *Shared) Notice(warning bool, format string, args ...any) {
 // What speaks has to know a namespace's or a rank's random bits besides. likely is whose port it is, where that is
 // known: Horovod's ranks connect a thousand times.
 func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn) error {
-	peer, err := lobby.PeerOf(c)
+	peer, err := loopback.PeerOf(c)
 	if err != nil {
 		return err
 	}

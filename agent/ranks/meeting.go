@@ -13,7 +13,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/sockets"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -158,7 +158,7 @@ func (a *meeting) look() {
 }
 
 // see reads the lists of sockets where it is time to. a.mu is held.
-func (a *meeting) see(host fs.FS) (seen sockets.Meeting, err error) {
+func (a *meeting) see(host fs.FS) (seen loopback.Meeting, err error) {
 	if a.read.IsZero() {
 		a.read = a.looked
 	}
@@ -166,14 +166,14 @@ func (a *meeting) see(host fs.FS) (seen sockets.Meeting, err error) {
 		return seen, nil
 	}
 	a.read = a.looked
-	seen, err = sockets.Look(host, a.ports)
+	seen, err = loopback.FindMeeting(host, a.ports)
 	a.visited = a.visited || seen.Visited
 	return seen, err
 }
 
 // pairs finds ranks here that are connected with each other: they have met in a way of their own. Some ranks of a
 // program are looked at, and speak for the others.
-func (a *meeting) pairs(procs []*Process, seen sockets.Meeting) {
+func (a *meeting) pairs(procs []*Process, seen loopback.Meeting) {
 	taken := map[uint32]int{}
 	holder := map[uint64]int{}
 	for _, p := range procs {
@@ -191,7 +191,7 @@ func (a *meeting) pairs(procs []*Process, seen sockets.Meeting) {
 }
 
 // place finds out which of the sockets a rank holds.
-func (a *meeting) place(p *Process, seen sockets.Meeting) {
+func (a *meeting) place(p *Process, seen loopback.Meeting) {
 	met, away := false, false
 	err := a.job.s.Super.EachSocket(p.Pid(), func(inode uint64) bool {
 		met = seen.There[inode]

@@ -15,7 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"golang.org/x/sys/unix"
 )
 
@@ -238,7 +238,7 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 		return nil, err
 	}
 	port := &pmiPort{step: st, gate: pmi.NewGate(st.ranksHere()), addr: l.Addr().String()}
-	lb := lobby.New(lobby.Config{Name: "PMI", Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) }, Admit: port.admit, Log: st.s.Log})
+	lb := loopback.New(loopback.Config{Name: "PMI", Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) }, Admit: port.admit, Log: st.s.Log})
 	st.wg.Go(func() {
 		if err := lb.Run(st.ctx, l); st.ctx.Err() == nil {
 			st.Notice(true, "PMI port ended: %v", err)

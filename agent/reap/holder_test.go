@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -61,7 +61,7 @@ func newDesk(t testing.TB) desk {
 }
 
 // next is whose the next connection is. It is open until the test ends.
-func (d desk) next(t testing.TB) lobby.Peer {
+func (d desk) next(t testing.TB) loopback.Peer {
 	t.Helper()
 	if err := d.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func (d desk) next(t testing.TB) lobby.Peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	p, err := lobby.PeerOf(c)
+	p, err := loopback.PeerOf(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,11 @@ func holdsRole(kinds []string) int {
 	must(err)
 	var accepted []net.Conn // a collected connection is closed, and what holds the other end goes
 	defer func() { runtime.KeepAlive(accepted) }()
-	accept := func() lobby.Peer {
+	accept := func() loopback.Peer {
 		c, err := l.Accept()
 		must(err)
 		accepted = append(accepted, c)
-		p, err := lobby.PeerOf(c)
+		p, err := loopback.PeerOf(c)
 		must(err)
 		return p
 	}
@@ -309,7 +309,7 @@ func TestLooksForStrangersArePaced(t *testing.T) {
 func BenchmarkHolds(b *testing.B) {
 	d := newDesk(b)
 	s := supervise(b)
-	var ranks []lobby.Peer
+	var ranks []loopback.Peer
 	var first *Process
 	for i := range 8 {
 		r := start(b, s, connecting(b, d, "aa", `exec "$@"`, "60"))
@@ -320,7 +320,7 @@ func BenchmarkHolds(b *testing.B) {
 	}
 	start(b, s, connecting(b, d, "aa", `"$@"; exit 0`))
 	child := d.next(b)
-	each := func(name string, peers ...lobby.Peer) {
+	each := func(name string, peers ...loopback.Peer) {
 		b.Run(name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				p := peers[i%len(peers)]
@@ -338,7 +338,7 @@ func BenchmarkHolds(b *testing.B) {
 	each("child", child)
 	start(b, s, connecting(b, d, "aa", `(setsid "$@" &); exit 0`))
 	each("daemon", d.next(b))
-	each("stranger", lobby.Peer{Inode: 1})
+	each("stranger", loopback.Peer{Inode: 1})
 	if n, err := exec.Command("sh", "-c", "ls -d /proc/[0-9]* | wc -l").Output(); err == nil {
 		b.Logf("%s processes here", strings.TrimSpace(string(n)))
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -31,8 +30,8 @@ func checkNumbers(l *apiv1.Launch) error {
 	switch {
 	case l.Job == nil:
 		return errors.New("launch of no job")
-	case l.Number == 0 || l.Number > incarnation.MaxNumber:
-		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(incarnation.MaxNumber))
+	case l.Number == 0 || l.Number > identity.MaxNumber:
+		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(identity.MaxNumber))
 	case len(l.NumberProof) > identity.MaxProof:
 		return fmt.Errorf("launch with a proof of %d bytes; %d are possible", len(l.NumberProof), identity.MaxProof)
 	case len(l.Procs) > apiv1.MaxProcs:

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/identity"
 )
 
 // Scripts of lives that come to one agent: who may start, and whom it ends.
@@ -130,7 +130,7 @@ func TestNumbers(t *testing.T) {
 func TestNumbersAreNotUsedUp(t *testing.T) {
 	var b Book
 	for n := range 1000 {
-		_, _ = b.Start("l", Life{Incarnation: fmt.Sprint(n)}, Claim{Number: incarnation.MaxNumber}, true, 0)
+		_, _ = b.Start("l", Life{Incarnation: fmt.Sprint(n)}, Claim{Number: identity.MaxNumber}, true, 0)
 	}
 	if _, highest := b.Numbers("l", ""); highest == 0 || highest > 1000*MaxStep {
 		t.Errorf("the highest is %d", highest)

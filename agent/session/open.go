@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
-	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/network"
@@ -245,7 +244,7 @@ func (t *Table) describe(wish apiv1.MachineWish) *apiv1.Machine {
 	if wish == apiv1.MachineWish_MACHINE_IF_EXCLUSIVE && !l.Exclusive && len(t.cfg.GPUs.GPUs) == 0 {
 		return nil
 	}
-	return machine.Pack(l)
+	return apiv1.PackMachine(l)
 }
 
 // reservePorts keeps ports of this host for a new session's ranks, as its Open wants them.

@@ -19,7 +19,6 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -117,7 +116,7 @@ func (f *agentFlags) run(p *process) error {
 	if err != nil {
 		return identityError(err)
 	}
-	life := incarnation.Of("/", p.host)
+	life := identity.IncarnationOf("/", p.host)
 	runDir := host.RunDir(p.getenv("TMPDIR"), os.Getuid())
 	if f.check {
 		return f.runCheck(p, id, life, runDir)

@@ -9,7 +9,7 @@ import (
 	"github.com/mpiup/mpiup/agent"
 	agentsurvey "github.com/mpiup/mpiup/agent/survey"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
@@ -106,7 +106,7 @@ func (e *embedded) start() {
 func (e *embedded) alone() *agent.Config {
 	inv, gpus := inventory(e.process, e.log)
 	return &agent.Config{
-		Name: e.process.host, Node: nodeName(e.process.getenv, e.log), Version: version, Incarnation: incarnation.Of("/", e.process.host),
+		Name: e.process.host, Node: nodeName(e.process.getenv, e.log), Version: version, Incarnation: identity.IncarnationOf("/", e.process.host),
 		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true,
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -101,7 +100,7 @@ func sandbox(root string, getenv func(string) string) string {
 	if getenv("KUBERNETES_SERVICE_HOST") == "" && namespace(root) == "" {
 		return ""
 	}
-	return incarnation.Pod(root)
+	return identity.IncarnationOfPod(root)
 }
 
 // namespace of this pod: in the service account that kubelet mounts, else in the search list that

@@ -22,7 +22,6 @@ import (
 	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
@@ -286,7 +285,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 	r = reach.Reach{
 		Sources: p.sources(entries), Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
 		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace, TermGrace: termGrace,
-		Incarnation: incarnation.Of("/", p.host), Sandbox: sandbox("/", p.getenv), Version: version, Namespace: namespace("/"), Pod: p.host,
+		Incarnation: identity.IncarnationOf("/", p.host), Sandbox: sandbox("/", p.getenv), Version: version, Namespace: namespace("/"), Pod: p.host,
 		Stdout: p.stdout, Stderr: p.stderr, Terminal: streams.IsTerminal(p.stderr), Log: log,
 		Width: func() int {
 			_, columns, err := streams.TerminalSize(p.stderr)

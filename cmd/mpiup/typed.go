@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/typed"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 )
@@ -77,7 +77,7 @@ func tellKept(w io.Writer, list []typed.Variable) {
 	}
 	if names != nil {
 		const width = 80
-		tell(w, "mpiup:", "set in this session and not handed to other hosts: "+wording.Short(names, width)+"; -x NAME hands one over")
+		tell(w, "mpiup:", "set in this session and not handed to other hosts: "+visible.Short(names, width)+"; -x NAME hands one over")
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -132,7 +131,7 @@ func (u *up) join(p *process, r *reach.Reach) (served bool, err error) {
 		return false, identityError(r.NoIdentity)
 	}
 	r.Hostname, r.Pod = p.host, p.host
-	life, runDir := incarnation.Of("/", p.host), host.RunDir(p.getenv("TMPDIR"), os.Getuid())
+	life, runDir := identity.IncarnationOf("/", p.host), host.RunDir(p.getenv("TMPDIR"), os.Getuid())
 	if at := u.agentHere(r.Identity, life, runDir); at != "" && u.asked {
 		tell(p.stderr, "mpiup:", "this container's agent serves at "+at+" already: the job is started as without "+upVariable)
 		p.up = nil

@@ -17,7 +17,6 @@ var largeWiring = pile{"cmd/mpiup": 5300}
 var cupboards = []string{
 	"docs",
 	"launcher/ps",
-	"pmi/pmix/group",
 }
 
 // wideTypes are types with more methods and functions that take them.

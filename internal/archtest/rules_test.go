@@ -153,7 +153,7 @@ func TestRulesAreSeen(t *testing.T) {
 		{ours("internal/resolve", "github.com/miekg/dns"), 1},
 		{ours("launcher/placement", "fmt", "strings"), 0},
 		{ours("launcher/placement", "net/netip"), 1},
-		{ours("pmi/wire", "google.golang.org/grpc"), 2},
+		{ours("pmi", "google.golang.org/grpc"), 2},
 		{ours("agent/stdio", module+"/launcher/iof"), 1},
 		{ours("launcher/exchange", module+"/pmi/kvs"), 0},
 		{ours("launcher", module+"/pmi/pmix"), 1},

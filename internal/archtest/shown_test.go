@@ -95,6 +95,9 @@ func first(call *ast.CallExpr) int {
 	return 1
 }
 
+// words are functions of internal/visible that put a text of others into a sentence as it is.
+var words = []string{"visible.Colon", "visible.Few", "visible.Short"}
+
 // plain says that an argument is no text of others: a constant, a number that is made here, or what internal/visible has made.
 func plain(a ast.Expr, consts map[string]bool) bool {
 	switch a := a.(type) {
@@ -106,7 +109,7 @@ func plain(a ast.Expr, consts map[string]bool) bool {
 		return plain(a.X, consts) && plain(a.Y, consts)
 	case *ast.CallExpr:
 		name := types.ExprString(a.Fun)
-		return strings.HasPrefix(name, "visible.") || name == "len" || name == "wording.Count"
+		return strings.HasPrefix(name, "visible.") && !slices.Contains(words, name) || name == "len"
 	}
 	return false
 }

@@ -1,5 +1,5 @@
 // Package bounded reads small texts whole, from files and streams that others write: what is longer than its bound is an error, and nothing of it
-// is returned.
+// is returned. It tells directories and programs that others may change from those that they may not, too.
 //
 // Concurrency: functions share nothing. The package knows no format.
 package bounded

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/bounded"
-	"github.com/mpiup/mpiup/internal/mounts"
+	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
 // Bounds on files of the pod that are read here.
@@ -54,7 +54,7 @@ func mountsOf(root string) ([]mount, error) {
 
 func parseMountInfo(data []byte) (found []mount) {
 	at := map[string]int{}
-	for _, m := range mounts.ParseInfo(string(data), func(string) bool { return true }) {
+	for _, m := range podfiles.MountInfo(string(data), func(string) bool { return true }) {
 		point := path.Join("/", m.Dir)
 		i, seen := at[point]
 		switch {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Lack is what hosts have otherwise than a launcher.
@@ -18,7 +18,7 @@ type Lack struct {
 // Line says so, without values, and how to hand them over. It has 200 columns at most, and then not all names, unless all are asked for.
 func (l Lack) Line(all bool) string {
 	const hosts, names, flags = 36, 44, 44 // columns
-	named, whole := wording.Short(l.Names, names), strings.Join(l.Names, ", ")
+	named, whole := visible.Short(l.Names, names), strings.Join(l.Names, ", ")
 	if all {
 		named = whole
 	} else if named != whole {
@@ -32,5 +32,5 @@ func (l Lack) Line(all bool) string {
 	if l.Since {
 		text = "set in this session, not so on %s: %s; %s get them with %s"
 	}
-	return fmt.Sprintf(text, wording.Short(l.Hosts, hosts), named, l.Who, with)
+	return fmt.Sprintf(text, visible.Short(l.Hosts, hosts), named, l.Who, with)
 }

@@ -7,7 +7,7 @@
 //	"\x1b[2J" → `\u001b[2J`     U+009B → `\u009b`     a byte that is not UTF-8 → `\x9b`
 //
 // The functions are pure. What ranks write to their standard streams is not for them: it is passed on as
-// it is.
+// it is. The words by which sentences count things and list names stand here too (wording.go); they make nothing visible.
 package visible
 
 import (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // IdentityFlags say by which secret a process is known; they mean the same in every command.
@@ -87,7 +87,7 @@ func (f *HostFlags) Entries() (entries []hostlist.Entry, err error) {
 		return nil, nil
 	}
 	if n := len(entries); err == nil && f.Size > 0 && n != f.Size {
-		return nil, fmt.Errorf("--size %d, and %s names %s: name as many, or leave --size out", f.Size, by, wording.Count(n, "host"))
+		return nil, fmt.Errorf("--size %d, and %s names %s: name as many, or leave --size out", f.Size, by, visible.Count(n, "host"))
 	}
 	return entries, err
 }

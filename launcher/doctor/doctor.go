@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/trial"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Host is one host as it was found.
@@ -198,7 +198,7 @@ func (r *Report) plan(hosts []Host) {
 	for _, h := range hosts {
 		switch {
 		case h.Ranks > 0:
-			r.add("plan", Pass, wording.Count(h.Ranks, "rank"), "", h.Name)
+			r.add("plan", Pass, visible.Count(h.Ranks, "rank"), "", h.Name)
 		case h.Error == "" && h.Found == nil:
 			r.add("plan", Pass, "no rank, not looked at", "", h.Name)
 		}
@@ -324,4 +324,4 @@ func (r *Report) clocks(hosts []Host) {
 }
 
 // few is host names for a line.
-func few(hosts []string) string { return wording.Few(hosts, 4, ",") }
+func few(hosts []string) string { return visible.Few(hosts, 4, ",") }

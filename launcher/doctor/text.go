@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/internal/wording"
 )
 
 var marks = map[string]string{Pass: "ok  ", Unknown: "??  ", Warn: "WARN", Fail: "FAIL"}
@@ -59,9 +58,9 @@ func (r *Report) summary() string {
 		passed += fmt.Sprintf(", %d unknown", n[Unknown])
 	}
 	if len(r.Hosts) > 0 {
-		passed = wording.Count(len(r.Hosts), "host") + ": " + passed
+		passed = visible.Count(len(r.Hosts), "host") + ": " + passed
 	}
-	return fmt.Sprintf("%s, %s, %s", passed, wording.Count(n[Warn], "warning"), wording.Count(n[Fail], "failure"))
+	return fmt.Sprintf("%s, %s, %s", passed, visible.Count(n[Warn], "warning"), visible.Count(n[Fail], "failure"))
 }
 
 // maxMatrix is how many hosts fit side by side on a screen; more are in the JSON.

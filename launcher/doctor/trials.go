@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/trial"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // SharedTrial is what hosts found of a directory that they should share.
@@ -51,7 +51,7 @@ func JudgeShared(r *Report, s *SharedTrial) {
 		case len(read.Missing) > 0:
 			r.add(sharedCheck, Fail, fmt.Sprintf("%s: what %s wrote is not there: it is another directory", s.Dir, few(s.names(read.Missing))), readWriteMany, h)
 		case read.Wrong > 0:
-			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s of what %s wrote are other bytes here", s.Dir, wording.Count(int(read.Wrong), "byte"),
+			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s of what %s wrote are other bytes here", s.Dir, visible.Count(int(read.Wrong), "byte"),
 				s.Hosts[(i+1)%len(s.Hosts)]), "look at the storage's own logs, and do not trust checkpoints there", h)
 		case time.Duration(read.LateNS) > lateFile:
 			r.add(sharedCheck, Warn, fmt.Sprintf("%s: the last of the others' files appeared after %v", s.Dir, time.Duration(read.LateNS).Round(100*time.Millisecond)),
@@ -176,7 +176,7 @@ func JudgeComputed(r *Report, hosts []string, results []trial.Computed, gpus []i
 		case c.Error != "":
 			r.add(check, Fail, "not tried: "+c.Error, "let the agent start ranks (--allow run), and use one image for all pods", h)
 		case len(c.Wrong) == 0:
-			r.add(check, Pass, wording.Count(c.CPUs, "CPU")+": every result is right", "", h)
+			r.add(check, Pass, visible.Count(c.CPUs, "CPU")+": every result is right", "", h)
 		}
 		if gpus[i] > 0 {
 			withGPUs = append(withGPUs, h)

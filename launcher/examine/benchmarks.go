@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
@@ -91,7 +91,7 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 		if b.paths[t.Program] == "" || ranks < 2 {
 			continue
 		}
-		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: fmt.Sprintf("%d ranks on %s", ranks, wording.Count(len(b.hosts), "host"))}
+		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: fmt.Sprintf("%d ranks on %s", ranks, visible.Count(len(b.hosts), "host"))}
 		v, err := t.Parse(outputs[t.Program])
 		if err != nil {
 			outputs[t.Program], v, err = b.measure(ctx, b.paths[t.Program], t, wholeLimit, parts...)
@@ -132,7 +132,7 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 		t := doctor.NCCLTest("all_reduce_perf", "1")
 		_, v, err := b.measure(ctx, joined, t, wholeLimit, parts...)
 		all = append(all, doctor.Measured{Test: t.Title, Unit: t.Unit, Path: joined,
-			Shape: fmt.Sprintf("%d GPUs on %s", gpus, wording.Count(len(parts), "host")), Values: []doctor.Value{of("", "", v, err)}})
+			Shape: fmt.Sprintf("%d GPUs on %s", gpus, visible.Count(len(parts), "host")), Values: []doctor.Value{of("", "", v, err)}})
 	}
 	return all
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -98,7 +98,7 @@ func placesOf(at map[string][]string) string {
 		if path == "" {
 			path = "none"
 		}
-		parts = append(parts, path+" on "+wording.Few(hosts, 4, ","))
+		parts = append(parts, path+" on "+visible.Few(hosts, 4, ","))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "; ")

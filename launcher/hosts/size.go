@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Number is how many hosts a job has, as far as a command line and this pod's environment say.
@@ -96,7 +96,7 @@ func (s *Number) Fewer(set *Set) error {
 	n, why := s.Least()
 	have, named := 1, "nothing names the hosts" // but this one
 	if set != nil {
-		have, named = len(set.Hosts), set.From+" names "+wording.Count(len(set.Hosts), "host")
+		have, named = len(set.Hosts), set.From+" names "+visible.Count(len(set.Hosts), "host")
 	}
 	if have >= n {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Ahead reads a session's stream before a Conn does, so that a host's silence or end shows. It keeps what it reads; whoever receives
@@ -59,7 +59,7 @@ func (a *Ahead) note(f *apiv1.Frame, err error) (last bool) {
 	a.heard = true
 	switch {
 	case f.GetClosed() != nil:
-		a.err = errors.New("its agent ended the session" + wording.Colon(f.GetClosed().Text))
+		a.err = errors.New("its agent ended the session" + visible.Colon(f.GetClosed().Text))
 	case len(a.kept) > maxAhead:
 		a.err = errors.New("its agent says too much before it is asked")
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // openTimeout is for TLS and the first answer of an agent that may be short of CPU.
@@ -86,17 +86,17 @@ func refusal(o *apiv1.Opened) error {
 		return Causef(StageVersion, "it speaks protocol %d (mpiup %s), this mpiup protocol %d: use one version everywhere",
 			o.Protocol, cmp.Or(o.Version, "unknown"), apiv1.Protocol)
 	case apiv1.Refusal_REFUSAL_FENCED:
-		return Causef(StageFenced, "a newer launcher of this job has taken over%s", wording.Colon(o.Text))
+		return Causef(StageFenced, "a newer launcher of this job has taken over%s", visible.Colon(o.Text))
 	case apiv1.Refusal_REFUSAL_SUCCEEDED:
-		return &Cause{Stage: StageFenced, Succeeded: true, Err: fmt.Errorf("another launcher has taken this run over%s", wording.Colon(o.Text))}
+		return &Cause{Stage: StageFenced, Succeeded: true, Err: fmt.Errorf("another launcher has taken this run over%s", visible.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ALIVE:
 		return &Cause{Stage: StageConnect, Alive: true, Err: errors.New(o.Text)}
 	case apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, apiv1.Refusal_REFUSAL_SECRET:
-		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + wording.Colon(o.Text))}
+		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + visible.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ENDING:
-		return &Cause{Stage: StageConnect, Ending: true, Err: fmt.Errorf("its agent is shutting down%s", wording.Colon(o.Text))}
+		return &Cause{Stage: StageConnect, Ending: true, Err: fmt.Errorf("its agent is shutting down%s", visible.Colon(o.Text))}
 	}
-	return Causef(StageConnect, "the agent refused%s", wording.Colon(o.Text))
+	return Causef(StageConnect, "the agent refused%s", visible.Colon(o.Text))
 }
 
 // Embed opens a session with the agent in this process. The returned wait blocks until that

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
@@ -135,5 +135,5 @@ func hostNames(hosts []Host) string {
 	if len(names) == 1 {
 		return "host " + names[0]
 	}
-	return "hosts " + wording.Few(names, 4, ", ")
+	return "hosts " + visible.Few(names, 4, ", ")
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -115,7 +115,7 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 		return launcher.End(&cfg.Reach, &reach.Failure{Code: c.Stage.ExitCode(), Lines: lines})
 	}
 	if !cfg.Rest {
-		cfg.Say("%s told to end", wording.Count(len(found), "host"))
+		cfg.Say("%s told to end", visible.Count(len(found), "host"))
 	}
 	return 0
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // named is how many hosts a message lists before it counts the rest.
@@ -81,7 +81,7 @@ func allocateRounds(hosts []job.Host, total int, p Policy) []int {
 func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
 	if total > p.PerNode*len(hosts) {
 		return nil, fmt.Errorf("%d ranks asked for, but %d per host on %s makes %d; ask for fewer ranks, more per host or more hosts",
-			total, p.PerNode, wording.Count(len(hosts), "host"), p.PerNode*len(hosts))
+			total, p.PerNode, visible.Count(len(hosts), "host"), p.PerNode*len(hosts))
 	}
 	counts := make([]int, len(hosts))
 	fill(counts, total, p.MapBy, func(int) int { return p.PerNode })
@@ -93,7 +93,7 @@ func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
 	}
 	if len(over) > 0 {
 		return nil, fmt.Errorf("%d ranks per host asked for, but fewer slots were given for %s (%s); ask for fewer, give more slots, or pass --oversubscribe",
-			p.PerNode, wording.Count(len(over), "host"), wording.Few(over, named, ", "))
+			p.PerNode, visible.Count(len(over), "host"), visible.Few(over, named, ", "))
 	}
 	return counts, nil
 }
@@ -165,13 +165,13 @@ func fill(counts []int, n int, by MapBy, room func(h int) int) {
 
 // tooFewSlots says how many each host has, and how many all have.
 func tooFewSlots(hosts []job.Host, total int, most []int, slots int) error {
-	where := fmt.Sprintf("host %s has %s", hosts[0].Name, wording.Count(slots, "slot"))
+	where := fmt.Sprintf("host %s has %s", hosts[0].Name, visible.Count(slots, "slot"))
 	if len(hosts) > 1 {
 		each := make([]string, 0, len(hosts))
 		for i, h := range hosts {
 			each = append(each, fmt.Sprintf("%s: %d", h.Name, most[i]))
 		}
-		where = fmt.Sprintf("the %d hosts have %d slots (%s)", len(hosts), slots, wording.Few(each, named, ", "))
+		where = fmt.Sprintf("the %d hosts have %d slots (%s)", len(hosts), slots, visible.Few(each, named, ", "))
 	}
 	return fmt.Errorf("%d ranks asked for, but %s; use -n %d or less, give more slots, or pass --oversubscribe",
 		total, where, slots)
@@ -182,12 +182,12 @@ func warnCPUs(hosts []job.Host, counts []int) []string {
 	var over []string
 	for h, host := range hosts {
 		if host.CPUs > 0 && counts[h] > host.CPUs {
-			over = append(over, fmt.Sprintf("%s: %s on %s", host.Name, wording.Count(counts[h], "rank"), wording.Count(host.CPUs, "CPU")))
+			over = append(over, fmt.Sprintf("%s: %s on %s", host.Name, visible.Count(counts[h], "rank"), visible.Count(host.CPUs, "CPU")))
 		}
 	}
 	if len(over) == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("more ranks than usable CPUs on %s (%s); ranks that wait actively will be slow",
-		wording.Count(len(over), "host"), wording.Few(over, named, ", "))}
+		visible.Count(len(over), "host"), visible.Few(over, named, ", "))}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // bind gives every rank of a plan its CPUs, by the rules of Open MPI 4.1
@@ -210,7 +210,7 @@ func (b *binder) give(rank int, cpus idset.Set) {
 func (b *binder) bindOrdered(listed []idset.Set) error {
 	if len(b.ranks) > len(listed) && !b.req.Bind.Overload {
 		return fmt.Errorf("%s on host %s and %s to bind them to; list more, or add :overload-allowed",
-			wording.Count(len(b.ranks), "rank"), b.host.Name, wording.Count(len(listed), "CPU"))
+			visible.Count(len(b.ranks), "rank"), b.host.Name, visible.Count(len(listed), "CPU"))
 	}
 	for i, rank := range b.ranks {
 		b.give(rank, listed[i%len(listed)])
@@ -246,7 +246,7 @@ func (b *binder) bindObjects() error {
 			cpus, err = b.take(objects, b.l.CPUs(), "the host")
 		case b.pe > 1 && b.count(mapped[object]) < b.pe:
 			err = fmt.Errorf("host %s: a %s has %s, fewer than the %d for each rank (PE=%d); map by a larger object",
-				b.host.Name, kind, wording.Count(b.count(mapped[object]), "CPU"), b.pe, b.pe)
+				b.host.Name, kind, visible.Count(b.count(mapped[object]), "CPU"), b.pe, b.pe)
 		case kind == b.to && b.pe <= 1:
 			cpus, err = b.inPlace(objects, object)
 		default:
@@ -366,5 +366,5 @@ func (b *binder) take(objects []idset.Set, place idset.Set, name string) (cpus i
 
 func (b *binder) crowded(object int, cpus idset.Set) error {
 	return fmt.Errorf("host %s: %w: %s %d has %s and would get one rank more; ask for fewer ranks, bind to a larger object or none, or add :overload-allowed to --bind-to",
-		b.host.Name, errCrowded, b.to, object, wording.Count(b.count(cpus), "CPU"))
+		b.host.Name, errCrowded, b.to, object, visible.Count(b.count(cpus), "CPU"))
 }

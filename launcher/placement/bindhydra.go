@@ -6,7 +6,7 @@ import (
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // bindHydra gives the ranks of a host the sets of Hydra's list one after the other, and begins again
@@ -68,7 +68,7 @@ func (b *binder) domains(s binding.Step) ([]domain, error) {
 		return nil, err
 	}
 	if s.N > len(objects) {
-		return nil, fmt.Errorf("host %s has %s of kind %s, fewer than %d", b.host.Name, wording.Count(len(objects), "object"), s.Kind, s.N)
+		return nil, fmt.Errorf("host %s has %s of kind %s, fewer than %d", b.host.Name, visible.Count(len(objects), "object"), s.Kind, s.N)
 	}
 	var out []domain
 	for at := 0; at == 0 || at%len(objects) != 0; at += s.N {

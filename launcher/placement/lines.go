@@ -8,7 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // placeLines gives every rank the host of its line in a rankfile, or in the order of the hosts. Every rank
@@ -69,7 +69,7 @@ func hostOfLine(hosts []job.Host, byName map[string]int, l binding.Line) (int, e
 	}
 	if l.Host == "" {
 		if l.Relative >= len(hosts) {
-			return 0, fmt.Errorf("%s has rank %d on host +n%d, counted from 0, and the job has %s", from, l.Rank, l.Relative, wording.Count(len(hosts), "host"))
+			return 0, fmt.Errorf("%s has rank %d on host +n%d, counted from 0, and the job has %s", from, l.Rank, l.Relative, visible.Count(len(hosts), "host"))
 		}
 		return l.Relative, nil
 	}

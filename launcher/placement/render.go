@@ -7,7 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Render is the plan as --dry-run and the map of ranks to hosts print it, ending in a newline:
@@ -26,7 +26,7 @@ func Render(plan *job.Plan, apps []job.App) string {
 		ofApp[pl.App].Add(int(pl.Rank))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s", wording.Count(len(plan.Placements), "rank"), wording.Count(len(plan.Hosts), "host"))
+	fmt.Fprintf(&b, "%s on %s", visible.Count(len(plan.Placements), "rank"), visible.Count(len(plan.Hosts), "host"))
 	if len(apps) == 1 {
 		fmt.Fprintf(&b, ": %s", command(apps[0].Argv))
 	}
@@ -39,7 +39,7 @@ func Render(plan *job.Plan, apps []job.App) string {
 		table.Flush()
 	}
 	for h, host := range plan.Hosts {
-		fmt.Fprintf(table, "%s\t%s\t(%d of %s)\n", host.Name, ranks(onHost[h]), onHost[h].Len(), wording.Count(host.Slots, "slot"))
+		fmt.Fprintf(table, "%s\t%s\t(%d of %s)\n", host.Name, ranks(onHost[h]), onHost[h].Len(), visible.Count(host.Slots, "slot"))
 	}
 	table.Flush()
 	renderBindings(&b, plan)

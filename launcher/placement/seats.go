@@ -7,7 +7,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // seat is a rank that has a host, and an object there, but no number yet.
@@ -82,7 +82,7 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 	}
 	if m.Policy == "ppr" && total > most {
 		return nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
-			total, m.N, m.Object, wording.Count(len(hosts), "host"), most)
+			total, m.N, m.Object, visible.Count(len(hosts), "host"), most)
 	}
 	counts = make([]int, len(hosts))
 	left, extra := total, total%all
@@ -103,7 +103,7 @@ func (p Policy) within(hosts []job.Host, counts []int) error {
 	for h, host := range hosts {
 		if most, limited := p.limit(host); limited && counts[h] > most {
 			return fmt.Errorf("%s on host %s, which has %s; ask for fewer, give more slots, or pass --oversubscribe",
-				wording.Count(counts[h], "rank"), host.Name, wording.Count(most, "slot"))
+				visible.Count(counts[h], "rank"), host.Name, visible.Count(most, "slot"))
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Site is a host as a spawn finds it.
@@ -113,7 +113,7 @@ func (b Batch) spread(sites []Site, oversubscribe bool) ([]int, error) {
 	rooms, on := b.rooms(sites, oversubscribe)
 	if b.PerHost > 0 && b.PerHost*on < b.Procs {
 		return nil, fmt.Errorf("%s asked for, but %d per host on %s makes %d; ask for fewer, for more per host or for more hosts",
-			b.what(), b.PerHost, wording.Count(on, "host"), b.PerHost*on)
+			b.what(), b.PerHost, visible.Count(on, "host"), b.PerHost*on)
 	}
 	free, elastic := 0, 0
 	for _, r := range rooms {
@@ -136,14 +136,14 @@ func (b Batch) tooMany(sites []Site, rooms []room, free int) error {
 	var each []string
 	for h, r := range rooms {
 		if r.on {
-			each = append(each, fmt.Sprintf("%s: %s, %d taken", sites[h].Name, wording.Count(r.slots, "slot"), min(sites[h].Busy, r.slots)))
+			each = append(each, fmt.Sprintf("%s: %s, %d taken", sites[h].Name, visible.Count(r.slots, "slot"), min(sites[h].Busy, r.slots)))
 		}
 	}
 	way := "give more slots, or start mpiup with --oversubscribe"
 	if free > 0 {
 		way = fmt.Sprintf("ask for %d or less, ", free) + way
 	}
-	return fmt.Errorf("%s asked for, but there is room for %d (%s); %s", b.what(), free, wording.Few(each, named, ", "), way)
+	return fmt.Errorf("%s asked for, but there is room for %d (%s); %s", b.what(), free, visible.Few(each, named, ", "), way)
 }
 
 // what is "1 process of ./child".

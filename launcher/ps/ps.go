@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Row is one rank.
@@ -85,7 +85,7 @@ func again(restarts uint32) string {
 	if restarts == 0 {
 		return ""
 	}
-	return ", started again " + wording.Count(int(restarts), "time")
+	return ", started again " + visible.Count(int(restarts), "time")
 }
 
 func table(b *strings.Builder, rows []Row, gpus bool) {

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Settled is how long a set must be the same where nothing says how many hosts there are. Pods of one
@@ -116,7 +116,7 @@ func (n Need) Suffices(s *Set, now time.Time) bool {
 
 // Lacks is what the set lacks, for a line: "2 of the 3 hosts of --size 3 (w0, w2; w1 is missing)".
 func (n Need) Lacks(s *Set) string {
-	have := wording.Count(len(s.hosts), "host")
+	have := visible.Count(len(s.hosts), "host")
 	switch {
 	case n.Hosts > 0 && len(s.hosts) == 0:
 		return fmt.Sprintf("none of the %d hosts of %s", n.Hosts, n.Why)
@@ -129,9 +129,9 @@ func (n Need) Lacks(s *Set) string {
 	case n.Ranks > 0 && !n.Beyond && s.slots(n.Spares) < n.Ranks:
 		beside := ""
 		if n.Spares > 0 {
-			beside = " beside " + wording.Count(n.Spares, "spare")
+			beside = " beside " + visible.Count(n.Spares, "spare")
 		}
-		return fmt.Sprintf("%s with %s%s, and -n %d needs %d (%s)", have, wording.Count(s.slots(n.Spares), "slot"), beside, n.Ranks, n.Ranks, s.named(0))
+		return fmt.Sprintf("%s with %s%s, and -n %d needs %d (%s)", have, visible.Count(s.slots(n.Spares), "slot"), beside, n.Ranks, n.Ranks, s.named(0))
 	}
 	return fmt.Sprintf("%s (%s), and nothing says how many there will be", have, s.named(0))
 }
@@ -150,17 +150,17 @@ func (s *Set) named(of int) string {
 			names = append(names, h.Name)
 		}
 	}
-	text := wording.Few(names, most, ", ")
+	text := visible.Few(names, most, ", ")
 	if len(names) == 0 {
 		text = "none answers"
 	}
 	if missing := missing(names, of); len(missing) == 1 {
 		text += "; " + missing[0] + " is missing"
 	} else if len(missing) > 1 {
-		text += "; missing: " + wording.Few(missing, most, ", ")
+		text += "; missing: " + visible.Few(missing, most, ", ")
 	}
 	if len(silent) > 0 {
-		text += "; without an answer: " + wording.Few(silent, most, ", ")
+		text += "; without an answer: " + visible.Few(silent, most, ", ")
 	}
 	return text
 }

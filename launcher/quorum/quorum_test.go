@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 func TestNeed(t *testing.T) {
@@ -79,7 +79,7 @@ func TestMissing(t *testing.T) {
 		{[]string{"p-0"}, 9, "p-1, p-2, p-3, p-4, p-5 and 3 more"},
 		{nil, 3, ""},
 	} {
-		if got := wording.Few(missing(tt.names, tt.of), most, ", "); got != tt.want {
+		if got := visible.Few(missing(tt.names, tt.of), most, ", "); got != tt.want {
 			t.Errorf("%v of %d: %q, want %q", tt.names, tt.of, got, tt.want)
 		}
 	}

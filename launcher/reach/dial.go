@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mpiup/mpiup/internal/api/codec"
-	"github.com/mpiup/mpiup/internal/api/dial"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
@@ -145,7 +144,7 @@ func mute(addr netip.AddrPort, text string) *link.Cause {
 // overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
 // breaks, the session redials in its own way (launcher/link).
 func (d *Dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (*grpc.ClientConn, error) {
-	return dial.Over(addr.String(), ready,
+	return identity.OverGRPC(addr.String(), ready,
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
 		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
 		experimental.WithBufferPool(&d.pages), grpc.WithUnaryInterceptor(vetted), grpc.WithStreamInterceptor(vettedStream),

@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 )
@@ -241,7 +241,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	if g.tired.Load() {
 		lines = append(lines, link.NoCure(b.telling()))
 	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
-		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, wording.Count(len(want), "host")))
+		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, visible.Count(len(want), "host")))
 	}
 	return nil, &Failure{Code: code, Lines: lines}
 }

@@ -8,7 +8,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/typed"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Opener makes the Open frames of one run. Each session has an id of its own, though all
@@ -98,7 +98,7 @@ func Withheld(unsent []typed.Variable, found []Found, who string, all bool) (lin
 		}
 	}
 	if more := len(unsent) - typed.MaxMarks; more > 0 && lines != nil {
-		lines = append(lines, fmt.Sprintf("%s more of this process were not compared with the hosts'", wording.Count(more, "variable")))
+		lines = append(lines, fmt.Sprintf("%s more of this process were not compared with the hosts'", visible.Count(more, "variable")))
 	}
 	return lines
 }

@@ -60,8 +60,8 @@ type Reach struct {
 	Grace       time.Duration // between TERM and KILL after a failure; default 5 s
 	TermGrace   time.Duration // between TERM and KILL where the pod is being ended; default 25 s
 
-	Incarnation string // of this container (internal/incarnation)
-	Sandbox     string // of its pod (internal/incarnation)
+	Incarnation string // of this container (internal/identity)
+	Sandbox     string // of its pod (internal/identity)
 	Version     string // of this build
 	Namespace   string // of our pod, for the agents' audit lines
 	Pod         string

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
@@ -187,7 +186,7 @@ func (b *board) rows(waited time.Duration, most int) []string {
 	if b.text != "" {
 		return []string{fmt.Sprintf("mpiup: waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))}
 	}
-	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, wording.Count(len(b.names), "host"), waited)}
+	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, visible.Count(len(b.names), "host"), waited)}
 	pad := 0
 	for i, c := range b.missing {
 		if c != nil {
@@ -238,9 +237,9 @@ func (b *board) line(waited time.Duration) string {
 	why[noName] = repeats(cached)
 	parts := make([]string, len(order))
 	for i, k := range order {
-		parts[i] = k + ": " + wording.Few(by[k], maxInOne, ", ") + why[k]
+		parts[i] = k + ": " + visible.Few(by[k], maxInOne, ", ") + why[k]
 	}
-	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, wording.Count(len(b.names), "host"), waited, strings.Join(parts, "; "))
+	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, visible.Count(len(b.names), "host"), waited, strings.Join(parts, "; "))
 }
 
 const noName = "no name"

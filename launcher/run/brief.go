@@ -13,7 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // briefing makes what hosts are told of jobs.
@@ -441,7 +441,7 @@ func (h *heir) heard(at int) {
 	}
 	if len(h.awaited) == 0 && h.bytes > 0 {
 		h.say("output of %s is lost: %s that they wrote while no launcher was there; of each the last is kept, as much as one may have under way",
-			h.named(h.dropped), wording.Count(int(min(h.bytes, 1<<62)), "byte"))
+			h.named(h.dropped), visible.Count(int(min(h.bytes, 1<<62)), "byte"))
 		h.dropped, h.bytes = idset.Set{}, 0
 	}
 }

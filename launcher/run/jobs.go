@@ -10,7 +10,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
@@ -350,6 +350,6 @@ func (r *Run) warnVersions(from int) {
 	}
 	for v, names := range others {
 		r.say("%s (%s) has mpiup %s, this is %s: they speak one protocol, but use one build everywhere",
-			names[0], wording.Count(len(names), "host"), cmp.Or(v, "unknown"), cmp.Or(r.cfg.Version, "unknown"))
+			names[0], visible.Count(len(names), "host"), cmp.Or(v, "unknown"), cmp.Or(r.cfg.Version, "unknown"))
 	}
 }

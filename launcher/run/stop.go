@@ -9,7 +9,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -356,7 +356,7 @@ func (r *Run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 	if m.Targets != "" {
 		left, err := r.left(m.Targets)
 		if err == nil {
-			r.endWanted(int(m.Rank), left, "PMIx_Abort"+wording.Colon(m.Text), m.Code)
+			r.endWanted(int(m.Rank), left, "PMIx_Abort"+visible.Colon(m.Text), m.Code)
 			r.signalTo(left, job.SIGKILL)
 		}
 		return err

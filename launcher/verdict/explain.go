@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // account is what is said of a case, in this order.
@@ -177,9 +177,9 @@ func (f Fault) Sentence() string {
 		if f.broke() {
 			return who + " " + f.Text + "; mpiup killed it"
 		}
-		return who + " " + f.ended() + wording.Colon(f.Text)
+		return who + " " + f.ended() + visible.Colon(f.Text)
 	case Raised:
-		return who + " failed" + wording.Colon(f.Text)
+		return who + " failed" + visible.Colon(f.Text)
 	case Aborted:
 		code, text := fmt.Sprintf("code %d", f.Code), f.Text
 		if exit := f.Status(); exit != f.Code { // of which there are 8 bits (_exit(2))
@@ -188,35 +188,35 @@ func (f Fault) Sentence() string {
 		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
 			text = ""
 		}
-		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, wording.Colon(text))
+		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, visible.Colon(text))
 	case NotStarted:
 		what := "could not be started"
 		if f.Init {
 			what = "could not be prepared"
 		}
-		return fmt.Sprintf("%s %s%s", who, what, wording.Colon(f.Text))
+		return fmt.Sprintf("%s %s%s", who, what, visible.Colon(f.Text))
 	case HostLost:
-		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, wording.Colon(f.Text))
+		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, visible.Colon(f.Text))
 	case HostTaken:
 		if f.Fenced {
-			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, wording.Colon(f.Text))
+			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, visible.Colon(f.Text))
 		}
-		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, wording.Colon(f.Text))
+		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, visible.Colon(f.Text))
 	case Orphaned:
-		return "the launcher before this one was lost, and what only it knew" + wording.Colon(f.Text)
+		return "the launcher before this one was lost, and what only it knew" + visible.Colon(f.Text)
 	case LauncherTaken:
 		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
 	case NotWired:
 		if f.Stranded == job.StrandedByLeaving {
 			return who + " " + f.Text
 		}
-		return who + " cannot go on" + wording.Colon(f.Text)
+		return who + " cannot go on" + visible.Colon(f.Text)
 	case NotWritten:
-		return "output could not be written" + wording.Colon(f.Text)
+		return "output could not be written" + visible.Colon(f.Text)
 	case NotCopied:
-		return "files could not be copied" + wording.Colon(f.Text)
+		return "files could not be copied" + visible.Colon(f.Text)
 	case Mixed:
-		return "these MPI libraries cannot talk to each other" + wording.Colon(f.Text)
+		return "these MPI libraries cannot talk to each other" + visible.Colon(f.Text)
 	case TimedOut:
 		switch f.Limit {
 		case StallLimit:
@@ -230,7 +230,7 @@ func (f Fault) Sentence() string {
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
 	}
-	return "internal error" + wording.Colon(f.Text)
+	return "internal error" + visible.Colon(f.Text)
 }
 
 func (f Fault) ended() string {

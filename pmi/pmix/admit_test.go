@@ -14,7 +14,6 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
 // Strangers get no answer, and none of them is a rank's fault.
@@ -22,12 +21,12 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, nil)
 		defer l.stop()
-		for name, change := range map[string]func(*ptl.Hello){
-			"guesses the namespace": func(h *ptl.Hello) { h.Namespace = "job-0123456789abcdee" },
-			"knows its beginning":   func(h *ptl.Hello) { h.Namespace = secret[:8] },
-			"has another rank":      func(h *ptl.Hello) { h.Rank = 2 },
-			"is a wildcard":         func(h *ptl.Hello) { h.Rank = bfrops.RankWildcard },
-			"is a tool":             func(h *ptl.Hello) { h.Kind = 5 },
+		for name, change := range map[string]func(*bfrops.Hello){
+			"guesses the namespace": func(h *bfrops.Hello) { h.Namespace = "job-0123456789abcdee" },
+			"knows its beginning":   func(h *bfrops.Hello) { h.Namespace = secret[:8] },
+			"has another rank":      func(h *bfrops.Hello) { h.Rank = 2 },
+			"is a wildcard":         func(h *bfrops.Hello) { h.Rank = bfrops.RankWildcard },
+			"is a tool":             func(h *bfrops.Hello) { h.Kind = 5 },
 		} {
 			h := good(0)
 			change(&h)
@@ -81,15 +80,15 @@ func TestCheckComesFirst(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*ptl.Hello)
+		change func(*bfrops.Hello)
 		want   string
 	}{
-		{"dialect", func(h *ptl.Hello) { h.Codec, h.Version = "v51", "6.0.0" },
+		{"dialect", func(h *bfrops.Hello) { h.Codec, h.Version = "v51", "6.0.0" },
 			`rank 1 came with PMIx "6.0.0", which cannot be served: the PMIx dialect "v51" is not known, only v41, v4, v3, v21; use Open MPI 4.0 or later`},
-		{"old dialect", func(h *ptl.Hello) { h.Codec, h.Version = "v20", "2.0.2" }, `"2.0.2", which cannot be served: the PMIx dialect "v20"`},
-		{"store", func(h *ptl.Hello) { h.Store = "shmem2" }, `"shmem2", whose layout is private to libpmix; unset PMIX_MCA_gds`},
-		{"security", func(h *ptl.Hello) { h.Security = "munge" }, `the security module "munge"; unset PMIX_MCA_psec`},
-		{"buffers", func(h *ptl.Hello) { h.Buffer = 3 }, `buffers are of kind 3`},
+		{"old dialect", func(h *bfrops.Hello) { h.Codec, h.Version = "v20", "2.0.2" }, `"2.0.2", which cannot be served: the PMIx dialect "v20"`},
+		{"store", func(h *bfrops.Hello) { h.Store = "shmem2" }, `"shmem2", whose layout is private to libpmix; unset PMIX_MCA_gds`},
+		{"security", func(h *bfrops.Hello) { h.Security = "munge" }, `the security module "munge"; unset PMIX_MCA_psec`},
+		{"buffers", func(h *bfrops.Hello) { h.Buffer = 3 }, `buffers are of kind 3`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLab(t, nil)

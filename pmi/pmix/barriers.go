@@ -7,8 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/group"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 )
 
 // fence returns when all its ranks are in, and their data is here if it collects. Over several jobs
@@ -17,7 +16,7 @@ func fence(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, erro
 	if _, err := barrier(ctx, c, r, true); err != nil {
 		return nil, err
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 // barrier reads a list of processes and attributes, and is over when all of them are in it.
@@ -30,7 +29,7 @@ func barrier(ctx context.Context, c *conn, r *bfrops.Reader, mayCollect bool) (p
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
-	if st != status.Success {
+	if st != bfrops.Success {
 		return nil, st
 	}
 	return all, meet(ctx, c, all, "", mayCollect && bfrops.IsTrue(infos, "pmix.collect"))
@@ -41,7 +40,7 @@ func barrier(ctx context.Context, c *conn, r *bfrops.Reader, mayCollect bool) (p
 // other: all its ranks enter as many.
 func meet(ctx context.Context, c *conn, all party, tag string, collect bool) error {
 	if !all.has(c.ns, c.rank) {
-		return status.ErrBadParam
+		return bfrops.ErrBadParam
 	}
 	var set idset.Set // empty: the whole job
 	if len(all) > 1 || all[0].ranks != nil {
@@ -63,7 +62,7 @@ func connect(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, er
 		return nil, err
 	}
 	w := c.writer()
-	w.Status(int(status.Success))
+	w.Status(int(bfrops.Success))
 	for _, m := range all {
 		if m.ns == c.ns {
 			continue
@@ -82,7 +81,7 @@ func disconnect(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 	if err != nil {
 		return nil, err
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 // about is the job's name and what ranks of other jobs are told of it.
@@ -107,34 +106,34 @@ func constructGroup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Wri
 		return nil, r.Err()
 	}
 	if len(procs) == 0 || has(infos, "pmix.grp.btstrp") || has(infos, "pmix.grp.add") {
-		return nil, status.ErrNotSupported
+		return nil, bfrops.ErrNotSupported
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
-	if st != status.Success {
+	if st != bfrops.Success {
 		return nil, st
 	}
 	var number uint64
 	room, ids := false, all.set()
-	c.host.withGroups(func(g *group.Groups) { number, room = g.ContextID(c.id(), name, all[0].ns.Namespace, ids) })
+	c.host.withGroups(func(g *modex.Groups) { number, room = g.ContextID(c.id(), name, all[0].ns.Namespace, ids) })
 	if !room {
-		return nil, status.ErrOutOfResource
+		return nil, bfrops.ErrOutOfResource
 	}
-	if shared := group.Shared(number, infos); len(shared) > 0 {
+	if shared := modex.Shared(number, infos); len(shared) > 0 {
 		if err := c.ns.puts.Share(c.rank, shared); err != nil {
 			return nil, err
 		}
 	}
-	if err := meet(ctx, c, all, group.Tag(name), false); err != nil {
+	if err := meet(ctx, c, all, modex.Tag(name), false); err != nil {
 		return nil, err
 	}
-	c.host.withGroups(func(g *group.Groups) { g.Joined(name, ids, c.id()) })
+	c.host.withGroups(func(g *modex.Groups) { g.Joined(name, ids, c.id()) })
 	if err := c.takeTurn(ctx); err != nil {
 		return nil, err
 	}
 	w := c.writer()
-	w.Status(int(status.Success))
+	w.Status(int(bfrops.Success))
 	major := majorVersion(c.version)
 	if major >= 5 {
 		bfrops.PutCounted(w, bfrops.ProcType, all.procs())
@@ -152,8 +151,8 @@ func destructGroup(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	c.host.withGroups(func(g *group.Groups) { g.Quit(name, c.id()) })
-	return nil, status.Success
+	c.host.withGroups(func(g *modex.Groups) { g.Quit(name, c.id()) })
+	return nil, bfrops.Success
 }
 
 func majorVersion(version string) int {

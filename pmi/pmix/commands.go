@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // commands are pmix_cmd_t of openpmix src/include/pmix_globals.h. handle returns the answer, or a
@@ -88,11 +87,11 @@ func finalize(_ context.Context, c *conn, _ *bfrops.Reader) (*bfrops.Writer, err
 			f(c.id())
 		}
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 func refuse(context.Context, *conn, *bfrops.Reader) (*bfrops.Writer, error) {
-	return nil, status.ErrNotSupported
+	return nil, bfrops.ErrNotSupported
 }
 
 func noNamespace(w *bfrops.Writer) { w.Group(bfrops.String, nil) }

@@ -11,16 +11,14 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
-	"github.com/mpiup/mpiup/pmi/pmix/group"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 	"github.com/mpiup/mpiup/pmi/pmix/names"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // maxWaiting bounds the requests of one connection that wait; a client's threads have one each.
 const (
 	maxWaiting = 256
-	maxHeld    = ptl.MaxFrame // bytes of them, and as many of what they wait with
+	maxHeld    = bfrops.MaxFrame // bytes of them, and as many of what they wait with
 )
 
 // conn is one connection of one rank, past the handshake.
@@ -79,7 +77,7 @@ func (c *conn) run(ctx context.Context) {
 	c.events.Quit()
 	gone, alone := c.host.presence.leave(c.visit)
 	if alone {
-		c.host.withGroups(func(g *group.Groups) { g.Left(c.id()) })
+		c.host.withGroups(func(g *modex.Groups) { g.Left(c.id()) })
 	}
 	c.nc.Close()
 	wg.Wait()
@@ -111,15 +109,15 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 	slots := make(chan struct{}, maxWaiting)
 	var waiting atomic.Int64 // bytes of requests that wait
 	for {
-		f, err := ptl.ReadFrame(c.nc)
-		var format *ptl.FormatError
+		f, err := bfrops.ReadFrame(c.nc)
+		var format *bfrops.FormatError
 		switch {
 		case errors.As(err, &format):
 			return &ProtocolError{c.who(), c.version, err}
 		case err != nil:
 			return err
 		}
-		if f.Tag == ptl.TagHeartbeat {
+		if f.Tag == bfrops.TagHeartbeat {
 			continue
 		}
 		r := bfrops.NewReader(c.dialect, c.desc, f.Payload)
@@ -137,7 +135,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		held := int64(len(f.Payload))
 		if waiting.Add(held) > maxHeld || !take(slots) {
 			waiting.Add(-held)
-			if err := c.reply(f.Tag, cmd, nil, status.ErrOutOfResource); err != nil {
+			if err := c.reply(f.Tag, cmd, nil, bfrops.ErrOutOfResource); err != nil {
 				return err
 			}
 			continue
@@ -172,7 +170,7 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 		defer c.giveTurn()
 	}
 	var (
-		st    status.Code
+		st    bfrops.Code
 		limit *kvs.LimitError
 		heavy *kvs.FenceLimitError
 		enter *kvs.EnterError
@@ -182,13 +180,13 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	case err == nil || errors.As(err, &st):
 	case errors.As(err, &limit):
 		c.host.log.Warn("PMIx", "request", cmd.name, "cause", err)
-		st = status.ErrOutOfResource
+		st = bfrops.ErrOutOfResource
 	case errors.As(err, &heavy):
 		c.host.tooHeavy.Do(func() { c.host.notice("%s fails in some of its ranks: %v", cmd.name, err) })
-		st = status.ErrOutOfResource
+		st = bfrops.ErrOutOfResource
 	case errors.As(err, &enter):
 		c.host.log.Warn("PMIx", "request", cmd.name, "cause", err)
-		st = status.ErrBadParam
+		st = bfrops.ErrBadParam
 	case errors.As(err, &wrong):
 		return &ProtocolError{c.who(), c.version, errors.New(cmd.name + ": " + wrong.Error())}
 	case ctx.Err() != nil:
@@ -205,7 +203,7 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 }
 
 // reply sends w, or st alone.
-func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status.Code) error {
+func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st bfrops.Code) error {
 	if w == nil {
 		w = c.writer()
 		w.Status(int(st))
@@ -217,7 +215,7 @@ func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status.Code)
 	if err != nil { // a value that this client's dialect lacks
 		c.host.log.Warn("PMIx", "id", c.id(), "request", cmd.name, "cause", err)
 		w = c.writer()
-		w.Status(int(status.ErrNotSupported))
+		w.Status(int(bfrops.ErrNotSupported))
 		b, _ = w.Bytes()
 	}
 	return c.send(b, tag)
@@ -225,14 +223,14 @@ func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status.Code)
 
 // writer begins a frame; send ends it.
 func (c *conn) writer() *bfrops.Writer {
-	return bfrops.NewWriter(c.dialect, c.desc, make([]byte, ptl.HeaderLen, 256))
+	return bfrops.NewWriter(c.dialect, c.desc, make([]byte, bfrops.HeaderLen, 256))
 }
 
 // section begins groups that become a value.
 func (c *conn) section() *bfrops.Writer { return bfrops.NewWriter(c.dialect, c.desc, nil) }
 
 func (c *conn) send(frame []byte, tag uint32) error {
-	ptl.FinishFrame(frame, tag)
+	bfrops.FinishFrame(frame, tag)
 	c.write <- struct{}{}
 	defer func() { <-c.write }()
 	_, err := c.nc.Write(frame)
@@ -261,13 +259,13 @@ func (c *conn) sendEvent(e event.Event) error {
 	if err != nil {
 		return err
 	}
-	return c.send(b, ptl.TagEvent)
+	return c.send(b, bfrops.TagEvent)
 }
 
 // within bounds ctx by the request's pmix.timeout, in seconds; the cause is then status.ErrTimeout.
 func within(ctx context.Context, infos []bfrops.Info) (context.Context, context.CancelFunc) {
 	if n := seconds(infos); n > 0 {
-		return context.WithTimeoutCause(ctx, time.Duration(n)*time.Second, status.ErrTimeout)
+		return context.WithTimeoutCause(ctx, time.Duration(n)*time.Second, bfrops.ErrTimeout)
 	}
 	return ctx, func() {}
 }

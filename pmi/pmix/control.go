@@ -7,10 +7,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // abort is MPI_Abort; the process ends by itself once it has the answer. One that names others only
@@ -24,11 +23,11 @@ func abort(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, erro
 	}
 	for _, p := range procs { // it is no time to wait for a job that may come
 		if c.host.jobs.called(p.Namespace) == nil {
-			return nil, status.ErrNotFound
+			return nil, bfrops.ErrNotFound
 		}
 	}
 	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
-	if st != status.Success {
+	if st != bfrops.Success {
 		return nil, st
 	}
 	var targets []int // nil: the caller's job
@@ -42,7 +41,7 @@ func abort(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, erro
 	if f := c.host.cfg.Hooks.OnAbort; f != nil {
 		f(ctx, c.id(), int(code), printable(text), targets)
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 // jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
@@ -53,13 +52,13 @@ func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	user := sync.OnceValues(func() (lobby.Peer, error) { return lobby.PeerOf(c.nc) })
-	var st error = status.ErrNotSupported
+	user := sync.OnceValues(func() (loopback.Peer, error) { return loopback.PeerOf(c.nc) })
+	var st error = bfrops.ErrNotSupported
 	for _, i := range infos {
 		switch i.Key {
 		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
 			l := leftover.Extent{Dir: i.Key == "pmix.reg.cleanupdir", Recurse: bfrops.IsTrue(infos, "pmix.clnup.recurse"), KeepTop: bfrops.IsTrue(infos, "pmix.clnup.lvtop")}
-			st = status.Success
+			st = bfrops.Success
 			peer, err := user()
 			if err != nil { // it stays until the pod ends, then
 				c.host.log.Info("PMIx: what a rank names is not removed, since its user is not known", "id", c.id(), "cause", err)
@@ -68,16 +67,16 @@ func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 			for path := range strings.SplitSeq(i.Value.Text(), ",") {
 				switch err := c.host.leftovers.Add(c.ns.number, int(peer.UID), path, l); err {
 				case leftover.ErrFull:
-					return nil, status.ErrOutOfResource
+					return nil, bfrops.ErrOutOfResource
 				case leftover.ErrElsewhere: // nothing depends on it: Open MPI names directories outside when it has been given none
 					c.host.log.Debug("PMIx: not to be removed", "path", path)
 				}
 			}
 		case anySignal, "pmix.jctrl.kill", "pmix.jctrl.term", "pmix.jctrl.pause", "pmix.jctrl.resume":
-			if err := control(ctx, c, procs, i); err != status.Success {
+			if err := control(ctx, c, procs, i); err != bfrops.Success {
 				return nil, err
 			}
-			st = status.Success
+			st = bfrops.Success
 		}
 	}
 	return nil, st
@@ -100,28 +99,28 @@ var signals = map[string]struct {
 }
 
 // control has the processes that a rank lists, or its job, get a signal.
-func control(ctx context.Context, c *conn, procs []bfrops.Proc, i bfrops.Info) status.Code {
+func control(ctx context.Context, c *conn, procs []bfrops.Proc, i bfrops.Info) bfrops.Code {
 	want := signals[i.Key]
 	if i.Key == anySignal {
 		n, ok := i.Value.Number()
 		if !ok || n < 1 || n > maxSignal {
-			return status.ErrBadParam
+			return bfrops.ErrBadParam
 		}
 		want.signal = syscall.Signal(n)
 	} else if !i.Value.True() {
-		return status.Success
+		return bfrops.Success
 	}
 	f := c.host.cfg.Hooks.OnControl
 	if f == nil {
-		return status.ErrNotSupported
+		return bfrops.ErrNotSupported
 	}
 	for _, p := range procs { // not waited for, as in abort
 		if c.host.jobs.called(p.Namespace) == nil {
-			return status.ErrNotFound
+			return bfrops.ErrNotFound
 		}
 	}
 	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
-	if st == status.Success {
+	if st == bfrops.Success {
 		f(c.id(), all.set().Slice(), int(want.signal), want.end)
 	}
 	return st
@@ -149,7 +148,7 @@ func show(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) 
 		c.host.show(c.id(), stderr, text)
 	}
 	if !shown && len(data) > 0 {
-		return nil, status.ErrNotSupported
+		return nil, bfrops.ErrNotSupported
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }

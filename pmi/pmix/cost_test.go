@@ -11,8 +11,8 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
 // costly is a server of one host of a job, over TCP.
@@ -116,7 +116,7 @@ func req(t testing.TB, nc net.Conn) (bytes int, took time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	(&raw{t, nc}).send(101, request(0, nil))
-	f, err := ptl.ReadFrame(nc)
+	f, err := bfrops.ReadFrame(nc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -66,25 +65,25 @@ type overheard struct {
 	n       int
 	in      []byte // of the client, not yet a frame; only Read has it
 	greeted bool
-	hello   ptl.Hello // only Read writes it, before there is anything to answer
+	hello   bfrops.Hello // only Read writes it, before there is anything to answer
 }
 
 func (c *overheard) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in = append(c.in, p[:n]...)
-	for len(c.in) >= ptl.HeaderLen {
+	for len(c.in) >= bfrops.HeaderLen {
 		size := int(binary.BigEndian.Uint32(c.in[8:]))
 		if !c.greeted {
 			size = int(binary.LittleEndian.Uint32(c.in[8:]))
 		}
-		if size += ptl.HeaderLen; len(c.in) < size {
+		if size += bfrops.HeaderLen; len(c.in) < size {
 			break
 		}
 		if c.greeted {
-			c.d.line("%d > %d %x", c.n, binary.BigEndian.Uint32(c.in[4:]), c.in[ptl.HeaderLen:size])
+			c.d.line("%d > %d %x", c.n, binary.BigEndian.Uint32(c.in[4:]), c.in[bfrops.HeaderLen:size])
 		} else {
 			c.d.line("%d hello %x", c.n, c.in[:size])
-			c.hello, _ = ptl.ReadHello(bytes.NewReader(c.in[:size])) // the server says what is wrong with it
+			c.hello, _ = bfrops.ReadHello(bytes.NewReader(c.in[:size])) // the server says what is wrong with it
 		}
 		c.greeted, c.in = true, c.in[size:]
 	}
@@ -92,11 +91,11 @@ func (c *overheard) Read(p []byte) (int, error) {
 }
 
 func (c *overheard) Write(p []byte) (int, error) {
-	if tag := uint32(0); len(p) >= ptl.HeaderLen { // else the handshake's answer
-		if tag = binary.BigEndian.Uint32(p[4:]); tag != ptl.TagEvent {
-			outcome := outcomeOf(c.hello, p[ptl.HeaderLen:])
+	if tag := uint32(0); len(p) >= bfrops.HeaderLen { // else the handshake's answer
+		if tag = binary.BigEndian.Uint32(p[4:]); tag != bfrops.TagEvent {
+			outcome := outcomeOf(c.hello, p[bfrops.HeaderLen:])
 			if c.d.whole && outcome != "data" {
-				outcome += fmt.Sprintf(" %x", p[ptl.HeaderLen:])
+				outcome += fmt.Sprintf(" %x", p[bfrops.HeaderLen:])
 			}
 			c.d.line("%d < %d %s", c.n, tag, outcome)
 		}
@@ -105,7 +104,7 @@ func (c *overheard) Write(p []byte) (int, error) {
 }
 
 // outcomeOf is the status that an answer begins with; job data begins with a namespace.
-func outcomeOf(h ptl.Hello, payload []byte) string {
+func outcomeOf(h bfrops.Hello, payload []byte) string {
 	d, err := bfrops.Find(h.Codec)
 	if err != nil {
 		return err.Error()
@@ -134,15 +133,15 @@ func TestSpawnDialogues(t *testing.T) {
 // actor is a client of a dialogue.
 type actor struct {
 	nc      net.Conn
-	hello   ptl.Hello
+	hello   bfrops.Hello
 	answers map[uint32]chan []byte // by tag
 }
 
 func replayDialogue(t *testing.T, text string) {
-	var hellos []ptl.Hello
+	var hellos []bfrops.Hello
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); f[0] != "#" && f[1] == "hello" {
-			h, err := ptl.ReadHello(bytes.NewReader(unhex(t, f[2])))
+			h, err := bfrops.ReadHello(bytes.NewReader(unhex(t, f[2])))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +181,7 @@ func replayDialogue(t *testing.T, text string) {
 }
 
 // stage is a server of the first job that clients say hello from, which spawns the next.
-func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
+func stage(t *testing.T, hellos []bfrops.Hello) (*pipes, func()) {
 	l := newPipes()
 	var namespaces []string
 	sizes := map[string]int{}
@@ -234,7 +233,7 @@ func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 }
 
 func enter(t *testing.T, l *pipes, hello []byte) *actor {
-	h, err := ptl.ReadHello(bytes.NewReader(hello))
+	h, err := bfrops.ReadHello(bytes.NewReader(hello))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,11 +253,11 @@ func enter(t *testing.T, l *pipes, hello []byte) *actor {
 
 func (a *actor) listen() {
 	for {
-		f, err := ptl.ReadFrame(a.nc)
+		f, err := bfrops.ReadFrame(a.nc)
 		if err != nil {
 			return
 		}
-		if c := a.answers[f.Tag]; c != nil && f.Tag != ptl.TagEvent {
+		if c := a.answers[f.Tag]; c != nil && f.Tag != bfrops.TagEvent {
 			c <- f.Payload
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // raise is an event that a rank raises. Itself it has told already.
@@ -21,20 +20,20 @@ func raise(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error)
 		return nil, r.Err()
 	}
 	if e.Range == bfrops.RangeProcLocal || e.Range == bfrops.RangeResourceManager {
-		return nil, status.Success
+		return nil, bfrops.Success
 	}
 	e.Targets = bfrops.Procs(e.Infos, "pmix.evrange")
 	if e.Range == bfrops.RangeCustom && len(e.Targets) == 0 {
-		return nil, status.ErrBadParam
+		return nil, bfrops.ErrBadParam
 	}
 	if _, err := event.Encode(e); err != nil {
-		return nil, status.ErrOutOfResource
+		return nil, bfrops.ErrOutOfResource
 	}
 	c.host.events.Notify(e, c.events)
 	if f := c.host.cfg.Hooks.OnEvent; f != nil && e.Range != bfrops.RangeLocal && c.host.jobs.elsewhere(e) {
 		f(e)
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 // elsewhere says whether ranks of other hosts may be meant.

@@ -11,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
 const (
@@ -59,7 +58,7 @@ func (a *audience) ask(name string, tag uint32, command int, more func(*bfrops.W
 	a.t.Helper()
 	a.clients[name].send(tag, request(command, more))
 	for {
-		f, err := ptl.ReadFrame(a.clients[name].nc)
+		f, err := bfrops.ReadFrame(a.clients[name].nc)
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -75,7 +74,7 @@ func (a *audience) hear() {
 	for name, c := range a.clients {
 		for {
 			c.nc.SetReadDeadline(time.Now().Add(time.Millisecond))
-			f, err := ptl.ReadFrame(c.nc)
+			f, err := bfrops.ReadFrame(c.nc)
 			c.nc.SetReadDeadline(time.Time{})
 			if err != nil {
 				break
@@ -85,9 +84,9 @@ func (a *audience) hear() {
 	}
 }
 
-func (a *audience) note(name string, f ptl.Frame) {
+func (a *audience) note(name string, f bfrops.Frame) {
 	r := bfrops.NewReader(bfrops.Canonical(), false, f.Payload)
-	if n := bfrops.One[uint64](r, bfrops.Command); f.Tag != ptl.TagEvent || n != cmdNotify {
+	if n := bfrops.One[uint64](r, bfrops.Command); f.Tag != bfrops.TagEvent || n != cmdNotify {
 		a.t.Errorf("%s gets tag %d, command %d", name, f.Tag, n)
 	}
 	code, from := bfrops.One[int64](r, bfrops.Status), bfrops.One[bfrops.Proc](r, bfrops.ProcType)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -36,7 +35,7 @@ func record(t *testing.T, exe, step string) {
 		t.Errorf("%s: not recorded: %s", step, o.out)
 		return
 	}
-	h, err := ptl.ReadHello(bytes.NewReader(unhex(t, strings.Fields(j.dialogue.lines[0])[2])))
+	h, err := bfrops.ReadHello(bytes.NewReader(unhex(t, strings.Fields(j.dialogue.lines[0])[2])))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +118,7 @@ var forms = map[uint64]func(a again){
 func TestRequestsAreWrittenAsTheyWereRead(t *testing.T) {
 	seen := map[uint64]bool{}
 	check := func(t *testing.T, text string) {
-		hellos := map[string]ptl.Hello{} // by connection
+		hellos := map[string]bfrops.Hello{} // by connection
 		for line := range strings.Lines(text) {
 			f := strings.Fields(line)
 			switch { // lines of transcripts become those of a dialogue of one connection
@@ -132,7 +131,7 @@ func TestRequestsAreWrittenAsTheyWereRead(t *testing.T) {
 			}
 			switch f[1] {
 			case "hello":
-				h, err := ptl.ReadHello(bytes.NewReader(unhex(t, f[2])))
+				h, err := bfrops.ReadHello(bytes.NewReader(unhex(t, f[2])))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -152,7 +151,7 @@ func TestRequestsAreWrittenAsTheyWereRead(t *testing.T) {
 }
 
 // rewrite checks one request and returns its command.
-func rewrite(t *testing.T, h ptl.Hello, payload []byte) uint64 {
+func rewrite(t *testing.T, h bfrops.Hello, payload []byte) uint64 {
 	t.Helper()
 	d, err := bfrops.Find(h.Codec)
 	if err != nil {

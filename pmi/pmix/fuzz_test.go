@@ -11,15 +11,14 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
 // conversation is frames as they go over a connection.
 func conversation(payloads ...[]byte) (b []byte) {
 	for i, p := range payloads {
-		frame := append(make([]byte, ptl.HeaderLen), p...)
-		ptl.FinishFrame(frame, uint32(101+i))
+		frame := append(make([]byte, bfrops.HeaderLen), p...)
+		bfrops.FinishFrame(frame, uint32(101+i))
 		b = append(b, frame...)
 	}
 	return b

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/modex"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // Scopes of values (pmix_scope_t). A client sends global values in both sections.
@@ -35,7 +34,7 @@ func commit(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error
 		case scopeRemote:
 			remote = append(remote, pairs...)
 		default:
-			return nil, status.ErrBadParam
+			return nil, bfrops.ErrBadParam
 		}
 	}
 	return nil, c.ns.puts.Commit(c.rank, local, remote)
@@ -65,7 +64,7 @@ func get(ctx context.Context, c *conn, r *bfrops.Reader) (w *bfrops.Writer, err 
 		ns = c.host.jobs.await(ctx, q.namespace)
 	}
 	if ns == nil {
-		return nil, status.ErrNotFound
+		return nil, bfrops.ErrNotFound
 	}
 	if q.rank, err = await(ctx, c, ns, q); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func get(ctx context.Context, c *conn, r *bfrops.Reader) (w *bfrops.Writer, err 
 		var packed []byte
 		if packed, err = values.Bytes(); err == nil {
 			w = c.writer()
-			w.Status(int(status.Success))
+			w.Status(int(bfrops.Success))
 			w.Group(bfrops.ByteObject, packed)
 			return w, nil
 		}
@@ -106,7 +105,7 @@ func (q *question) reserved() bool {
 func await(ctx context.Context, c *conn, ns *namespace, q question) (rank uint64, err error) {
 	switch {
 	case q.reserved() && ns == c.ns:
-		return 0, status.ErrNotFound
+		return 0, bfrops.ErrNotFound
 	case q.ofJob(c, ns):
 		return q.rank, nil
 	case q.rank == bfrops.RankUndef && q.Key != "":
@@ -116,14 +115,14 @@ func await(ctx context.Context, c *conn, ns *namespace, q question) (rank uint64
 		}
 		q.rank = uint64(n)
 	case q.rank >= uint64(ns.Size):
-		return 0, status.ErrNotFound
+		return 0, bfrops.ErrNotFound
 	}
 	if q.reserved() {
 		return q.rank, nil
 	}
 	_, err = ns.puts.Section(ctx, int(q.rank), q.Question)
 	if err != nil && c.host.jobs.isOver(ns) {
-		err = status.ErrNotFound
+		err = bfrops.ErrNotFound
 	}
 	return q.rank, err
 }
@@ -149,7 +148,7 @@ func find(ctx context.Context, c *conn, ns *namespace, q question) (*bfrops.Writ
 	sec, err := ns.puts.Section(ctx, rank, q.Question)
 	if err != nil {
 		if c.host.jobs.isOver(ns) {
-			return nil, status.ErrNotFound
+			return nil, bfrops.ErrNotFound
 		}
 		return nil, err
 	}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
-	"github.com/mpiup/mpiup/pmi/pmix/group"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 	"github.com/mpiup/mpiup/pmi/pmix/names"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // host is what all connections share.
@@ -33,7 +33,7 @@ type host struct {
 	tooHeavy sync.Once // the user is told of the first barrier that carries too much
 
 	mu      sync.Mutex
-	groups  *group.Groups   // guarded by mu
+	groups  *modex.Groups   // guarded by mu
 	aborted idset.Set       // guarded by mu; ids of processes that others have ended
 	unheard map[uint64]bool // guarded by mu; requests that the user was told of
 
@@ -44,7 +44,7 @@ type host struct {
 const sharedMemory = "/dev/shm"
 
 func newHost(cfg Config) *host {
-	h := &host{cfg: cfg, log: cfg.Log, jobs: newJobs(), names: names.New(cfg.Engine.Names()), groups: group.New(), unheard: map[uint64]bool{}}
+	h := &host{cfg: cfg, log: cfg.Log, jobs: newJobs(), names: names.New(cfg.Engine.Names()), groups: modex.NewGroups(), unheard: map[uint64]bool{}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
@@ -97,7 +97,7 @@ func (h *host) show(id int, stderr bool, text string) {
 }
 
 // withGroups runs f, the only one that sees the groups meanwhile.
-func (h *host) withGroups(f func(g *group.Groups)) {
+func (h *host) withGroups(f func(g *modex.Groups)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(h.groups)
@@ -113,14 +113,14 @@ func (h *host) abort(ids idset.Set) {
 // withoutAborted is the error of a barrier of processes, which is the answer where a process of it was
 // ended by another.
 func (h *host) withoutAborted(ids func() idset.Set, err error) error {
-	var st status.Code
+	var st bfrops.Code
 	if err == nil || errors.As(err, &st) {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.aborted.Overlaps(ids()) {
-		return status.ErrRequestedAbort
+		return bfrops.ErrRequestedAbort
 	}
 	return err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -50,10 +49,10 @@ func TestUnknownCommands(t *testing.T) {
 }
 
 func TestProtocolErrors(t *testing.T) {
-	oversize := ptl.AppendHeader(nil, 101, ptl.MaxFrame+1)
+	oversize := bfrops.AppendHeader(nil, 101, bfrops.MaxFrame+1)
 	frame := func(payload ...byte) []byte {
-		f := append(make([]byte, ptl.HeaderLen), payload...)
-		ptl.FinishFrame(f, 101)
+		f := append(make([]byte, bfrops.HeaderLen), payload...)
+		bfrops.FinishFrame(f, 101)
 		return f
 	}
 	for _, tt := range []struct {

@@ -7,7 +7,6 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/spawn"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // party is the processes that a request lists, by job in the order of their numbers.
@@ -27,9 +26,9 @@ const (
 
 // partyOf resolves what a rank of own lists; nothing is all of own. Namespaces that are not known yet are
 // waited for.
-func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc) (party, status.Code) {
+func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc) (party, bfrops.Code) {
 	if len(procs) == 0 {
-		return party{{own, nil}}, status.Success
+		return party{{own, nil}}, bfrops.Success
 	}
 	lists := map[*namespace][]int{}
 	whole, here := map[*namespace]bool{}, map[*namespace]bool{}
@@ -37,11 +36,11 @@ func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc)
 	for _, p := range procs {
 		ns := known[p.Namespace]
 		if p.Namespace == spawn.RefusedNamespace {
-			return nil, status.Quiet
+			return nil, bfrops.Quiet
 		}
 		if ns == nil {
 			if ns = j.await(ctx, p.Namespace); ns == nil {
-				return nil, status.ErrNotFound
+				return nil, bfrops.ErrNotFound
 			}
 			known[p.Namespace] = ns
 		}
@@ -54,7 +53,7 @@ func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc)
 		case p.Rank == rankLocalPeers || p.Rank == rankLocalNode:
 			here[ns] = true
 		case int64(p.Rank) >= int64(ns.Size):
-			return nil, status.ErrBadParam
+			return nil, bfrops.ErrBadParam
 		default:
 			lists[ns] = append(lists[ns], int(p.Rank))
 		}
@@ -69,12 +68,12 @@ func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc)
 		if whole[ns] || len(ranks) == ns.Size {
 			ranks = nil
 		} else if len(ranks) == 0 {
-			return nil, status.ErrBadParam
+			return nil, bfrops.ErrBadParam
 		}
 		all = append(all, members{ns, ranks})
 	}
 	slices.SortFunc(all, func(a, b members) int { return a.ns.number - b.ns.number })
-	return all, status.Success
+	return all, bfrops.Success
 }
 
 // has says whether the party includes a rank of ns.

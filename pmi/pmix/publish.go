@@ -8,7 +8,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/names"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // publish makes pairs known to those in range; the request's own attributes begin with "pmix.".
@@ -35,16 +34,16 @@ func publish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, er
 			return nil, published(err)
 		}
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 // published turns the answers of a store of names into statuses.
 func published(err error) error {
 	switch {
 	case errors.Is(err, kvs.ErrExists):
-		return status.ErrDuplicateKey
+		return bfrops.ErrDuplicateKey
 	case errors.Is(err, kvs.ErrNotFound):
-		return status.ErrNotFound
+		return bfrops.ErrNotFound
 	}
 	return err
 }
@@ -72,7 +71,7 @@ func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, err
 				found[key] = p
 				held += int64(size)
 				if c.found.Add(int64(size)) > maxHeld {
-					return false, status.ErrOutOfResource
+					return false, bfrops.ErrOutOfResource
 				}
 			} else if !errors.Is(err, kvs.ErrNotFound) {
 				return false, err
@@ -90,7 +89,7 @@ func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, err
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, status.ErrNotFound
+		return nil, bfrops.ErrNotFound
 	}
 	if err := c.takeTurn(ctx); err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, err
 		}
 	}
 	w := c.writer()
-	w.Status(int(status.Success))
+	w.Status(int(bfrops.Success))
 	bfrops.PutCounted(w, bfrops.PDataType, pairs)
 	return w, nil
 }
@@ -133,7 +132,7 @@ func unpublish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, 
 			return nil, published(err)
 		}
 	}
-	return nil, status.Success
+	return nil, bfrops.Success
 }
 
 func readKeys(r *bfrops.Reader) (keys []string, infos []bfrops.Info) {

@@ -8,10 +8,9 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/group"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 	"github.com/mpiup/mpiup/pmi/pmix/spawn"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // Bounds of the answer to a query, which may ask for the same many times.
@@ -30,7 +29,7 @@ func query(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error)
 		return nil, r.Err()
 	}
 	var found []bfrops.Info
-	asked, longs, none := 0, 0, status.ErrNotSupported
+	asked, longs, none := 0, 0, bfrops.ErrNotSupported
 	for _, q := range queries {
 		asked += len(q.Keys)
 		about := subject{ns: c.ns}
@@ -45,7 +44,7 @@ func query(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error)
 			if !known && key != queryKeys {
 				continue
 			}
-			none = status.ErrNotFound
+			none = bfrops.ErrNotFound
 			if len(found) >= maxFacts || about.ns == nil {
 				break
 			}
@@ -64,9 +63,9 @@ func query(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error)
 	if len(found) == 0 {
 		return nil, none
 	}
-	st := status.Success
+	st := bfrops.Success
 	if len(found) < asked {
-		st = status.ErrPartialSuccess
+		st = bfrops.ErrPartialSuccess
 	}
 	w := c.writer()
 	w.Status(int(st))
@@ -196,14 +195,14 @@ func (h *host) procInfo(ns *namespace, p jobdata.Place) bfrops.ProcInfo {
 }
 
 func (h *host) groupNames() (names []string) {
-	h.withGroups(func(g *group.Groups) { names = g.Names() })
+	h.withGroups(func(g *modex.Groups) { names = g.Names() })
 	return names
 }
 
 // groupMembers are those of the group that a query names.
 func (h *host) groupMembers(about subject) bfrops.Value {
 	var ids idset.Set
-	h.withGroups(func(g *group.Groups) { ids = g.Members(about.group) })
+	h.withGroups(func(g *modex.Groups) { ids = g.Members(about.group) })
 	if ids.Empty() {
 		return bfrops.Value{}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
 // pipes is a listener in memory, so that time can be faked.
@@ -125,7 +124,7 @@ func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Con
 }
 
 // hello is a client's handshake.
-func hello(h ptl.Hello) []byte {
+func hello(h bfrops.Hello) []byte {
 	var b []byte
 	text := func(s string) { b = append(append(b, s...), 0) }
 	number := func(n uint32) { b = binary.BigEndian.AppendUint32(b, n) }
@@ -143,8 +142,8 @@ func hello(h ptl.Hello) []byte {
 	return append(head, b...)
 }
 
-func good(rank uint32) ptl.Hello {
-	return ptl.Hello{Security: "native", Namespace: secret, Rank: rank, Version: "4.2.2", Codec: "v41", Buffer: 1, Store: "hash"}
+func good(rank uint32) bfrops.Hello {
+	return bfrops.Hello{Security: "native", Namespace: secret, Rank: rank, Version: "4.2.2", Codec: "v41", Buffer: 1, Store: "hash"}
 }
 
 // raw is a client that sends what it is told.
@@ -174,8 +173,8 @@ func (l *lab) greet(t testing.TB, nc net.Conn, rank uint32) *raw {
 
 func (c *raw) send(tag uint32, payload []byte) {
 	c.t.Helper()
-	frame := append(make([]byte, ptl.HeaderLen), payload...)
-	ptl.FinishFrame(frame, tag)
+	frame := append(make([]byte, bfrops.HeaderLen), payload...)
+	bfrops.FinishFrame(frame, tag)
 	if _, err := c.nc.Write(frame); err != nil {
 		c.t.Fatal(err)
 	}
@@ -183,7 +182,7 @@ func (c *raw) send(tag uint32, payload []byte) {
 
 func (c *raw) receive(tag uint32) *bfrops.Reader {
 	c.t.Helper()
-	f, err := ptl.ReadFrame(c.nc)
+	f, err := bfrops.ReadFrame(c.nc)
 	if err != nil || f.Tag != tag {
 		c.t.Fatalf("tag %d, %v", f.Tag, err)
 	}

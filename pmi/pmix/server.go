@@ -46,12 +46,10 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
-	"github.com/mpiup/mpiup/pmi/pmix/group"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 )
 
 // Server serves this host's ranks of the jobs of one run.
@@ -78,7 +76,7 @@ func (s *Server) gone(id int, _ string) {
 // the listener, and waits for everything it started.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.end()
-	return lobby.New(lobby.Config{Name: "PMIx", Check: s.cfg.Check, Admit: s.receive, Log: s.log}).Run(ctx, l)
+	return loopback.New(loopback.Config{Name: "PMIx", Check: s.cfg.Check, Admit: s.receive, Log: s.log}).Run(ctx, l)
 }
 
 // receive admits a connection. The caller is told of a rank that cannot be served.
@@ -130,7 +128,7 @@ func (s *Server) JobOver(number int, mute bool) {
 	if ns == nil {
 		return
 	}
-	s.withGroups(func(g *group.Groups) { g.Over(ns.ids()) })
+	s.withGroups(func(g *modex.Groups) { g.Over(ns.ids()) })
 	s.start(func() {
 		if by != nil && mute {
 			s.callForJob(s.ctx, by)
@@ -200,7 +198,7 @@ var errStranger = errors.New("it does not know a PMIx namespace of this run")
 // admit does the handshake, in the time that the lobby gives. A stranger gets no answer; a rank
 // that cannot be served gets a status, and the caller a *RefusedError.
 func (s *Server) admit(nc net.Conn) (*conn, error) {
-	h, err := ptl.ReadHello(nc)
+	h, err := bfrops.ReadHello(nc)
 	if err != nil {
 		return nil, err
 	}
@@ -218,21 +216,21 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 	c := &conn{host: s.host, find: s.findCommand, nc: nc, ns: ns, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, turn: make(chan struct{}, 1), write: make(chan struct{}, 1)}
 	dialect, why := choose(h)
 	if why != "" {
-		nc.Write(ptl.AppendAnswer(nil, int32(status.ErrNotSupported), 0)) // it is hung up on either way
+		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrNotSupported), 0)) // it is hung up on either way
 		return nil, &RefusedError{ns.who(number), h.Version, why}
 	}
 	c.dialect = dialect
 	if !s.enter(c) {
-		nc.Write(ptl.AppendAnswer(nil, int32(status.ErrOutOfResource), 0))
+		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrOutOfResource), 0))
 		return nil, &RefusedError{ns.who(number), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
 	}
 	// If this fails the connection is over, which whoever reads from it next sees.
-	nc.Write(ptl.AppendAnswer(nil, 0, uint32(ns.base+number)))
+	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.base+number)))
 	return c, nil
 }
 
 // choose finds the dialect of a client, or says why it cannot be served.
-func choose(h ptl.Hello) (*bfrops.Dialect, string) {
+func choose(h bfrops.Hello) (*bfrops.Dialect, string) {
 	d, err := bfrops.Find(h.Codec)
 	switch {
 	case err != nil:

@@ -9,7 +9,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/names"
 	"github.com/mpiup/mpiup/pmi/pmix/spawn"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // spawnJob is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The answer names the new job and tells what
@@ -34,7 +33,7 @@ func spawnJob(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, e
 		return nil, err
 	}
 	w := c.writer()
-	w.Status(int(status.Success))
+	w.Status(int(bfrops.Success))
 	w.Group(bfrops.String, child.Namespace)
 	w.Raw(groups)
 	return w, nil
@@ -79,12 +78,12 @@ func spawnRefused(ctx context.Context, c *conn, infos []bfrops.Info, apps []bfro
 	if by := callerOf(c, infos, apps); by != nil && !by.OMPI5 && c.ns.Size > 1 {
 		if err := c.host.release(ctx, by); err == nil {
 			w := c.writer()
-			w.Status(int(status.Success))
+			w.Status(int(bfrops.Success))
 			w.Group(bfrops.String, spawn.RefusedNamespace)
 			return w, nil
 		}
 	}
-	return nil, status.ErrJobFailedToStart
+	return nil, bfrops.ErrJobFailedToStart
 }
 
 // callerOf is how the rank waits for the new job's call; nil if it does not. A program that is not MPI's never calls: its

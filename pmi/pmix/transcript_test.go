@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -98,24 +97,24 @@ func replayAll(t *testing.T, pattern string, replay func(t *testing.T, text stri
 func (p *tape) text(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
-	h, err := ptl.ReadHello(bytes.NewReader(p.client.Bytes()))
+	h, err := bfrops.ReadHello(bytes.NewReader(p.client.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&out, "# libpmix %s, %s, buffers of kind %d\n", h.Version, h.Codec, h.Buffer)
-	length := ptl.HeaderLen + int(p.client.Bytes()[8])
+	length := bfrops.HeaderLen + int(p.client.Bytes()[8])
 	fmt.Fprintf(&out, "hello %x\n", p.client.Next(length))
 	p.server.Next(8)
 	answers := map[uint32]string{}
 	for p.server.Len() > 0 {
-		f, err := ptl.ReadFrame(&p.server)
+		f, err := bfrops.ReadFrame(&p.server)
 		if err != nil {
 			t.Fatal(err)
 		}
 		answers[f.Tag] = statusOf(t, h, f.Payload)
 	}
 	for p.client.Len() > 0 {
-		f, err := ptl.ReadFrame(&p.client)
+		f, err := bfrops.ReadFrame(&p.client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +128,7 @@ func (p *tape) text(t *testing.T) string {
 }
 
 // statusOf is the status that an answer begins with; job data begins with the namespace.
-func statusOf(t *testing.T, h ptl.Hello, payload []byte) string {
+func statusOf(t *testing.T, h bfrops.Hello, payload []byte) string {
 	d, err := bfrops.Find(h.Codec)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +143,7 @@ func statusOf(t *testing.T, h ptl.Hello, payload []byte) string {
 // replay plays the client to a server of a job of one rank.
 func replay(t *testing.T, text string) {
 	var nc net.Conn
-	var h ptl.Hello
+	var h bfrops.Hello
 	for line := range strings.Lines(text) {
 		what, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if what == "#" {
@@ -156,7 +155,7 @@ func replay(t *testing.T, text string) {
 			t.Fatal(err)
 		}
 		if what == "hello" {
-			if h, err = ptl.ReadHello(bytes.NewReader(b)); err != nil {
+			if h, err = bfrops.ReadHello(bytes.NewReader(b)); err != nil {
 				t.Fatal(err)
 			}
 			l := newLabOf(t, h.Namespace, []int{0}, nil)
@@ -178,7 +177,7 @@ func replay(t *testing.T, text string) {
 		if want == "none" {
 			continue
 		}
-		f, err := ptl.ReadFrame(nc)
+		f, err := bfrops.ReadFrame(nc)
 		if err != nil || f.Tag != tag {
 			t.Fatalf("request %d: answer %d, %v", tag, f.Tag, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
 // A client that asks and never reads is answered no further than it reads: 64 questions of 35 bytes had made the server
@@ -62,7 +61,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 				}
 				answered := map[uint32]bool{}
 				for range questions {
-					f, err := ptl.ReadFrame(asker.nc)
+					f, err := bfrops.ReadFrame(asker.nc)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/test/lab"
 )
 
@@ -26,7 +25,7 @@ func TestForgedClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	const life = "ffffffffffffffffffffffffffffffff"
-	kind, text := incarnation.NumberClaim(1<<40, life)
+	kind, text := identity.NumberClaim(1<<40, life)
 	proof, err := id.Sign(kind, text) // with what it has
 	if err != nil {
 		t.Fatal(err)

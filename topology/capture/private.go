@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/mounts"
+	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -83,7 +83,7 @@ func groupFS(fstype string) bool {
 // mounts keeps where control groups are.
 func (*private) mounts(text string) string {
 	return keep(text, func(line string) string {
-		if len(mounts.Parse(line, groupFS)) == 0 {
+		if len(podfiles.Mounts(line, groupFS)) == 0 {
 			return ""
 		}
 		return line
@@ -93,7 +93,7 @@ func (*private) mounts(text string) string {
 // mountinfo keeps them too. Field 4 is a group's name.
 func (*private) mountinfo(text string) string {
 	return keep(text, func(line string) string {
-		if len(mounts.ParseInfo(line, groupFS)) == 0 {
+		if len(podfiles.MountInfo(line, groupFS)) == 0 {
 			return ""
 		}
 		f := strings.Fields(line)
@@ -148,7 +148,7 @@ func (t *taker) cgroups() error {
 			groups[path.Clean("/"+f[2])] = true
 		}
 	}
-	all := mounts.Parse(text, groupFS)
+	all := podfiles.Mounts(text, groupFS)
 	for _, m := range all[:min(len(all), maxMounts)] {
 		for group := range groups {
 			for level := 0; level < maxLevels; level++ {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/mounts"
+	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -87,7 +87,7 @@ var (
 // mounts are those of /proc/mounts, then the usual places.
 func (c cpuset) mounts() (all []cpusetMount) {
 	text, _ := c.fs.Text("proc/mounts")
-	for _, m := range mounts.Parse(text, func(fstype string) bool {
+	for _, m := range podfiles.Mounts(text, func(fstype string) bool {
 		return fstype == "cgroup2" || fstype == "cgroup" || fstype == "cpuset"
 	}) {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/mounts"
+	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -86,14 +86,14 @@ func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 }
 
 // cgroupMounts is where cgroups can be seen.
-func cgroupMounts(fsys fs.FS) ([]mounts.Mount, error) {
+func cgroupMounts(fsys fs.FS) ([]podfiles.Mount, error) {
 	cgroup := func(fstype string) bool { return fstype == "cgroup" || fstype == "cgroup2" }
 	text, err := readFile(fsys, "proc/self/mountinfo")
 	if err == nil {
-		return mounts.ParseInfo(text, cgroup), nil
+		return podfiles.MountInfo(text, cgroup), nil
 	}
 	if text, err2 := readFile(fsys, "proc/mounts"); err2 == nil {
-		return mounts.Parse(text, cgroup), nil
+		return podfiles.Mounts(text, cgroup), nil
 	}
 	return nil, err
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/topology"
 )
 
@@ -41,10 +41,10 @@ func (v sketch) caption() []string {
 	s := Summary(v.View)
 	return []string{
 		strings.Trim(v.Name+", "+v.hardware(), ", "),
-		fmt.Sprintf("%s: %s, %s, %s", v.processor(), wording.Count(len(v.Machine.All(topology.TypeCore)), "core"),
-			wording.Count(v.Machine.Root.CPUs.Len(), "CPU"), wording.Count(len(v.nodes()), "NUMA node")),
-		fmt.Sprintf("usable: %s, %s, memory of %s, %s, %s", wording.Count(s.Cores, "core"), wording.Count(s.CPUs, "CPU"),
-			nodeList(v.usableNodes()), wording.Count(s.GPUs, "GPU"), wording.Count(s.HCAs, "HCA")),
+		fmt.Sprintf("%s: %s, %s, %s", v.processor(), visible.Count(len(v.Machine.All(topology.TypeCore)), "core"),
+			visible.Count(v.Machine.Root.CPUs.Len(), "CPU"), visible.Count(len(v.nodes()), "NUMA node")),
+		fmt.Sprintf("usable: %s, %s, memory of %s, %s, %s", visible.Count(s.Cores, "core"), visible.Count(s.CPUs, "CPU"),
+			nodeList(v.usableNodes()), visible.Count(s.GPUs, "GPU"), visible.Count(s.HCAs, "HCA")),
 		"sharing: " + v.sharing(),
 	}
 }
@@ -160,7 +160,7 @@ func (v sketch) each(o *topology.Object) string {
 	if first == "" {
 		return ""
 	}
-	return wording.Count(len(o.Children), "core") + ": " + first
+	return visible.Count(len(o.Children), "core") + ": " + first
 }
 
 // cells is a box for each CPU.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/topology"
 )
 
@@ -53,8 +53,8 @@ func (v outline) head(w io.Writer) {
 	for _, n := range v.nodes() {
 		memory += n.Memo.Size
 	}
-	row("Processors", fmt.Sprintf("%s, %s, %s, %s", v.processor(), wording.Count(len(m.All(topology.TypeCore)), "core"),
-		wording.Count(m.Root.CPUs.Len(), "CPU"), wording.Count(len(v.nodes()), "NUMA node")))
+	row("Processors", fmt.Sprintf("%s, %s, %s, %s", v.processor(), visible.Count(len(m.All(topology.TypeCore)), "core"),
+		visible.Count(m.Root.CPUs.Len(), "CPU"), visible.Count(len(v.nodes()), "NUMA node")))
 	if memory > 0 {
 		row("Memory", size(memory))
 	}
@@ -65,8 +65,8 @@ func (v outline) head(w io.Writer) {
 		row("Offline", cpuList(off))
 	}
 	s := Summary(v.View)
-	row("Usable", fmt.Sprintf("%s, %s (%s), memory of %s, %s, %s", wording.Count(s.Cores, "core"), wording.Count(s.CPUs, "CPU"), v.Limits.CPUs,
-		nodeList(v.usableNodes()), wording.Count(s.GPUs, "GPU"), wording.Count(s.HCAs, "HCA")))
+	row("Usable", fmt.Sprintf("%s, %s (%s), memory of %s, %s, %s", visible.Count(s.Cores, "core"), visible.Count(s.CPUs, "CPU"), v.Limits.CPUs,
+		nodeList(v.usableNodes()), visible.Count(s.GPUs, "GPU"), visible.Count(s.HCAs, "HCA")))
 	row("Sharing", v.sharing())
 	row("GPUs", v.drivers())
 	row("GPUDirect", v.direct())

@@ -18,7 +18,7 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/usable"
@@ -154,7 +154,7 @@ func (v *View) sharing() string {
 	}
 	switch l.Sharing {
 	case usable.Shared:
-		return fmt.Sprintf("shared (%s of %s: others run on them too)", quota, wording.Count(l.CPUs.Len(), "CPU"))
+		return fmt.Sprintf("shared (%s of %s: others run on them too)", quota, visible.Count(l.CPUs.Len(), "CPU"))
 	case usable.Exclusive:
 		return fmt.Sprintf("exclusive (some of the machine's CPUs, %s)", quota)
 	default:

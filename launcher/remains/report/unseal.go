@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/bounded"
-	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Bounds of what is read. A log may be hostile: anybody's job may have written it.
@@ -160,7 +160,7 @@ func (s *shelf) newest() (*Report, []string, error) {
 
 func (s *shelf) doubts(shown sealed) (list []string) {
 	if s.count > 1 {
-		list = append(list, fmt.Sprintf("the log holds %s: the newest that can be read is shown", wording.Count(s.count, "report")))
+		list = append(list, fmt.Sprintf("the log holds %s: the newest that can be read is shown", visible.Count(s.count, "report")))
 	}
 	if s.last != nil {
 		list = append(list, "the log holds another report that cannot be read: "+s.last.Error())

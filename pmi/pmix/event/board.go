@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 const (
@@ -119,12 +118,12 @@ func (l *Listener) wants(e *Event) bool {
 }
 
 // Register asks for events of codes, or of all where none is named; recent ones follow.
-func (l *Listener) Register(codes []int64) status.Code {
+func (l *Listener) Register(codes []int64) bfrops.Code {
 	b := l.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(l.codes)+len(codes) > maxCodes {
-		return status.ErrOutOfResource
+		return bfrops.ErrOutOfResource
 	}
 	if len(codes) == 0 {
 		l.all = true
@@ -138,7 +137,7 @@ func (l *Listener) Register(codes []int64) status.Code {
 			old.told[l] = true
 		}
 	}
-	return status.Success
+	return bfrops.Success
 }
 
 // Deregister takes Register of one code back.

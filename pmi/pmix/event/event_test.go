@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -128,7 +127,7 @@ func TestLateListeners(t *testing.T) {
 func TestListenersAreBounded(t *testing.T) {
 	board := NewBoard(slog.New(slog.DiscardHandler))
 	l := board.Listen(bfrops.Proc{Namespace: "a"})
-	if st := l.Register(make([]int64, maxCodes+1)); st != status.ErrOutOfResource {
+	if st := l.Register(make([]int64, maxCodes+1)); st != bfrops.ErrOutOfResource {
 		t.Errorf("%d codes: %v", maxCodes+1, st)
 	}
 	l.Register(nil)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/mpiup/mpiup/pmi/pmix/status"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
 // maxAsked bounds the ranks of other hosts that Anyone asks. Of the ranks beyond, it knows what fences brought here.
@@ -17,7 +17,7 @@ func (j *Job) Anyone(ctx context.Context, q Question) (rank int, err error) {
 		return rank, nil
 	}
 	if !q.Wait || notAwaited[q.Key] {
-		return 0, status.ErrNotFound
+		return 0, bfrops.ErrNotFound
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -32,13 +32,13 @@ func (j *Job) Anyone(ctx context.Context, q Question) (rank int, err error) {
 			answers <- answer{r, err}
 		})
 	}
-	err = status.ErrNotFound
+	err = bfrops.ErrNotFound
 	for range ranks {
 		a := <-answers
 		if a.err == nil {
 			return a.rank, nil
 		}
-		if a.err != status.ErrNotFound {
+		if a.err != bfrops.ErrNotFound {
 			err = a.err // the client's time is over, or the server's
 		}
 	}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // Job is one job's. New makes one.
@@ -65,11 +64,11 @@ func (j *Job) add(number int, local, remote []bfrops.KVal, commit bool) error {
 	defer j.mu.Unlock()
 	rk := j.ranks[number]
 	nextLocal, st := j.with(number, rk.local, local)
-	if st != status.Success {
+	if st != bfrops.Success {
 		return st
 	}
 	nextRemote, st := j.with(number, rk.remote, remote)
-	if st != status.Success {
+	if st != bfrops.Success {
 		return st
 	}
 	same := rk.committed && bytes.Equal(nextRemote, rk.remote)
@@ -81,22 +80,22 @@ func (j *Job) add(number int, local, remote []bfrops.KVal, commit bool) error {
 	}
 	if err := j.space.Put(number, sectionKey, nextRemote); err != nil {
 		j.log.Warn("PMIx commit", "rank", number, "cause", err)
-		return status.ErrOutOfResource
+		return bfrops.ErrOutOfResource
 	}
 	return nil
 }
 
-func (j *Job) with(rank int, s Section, fresh []bfrops.KVal) (Section, status.Code) {
+func (j *Job) with(rank int, s Section, fresh []bfrops.KVal) (Section, bfrops.Code) {
 	next, err := s.with(fresh)
 	if err != nil {
 		j.log.Warn("PMIx commit", "rank", rank, "cause", err)
-		return nil, status.ErrNotSupported
+		return nil, bfrops.ErrNotSupported
 	}
 	if len(next) > maxSection {
 		j.log.Warn("PMIx commit of more than a rank may hold", "rank", rank, "bytes", len(next), "max", maxSection)
-		return nil, status.ErrOutOfResource
+		return nil, bfrops.ErrOutOfResource
 	}
-	return next, status.Success
+	return next, bfrops.Success
 }
 
 // Gone wakes who waits for what only a rank that is gone could have committed.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // two are hosts of a job of two ranks, one each.
@@ -94,14 +93,14 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{name: "it comes with the first commit", q: Question{Key: "k", Wait: true}, then: []step{{5 * s, commits("k", true)}}, took: 5 * s},
 		{name: "anything comes with the first commit", q: Question{Wait: true}, then: []step{{5 * s, commits("x", true)}}, took: 5 * s},
 		{name: "it comes with a later commit", before: commits("x", true), q: Question{Key: "k", Wait: true}, then: []step{{s, commits("k", true)}}, took: s},
-		{name: "it does not come", before: commits("x", true), q: Question{Key: "k", Wait: true}, want: status.ErrNotFound, took: commitTime},
-		{name: "it comes too late", before: commits("x", true), q: Question{Key: "k", Wait: true}, then: []step{{3 * s, commits("k", true)}}, want: status.ErrNotFound, took: commitTime},
+		{name: "it does not come", before: commits("x", true), q: Question{Key: "k", Wait: true}, want: bfrops.ErrNotFound, took: commitTime},
+		{name: "it comes too late", before: commits("x", true), q: Question{Key: "k", Wait: true}, then: []step{{3 * s, commits("k", true)}}, want: bfrops.ErrNotFound, took: commitTime},
 		{name: "the client waits longer", before: commits("x", true), q: Question{Key: "k", Wait: true, Bounded: true}, limit: 4 * s, then: []step{{3 * s, commits("k", true)}}, took: 3 * s},
-		{name: "the client waits no longer", q: Question{Key: "k", Wait: true, Bounded: true}, limit: s, want: status.ErrTimeout, took: s},
-		{name: "the client does not wait", q: Question{Key: "k"}, want: status.ErrNotFound},
-		{name: "nobody puts it", before: commits("x", true), q: Question{Key: "pml.base.2.0", Wait: true}, want: status.ErrNotFound},
-		{name: "it is for other hosts alone", before: commits("k", false), q: Question{Key: "k", Wait: true}, want: status.ErrNotFound},
-		{name: "the rank ends", q: Question{Key: "k", Wait: true}, then: []step{{3 * s, ends}}, want: status.ErrNotFound, took: 3 * s},
+		{name: "the client waits no longer", q: Question{Key: "k", Wait: true, Bounded: true}, limit: s, want: bfrops.ErrTimeout, took: s},
+		{name: "the client does not wait", q: Question{Key: "k"}, want: bfrops.ErrNotFound},
+		{name: "nobody puts it", before: commits("x", true), q: Question{Key: "pml.base.2.0", Wait: true}, want: bfrops.ErrNotFound},
+		{name: "it is for other hosts alone", before: commits("k", false), q: Question{Key: "k", Wait: true}, want: bfrops.ErrNotFound},
+		{name: "the rank ends", q: Question{Key: "k", Wait: true}, then: []step{{3 * s, ends}}, want: bfrops.ErrNotFound, took: 3 * s},
 	} {
 		for h, where := range []string{"here", "elsewhere"} {
 			t.Run(tt.name+", "+where, func(t *testing.T) {
@@ -118,7 +117,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 					ctx := t.Context()
 					if tt.limit > 0 {
 						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeoutCause(ctx, tt.limit, status.ErrTimeout)
+						ctx, cancel = context.WithTimeoutCause(ctx, tt.limit, bfrops.ErrTimeout)
 						defer cancel()
 					}
 					for _, step := range tt.then {

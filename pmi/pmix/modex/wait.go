@@ -7,8 +7,6 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-
-	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // commitTime is how long a GET waits for a key that a rank which has committed already did not put,
@@ -50,7 +48,7 @@ func (j *Job) Section(ctx context.Context, rank int, q Question) (Section, error
 		}
 		if known && again && !q.Bounded {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, commitTime, status.ErrNotFound)
+			ctx, cancel = context.WithTimeoutCause(ctx, commitTime, bfrops.ErrNotFound)
 			defer cancel()
 			q.Bounded = true
 		}
@@ -59,11 +57,11 @@ func (j *Job) Section(ctx context.Context, rank int, q Question) (Section, error
 		case err != nil:
 			return nil, err
 		case !ok || known && again && bytes.Equal(sec, next):
-			return nil, status.ErrNotFound
+			return nil, bfrops.ErrNotFound
 		case next.holds(q.Key, q.Qualifiers):
 			return next, nil
 		case !again || here && j.outOfScope(rank, q):
-			return nil, status.ErrNotFound
+			return nil, bfrops.ErrNotFound
 		}
 		sec, known = next, true
 	}

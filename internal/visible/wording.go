@@ -1,0 +1,49 @@
+package visible
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count and its kin are how mpiup's sentences count things and list names.
+
+// Count is "1 host", "2 hosts".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Colon is a text as the end of a sentence: ": text", or nothing.
+func Colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}
+
+// Few joins the first most of a list and counts the rest: "w0, w1 and 3 more".
+func Few(list []string, most int, sep string) string {
+	if more := len(list) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], sep), more)
+	}
+	return strings.Join(list, sep)
+}
+
+// Short joins what of a list has room in width bytes, its first entry cut to it, and counts the rest, which comes beside: "w0, w1 and 3 more".
+func Short(list []string, width int) string {
+	for n := len(list); n > 1; n-- {
+		if len(strings.Join(list[:n], ", ")) <= width {
+			return Few(list, n, ", ")
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	first := list[0]
+	if len(first) > width {
+		first = first[:width-3] + "..."
+	}
+	return Few(append([]string{first}, list[1:]...), 1, ", ")
+}

@@ -1,0 +1,176 @@
+// Package loopback receives connections to a loopback port, to which anybody on the host may connect. It finds out whose
+// process a connection is before it reads anything, and then lets a protocol do its handshake. Those who may not
+// speak must not stand in the way of those who may.
+//
+//	accept ──▶ enter ──▶ Check: whose is it? ──▶ Admit: handshake ──▶ serve, for as long as it takes
+//	           └──────────── one of 64 places, at most 5 s ────────┘
+//
+//	all places taken ──▶ the oldest guest that was there for a second is hung up on
+//
+// A rank says who it is as soon as it is connected. So those who stay silent are strangers; the second is for a busy
+// host. A stranger gets no answer: its connection is closed, and the log tells of the first few.
+//
+// Run blocks until the listener and every connection are closed and everything started has ended.
+// PeerOf may be called from any goroutine.
+//
+// It does not know what is said, nor which processes are a job's: Check and Admit are the caller's.
+package loopback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/awake"
+)
+
+const (
+	places   = 64              // guests at one time; more wait in the listener's queue
+	stay     = 5 * time.Second // from the accept to the end of the handshake
+	patience = time.Second     // after which a guest gives way to the next
+	maxTold  = 16              // strangers in the log; then at debug level only
+)
+
+// Config is what a protocol brings. Admit is required.
+type Config struct {
+	Name string // of the protocol, for errors and the log
+
+	// Check says why a connection is not taken; nil takes everybody's. It is asked before anything
+	// is read, and may wait until ctx ends.
+	Check func(ctx context.Context, conn net.Conn) error
+
+	// Admit does the handshake; its reads and writes end with the guest's time. It returns what
+	// serves the connection until its end and is called in any case, or the reason why it is not
+	// served; both are nil for one that was turned away and needs no word in the log. It never
+	// closes the connection.
+	Admit func(conn net.Conn) (serve func(ctx context.Context), err error)
+
+	Log *slog.Logger // nil: none
+}
+
+// Lobby is one port's.
+type Lobby struct {
+	cfg  Config
+	left chan struct{} // capacity 1; a place has become free
+
+	mu     sync.Mutex
+	guests []*guest // guarded by mu; in the order they came
+	told   int      // guarded by mu; strangers in the log
+}
+
+// guest is a connection that has not been admitted yet.
+type guest struct {
+	conn   net.Conn
+	since  time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+	out    bool // guarded by Lobby.mu; had to give way
+}
+
+// New starts nothing.
+func New(cfg Config) *Lobby {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Lobby{cfg: cfg, left: make(chan struct{}, 1)}
+}
+
+// Run receives until ctx ends (its cause) or the listener fails, which ends the connections too.
+func (lb *Lobby) Run(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer l.Close()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if ctx.Err() == nil && passes(ctx, err) {
+				continue
+			}
+			cancel(fmt.Errorf("%s listener: %w", lb.cfg.Name, err))
+			return context.Cause(ctx)
+		}
+		g := lb.enter(ctx, conn)
+		if g == nil {
+			conn.Close()
+			return context.Cause(ctx)
+		}
+		wg.Go(func() { lb.receive(ctx, g) })
+	}
+}
+
+// receive sees a guest in or out.
+func (lb *Lobby) receive(ctx context.Context, g *guest) {
+	defer g.conn.Close()
+	defer context.AfterFunc(ctx, func() { g.conn.Close() })()
+	serve, err := lb.admit(g)
+	if lb.leave(g) && err != nil {
+		err = fmt.Errorf("it gave way to another after %v without saying who it is", patience)
+	}
+	switch {
+	case err != nil:
+		lb.tell(ctx, g.conn, err)
+	case serve != nil:
+		serve(ctx)
+	}
+}
+
+func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
+	lift := awake.Until(g.conn, stay)
+	defer lift() // if this fails the connection is over, which serve sees
+	if lb.cfg.Check != nil {
+		if err := lb.cfg.Check(g.ctx, g.conn); err != nil {
+			return nil, err
+		}
+	}
+	if serve, err = lb.cfg.Admit(g.conn); err != nil || serve == nil {
+		return nil, err
+	}
+	return serve, nil
+}
+
+// tell logs a stranger.
+func (lb *Lobby) tell(ctx context.Context, conn net.Conn, why error) {
+	if ctx.Err() != nil {
+		return
+	}
+	lb.mu.Lock()
+	lb.told++
+	n := lb.told
+	lb.mu.Unlock()
+	level := slog.LevelWarn
+	if n > maxTold {
+		level = slog.LevelDebug
+	}
+	lb.cfg.Log.Log(ctx, level, "refused a "+lb.cfg.Name+" connection", "from", conn.RemoteAddr().String(), "cause", why)
+	if n == maxTold {
+		lb.cfg.Log.Warn("further refused connections are logged at debug level only", "protocol", lb.cfg.Name)
+	}
+}
+
+// passes waits a moment where accepting can work again: the peer has gone, or descriptors or
+// memory ran out.
+func passes(ctx context.Context, err error) bool {
+	again := false
+	for _, e := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		again = again || errors.Is(err, e)
+	}
+	if !again {
+		return false
+	}
+	t := time.NewTimer(10 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
