@@ -38,8 +38,8 @@ func TestTheVerdictIsTold(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"mpiup: rank 3 on w1 exited with code 1: CUDA error: uncorrectable ECC error encountered\n", "mpiup: its first lines: loading\n",
-		"mpiup: node node-7, pid 77, GPU GPU-1, PCI 0000:3b:00.0\n", "mpiup: to keep other jobs from that node: kubectl cordon node-7\n",
+		"mpiup: rank 3 on w1 exited with code 1: CUDA error: uncorrectable ECC error encountered\n",
+		"mpiup: node node-7, GPU GPU-1, PCI 0000:3b:00.0\n", "mpiup: to keep other jobs from that node: kubectl cordon node-7\n",
 	} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q lacks %q", stderr.String(), want)

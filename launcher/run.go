@@ -50,7 +50,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		cause, bad = r.run.Verdict().Cause()
 	}
 	if !bad {
-		if err := r.remains.Leave(nil, 0); err != nil {
+		if _, err := r.remains.Leave(nil, 0); err != nil {
 			return r.early(unwritable("after the ranks had ended well", err))
 		}
 		r.cfg.Metrics.Ended(nil)

@@ -1,8 +1,10 @@
 package launcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -17,47 +19,59 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
+// recent is how many lines of output stand where people look: those of a terminal.
+const recent = 40
+
 // final prints the verdict on a run that has failed, writes it where machines look for it, and returns the exit code. tail is what the
 // guilty rank wrote last.
 func (r *driver) final(f verdict.Fault, tail []string) int {
 	v, _ := r.run.Verdict().Verdict(r.circumstances(f))
-	v.Restarts = r.restarted()
-	lines := v.Lines(!r.mingled())
-	if n := v.Restarts; n > 0 {
-		lines = append(lines, fmt.Sprintf("the ranks had been started again %s (%s)", map[bool]string{true: "once", false: fmt.Sprint(n, " times")}[n == 1], r.cfg.restartedBy()))
+	if v.Restarts = r.restarted(); v.Restarts > 0 {
+		v.Note(fmt.Sprintf("the ranks had been started again %s (%s)", map[bool]string{true: "once", false: fmt.Sprint(v.Restarts, " times")}[v.Restarts == 1], r.cfg.restartedBy()))
 	}
-	if r.cfg.Output.NoCopy { // nobody has seen what it wrote
-		for _, l := range tail {
-			lines = append(lines, "its last lines: "+l)
-		}
+	unseen := r.cfg.Output.NoCopy || f.ID >= 0 && r.sink != nil && r.sink.Words(f.ID).Above > recent
+	if v.Failed() {
+		fmt.Fprintln(r.cfg.Stderr)
 	}
-	return r.tell(v, lines, tail)
+	return r.tell(v, tail, unseen)
 }
 
 // early is the verdict on a run that had no ranks yet.
 func (r *driver) early(err error) int {
 	f := failure(err)
 	v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{Phase: r.phase, Bare: r.cfg.bare()})
-	return r.tell(v, v.Lines(true), nil)
+	return r.tell(v, nil, false)
 }
 
-func (r *driver) tell(v verdict.Verdict, lines, tail []string) int {
+// tell says how the run has ended, to people and to machines. unseen: nobody can see any more what the guilty rank wrote.
+func (r *driver) tell(v verdict.Verdict, tail []string, unseen bool) int {
 	r.cfg.Metrics.Ended(&v)
-	if err := r.remains.Leave(&v, v.ExitCode); err != nil {
-		r.say("%v", err)
+	kept, err := r.remains.Leave(&v, v.ExitCode)
+	if err != nil {
+		r.cfg.Say("%v", err)
 	}
-	for _, l := range lines {
-		r.say("%s", l)
+	how := verdict.LastLines{All: r.run == nil || r.cfg.Log.Enabled(context.Background(), slog.LevelInfo), Unseen: unseen, Report: kept}
+	end := v.End(how)
+	if r.cfg.Output.NoCopy { // nobody has seen what it wrote
+		for _, l := range tail {
+			end = slices.Insert(end, len(end)-1, "its last lines: "+l)
+		}
 	}
+	r.cfg.Head("%s", end[0])
+	for _, l := range end[1:] {
+		r.cfg.Say("%s", l)
+	}
+	how.All = true
+	all := v.End(how)
 	if r.cfg.Told != nil {
-		r.cfg.Told(lines, tail)
+		r.cfg.Told(all, tail)
 	}
 	r.event(struct {
 		Time  time.Time `json:"time"`
 		Event string    `json:"event"`
 		verdict.Verdict
 	}{time.Now().UTC(), "verdict", v})
-	writeTermination(&r.cfg.Reach, v.ExitCode, lines, v.Stderr, tail)
+	writeTermination(&r.cfg.Reach, v.ExitCode, all, v.Stderr, tail)
 	r.remains.Seal(r.cfg.Stderr, &v, v.ExitCode)
 	return v.ExitCode
 }
@@ -91,6 +105,8 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 	if r.sink != nil {
 		words := r.sink.Words(f.ID)
 		c.Stderr, c.Frames = words.First, words.Frames
+		tail, _ := r.sink.Tail(f.ID)
+		c.Wrote = r.wrote(tail)
 	}
 	if len(c.Frames) == 0 {
 		c.Frames = r.cores[f.ID]
@@ -112,15 +128,21 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 	return c
 }
 
-// mingled says that several ranks have written to standard error: whose lines are whose is hard to see.
-func (r *driver) mingled() bool {
-	n := 0
-	for id := 0; id < r.places.who().Processes() && n < 2 && r.sink != nil; id++ {
+// wrote is what a process had to say, by its last lines, where that is not the last that people see: others wrote too.
+func (r *driver) wrote(tail []string) (w verdict.Wrote) {
+	if len(tail) == 0 {
+		return verdict.Wrote{Nothing: true}
+	}
+	spoke := 0
+	for id := 0; id < r.places.who().Processes() && spoke < 2; id++ {
 		if len(r.sink.Words(id).First) > 0 {
-			n++
+			spoke++
 		}
 	}
-	return n > 1
+	if spoke > 1 {
+		w.Last = tail[len(tail)-1]
+	}
+	return w
 }
 
 // maxTermination is what the kubelet keeps of a container's termination message.

@@ -136,11 +136,11 @@ func (p *Process) sendExited(at time.Time) {
 	p.ended = true
 	x := &apiv1.Exited{Rank: p.ID, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
 		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
-		Text: p.failure, Breach: apiv1.Breach(p.breach)}
+		Text: p.failure, Breach: apiv1.Breach(p.breach), MemoryPeak: p.process.Peak()}
 	p.mu.Unlock()
 	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
 		if n, err := st.s.Host.Cgroups().OOMKills(); err == nil && n > st.oom {
-			x.Oom = true
+			x.Oom, x.MemoryLimit = true, st.s.Host.Cgroups().MemoryLimit()
 		}
 	}
 	if ex.Status() != 0 {

@@ -34,6 +34,7 @@ type Process struct {
 	reaped bool      // guarded by mu: the pid may belong to another process
 	exit   job.Exit  // guarded by mu until done is closed
 	ended  time.Time // guarded by mu until done is closed
+	peak   uint64    // bytes resident at most, guarded by mu
 }
 
 func newProcess(s *Supervisor, pid, pidfd int, req *request) *Process {
@@ -86,6 +87,13 @@ func (p *Process) Exit() job.Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exit
+}
+
+// Peak is how many bytes it, or a child that it had waited for, had resident at most; zero before Done is closed, and where that is not known.
+func (p *Process) Peak() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peak
 }
 
 // Ended is when its end was noticed, by this host's clock; zero before Done is closed.
@@ -143,12 +151,16 @@ func (p *Process) tryReap() bool {
 		return true
 	}
 	var ws unix.WaitStatus
-	pid, err := unix.Wait4(p.pid, &ws, unix.WNOHANG, nil)
+	var used unix.Rusage
+	pid, err := unix.Wait4(p.pid, &ws, unix.WNOHANG, &used)
 	if err == unix.EINTR || err == nil && pid == 0 {
 		p.mu.Unlock()
 		return false
 	}
 	p.reaped, p.ended = true, time.Now()
+	if err == nil {
+		p.peak = uint64(max(used.Maxrss, 0)) << 10
+	}
 	switch {
 	case err != nil: // ECHILD: someone else in this process waits for children
 		p.s.cfg.Log.Error("a child was waited for elsewhere, its exit status is lost", "pid", p.pid, "err", err)

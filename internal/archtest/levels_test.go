@@ -80,6 +80,7 @@ var levels = map[string]int{
 	"internal/wire":               2,
 
 	"launcher/verdict":        2,
+	"launcher/verdict/device": 1,
 	"launcher/verdict/logs":   3,
 	"launcher/exchange":       2,
 	"launcher/restart":        1,

@@ -22,6 +22,7 @@ type Words struct {
 	Mute   bool     // it has said nothing since the last of these
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
 	Frames []string // the innermost of the last back-trace of a crash
+	Above  int      // lines that all processes wrote after the first ones of this
 }
 
 // Raised is the end of one traceback.
@@ -49,8 +50,9 @@ const (
 
 // words gathers Words of all processes.
 type words struct {
-	mu sync.Mutex
-	of map[int]*hearing // guarded by mu
+	mu    sync.Mutex
+	of    map[int]*hearing // guarded by mu
+	lines int              // of all, guarded by mu
 }
 
 // hearing is one process's standard error as it comes.
@@ -64,6 +66,7 @@ type hearing struct {
 	since int  // bytes that came after the last exception, of both streams
 	first int  // and after the last of the first lines
 	lines int  // likewise, whole lines of standard error
+	above int  // lines of all processes up to the last of the first lines
 
 	firstAt, lastAt, endAt time.Time // of the first lines and of standard error the last, and the end of both streams
 	said                   int       // and on standard output after standard error
@@ -95,6 +98,7 @@ var chained = []string{
 func (w *words) add(id int, s job.Stream, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.lines += bytes.Count(data, []byte{'\n'})
 	h := w.of[id]
 	if h != nil && len(h.words.Raised) > 0 {
 		if h.since += len(data); h.since > maxSince {
@@ -136,6 +140,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		}
 		if h.line, data = h.line[:0], data[end+1:]; len(h.words.First) > had {
 			h.first, h.lines = len(data), bytes.Count(data, []byte{'\n'})
+			h.above = w.lines - h.lines
 		}
 	}
 }
@@ -264,5 +269,5 @@ func (w *words) words(id int) Words {
 		h.words.Raised[i].Old = end.Sub(r.At) > maxAge
 	}
 	quiet := end.Sub(h.lastAt)
-	return Words{First: slices.Clone(h.words.First), Gone: h.lines > maxLines || end.Sub(h.firstAt) > maxAge, Began: end.Sub(h.firstAt) > soon, Past: h.said > maxOutlived || quiet > maxAge, Early: quiet > soon, Raised: slices.Clone(h.words.Raised), Mute: len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord, Fatal: h.words.Fatal, Frames: h.crash.Frames()}
+	return Words{First: slices.Clone(h.words.First), Gone: h.lines > maxLines || end.Sub(h.firstAt) > maxAge, Began: end.Sub(h.firstAt) > soon, Past: h.said > maxOutlived || quiet > maxAge, Early: quiet > soon, Raised: slices.Clone(h.words.Raised), Mute: len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord, Fatal: h.words.Fatal, Frames: h.crash.Frames(), Above: w.lines - h.above}
 }

@@ -123,6 +123,16 @@ func (r *Reach) Fill() {
 	}
 }
 
+// Head prints the line of mpiup's own that matters, so that it is seen where the terminal can show that.
+func (r *Reach) Head(format string, args ...any) {
+	const red, plain = "\x1b[1;31m", "\x1b[0m"
+	if !r.Terminal || r.Env("NO_COLOR") != "" || r.Env("TERM") == "" || r.Env("TERM") == "dumb" { // no-color.org
+		r.Say(format, args...)
+		return
+	}
+	fmt.Fprintf(r.Stderr, "%smpiup: %s%s\n", red, visible.Line(fmt.Sprintf(format, args...)), plain)
+}
+
 // Say prints one line of mpiup's own.
 func (r *Reach) Say(format string, args ...any) {
 	fmt.Fprintf(r.Stderr, "mpiup: %s\n", visible.Line(fmt.Sprintf(format, args...)))

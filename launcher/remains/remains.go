@@ -164,31 +164,33 @@ func (k *Keeper) Ready(log io.Writer) (err error) {
 	return err
 }
 
-// Leave writes what remains to files, and says where a failed run has left it by itself. v is nil where all went well. The error is of a
-// folder that the user named.
-func (k *Keeper) Leave(v *verdict.Verdict, code int) error {
+// Leave writes what remains to files. v is nil where all went well. shows is how the report of a run that failed is shown; "": it has left none. The
+// error is of a folder that the user named.
+func (k *Keeper) Leave(v *verdict.Verdict, code int) (shows string, err error) {
 	is, dir := k.made(v, code), k.dir
 	switch {
 	case k.cfg.Dir != "":
 		if k.dir = nil; dir == nil {
-			return nil // which was said
+			return "", nil // which was said
 		}
-		err := write(dir, is)
+		err = write(dir, is)
 		if err == nil {
 			err = k.writeDumps(dir)
 		}
 		if err = errors.Join(err, dir.Close()); err != nil {
-			return fmt.Errorf("--report %s: %w", k.cfg.Dir, err)
+			return "", fmt.Errorf("--report %s: %w", k.cfg.Dir, err)
 		}
-	case k.cfg.Kept != "" && v != nil && is.Started():
+		return "mpiup report " + k.cfg.Dir, nil
+	case k.cfg.Kept != "" && v != nil && is.Started() && v.Failed():
 		name, err := keep(k.cfg.Kept, is)
 		if err != nil {
 			k.log.Info("no report is left", "dir", k.cfg.Kept, "cause", err)
-			return nil
+			return "", nil
 		}
-		k.say("what happened when: mpiup report %s%s", name, k.cfg.Lost)
+		k.log.Info("report is left", "file", name)
+		return "mpiup report" + k.cfg.Lost, nil
 	}
-	return nil
+	return "", nil
 }
 
 // Seal writes what remains as lines, where the user wants that.

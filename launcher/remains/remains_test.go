@@ -1,11 +1,9 @@
 package remains
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,14 +34,19 @@ func TestFewReportsAreKept(t *testing.T) {
 	}
 }
 
-// Whoever reads where a failed run's report is reads too that it does not last.
+// Whoever reads that a failed run has left a report reads too that it does not last. A run that its user interrupted leaves none.
 func TestWhatIsKeptMayGo(t *testing.T) {
-	var said string
-	k := New(Config{Kept: filepath.Join(t.TempDir(), "reports"), Lost: " (soon gone)"}, report.Report{}, func(format string, args ...any) { said += fmt.Sprintf(format, args...) }, slog.New(slog.DiscardHandler))
+	dir := filepath.Join(t.TempDir(), "reports")
+	k := New(Config{Kept: dir, Lost: " (soon gone)"}, report.Report{}, t.Errorf, slog.New(slog.DiscardHandler))
 	k.Launched("j", nil, []report.Rank{{Host: "w0"}}, "1 rank")
 	k.Started(0, 7)
-	k.Leave(&verdict.Verdict{}, 1)
-	if !strings.HasPrefix(said, "what happened when: mpiup report ") || !strings.HasSuffix(said, ".json (soon gone)") {
-		t.Errorf("it says %q", said)
+	if shows, err := k.Leave(&verdict.Verdict{Kind: verdict.Interrupted, Signal: "SIGINT"}, 130); shows != "" || err != nil {
+		t.Errorf("%q, %v", shows, err)
+	}
+	if shows, err := k.Leave(&verdict.Verdict{}, 1); shows != "mpiup report (soon gone)" || err != nil {
+		t.Errorf("%q, %v", shows, err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*.json")); len(files) != 1 {
+		t.Errorf("%q", files)
 	}
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 	"time"
 
@@ -121,6 +122,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	r.meet.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
 	f.At, f.Text, f.TimeNS, f.OOM = at, m.Text, m.TimeNs, m.Oom
+	r.verdict.Toll.Ended(f, m.MemoryPeak, m.MemoryLimit)
 	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	errno, _ := r.cfg.Errno(m.LackErrno)
@@ -213,10 +215,10 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 }
 
 // devicesOf is what its agent saw of a process's devices.
-func devicesOf(m *apiv1.Exited) (list []verdict.Device) {
+func devicesOf(m *apiv1.Exited) (list []device.Fault) {
 	const most, longest = 8, 32
 	for _, d := range m.Devices[:min(len(m.Devices), most)] {
-		list = append(list, verdict.Device{What: known(d.GetWhat(), job.PortDown), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), longest)]),
+		list = append(list, device.Fault{What: known(d.GetWhat(), job.PortDown), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), longest)]),
 			Number: int(d.GetNumber()), Ago: int(d.GetSeconds())})
 	}
 	return list

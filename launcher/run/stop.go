@@ -141,6 +141,7 @@ func (r *Run) leave(cause, how string, signals ...int) {
 		return
 	}
 	r.verdict.Passed = r.cfg.Preempt.Signal
+	r.verdict.Toll.Leaves(len(slices.DeleteFunc(slices.Clone(r.ranks), func(p process) bool { return p.state.over() })), r.now.Clock, r.cfg.TermGrace)
 	r.say("%s", how)
 	r.forwardSignals(signals)
 	r.set(Grace, r.cfg.TermGrace)

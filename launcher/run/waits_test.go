@@ -52,7 +52,7 @@ func TestNonsenseOfStacks(t *testing.T) {
 	cost.AtMost(t, cost.Bound{Fixed: 4 << 20}, 0, func() { p.on(0, w.Frame()) })
 	p.on(1, (&apiv1.Waits{Id: p.inquiry.id, Stacks: []*apiv1.ProcStack{nil, {Id: 2}}}).Frame())
 	v, bad := p.Verdict().Verdict(verdict.Circumstances{})
-	text := strings.Join(v.Lines(true), "\n")
+	text := strings.Join(v.End(verdict.LastLines{All: true}), "\n")
 	if !bad || len(v.Stacks) != 2 || v.Stacks[1].Ranks != "0-1" || v.Stacks[1].Of != 3 || len(v.Stacks[1].Frames) > 3 || len(text) > 8<<10 || visible.Text(text) != text || strings.Contains(text, "\nmpiup:") || v.Rank != nil {
 		t.Errorf("%+v, %d bytes:\n%.4000s", v, len(text), text)
 	}

@@ -108,5 +108,5 @@ func Advises(line string) bool {
 
 // advising is how hints begin (Fault.hint, rankHint), and what they have.
 var advising = pattern.Of(`^(?:see |give |look |run |let |call |nothing was started: build |set |use |raise |this is a fault of mpiup|this launcher was replaced|` +
-	`the code is the program's own: |the program ended the job itself|its MPI library ended the job, |the memory limit of |the signal did not come from mpiup: |something on \S+ killed it; |` +
+	`the code is the program's own: |the program ended the job itself|its MPI library ended the job, |raise |the signal did not come from mpiup: |something on \S+ killed it; |` +
 	`if the program is a shell script, |its library must |lines that it had not flushed |its agent got SIGTERM|to keep other jobs |MPI ends by |the ranks of an MPI program start together: )|^kubectl describe pod `)

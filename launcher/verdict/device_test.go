@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 	"testing"
 	"time"
@@ -10,12 +11,12 @@ import (
 
 // What an agent saw of the rank's own devices stands in the verdict, and is its kind where it explains the end.
 func TestDevices(t *testing.T) {
-	xid, program := Device{job.GPUXid, "0000:17:00", 79, 4}, Device{job.GPUXidOfProgram, "0000:17:00", 31, 1}
-	down := Device{What: job.PortDown, Name: "mlx5_0:1"}
+	xid, program := device.Fault{What: job.GPUXid, Name: "0000:17:00", Number: 79, Ago: 4}, device.Fault{What: job.GPUXidOfProgram, Name: "0000:17:00", Number: 31, Ago: 1}
+	down := device.Fault{What: job.PortDown, Name: "mlx5_0:1"}
 	const xidLine = "w1: its GPU at PCI 0000:17:00 had Xid 79 (of the GPU, its driver or its links) 4 s before"
 	for _, tt := range []struct {
 		name, line string
-		device     Device
+		device     device.Fault
 		kind       Kind
 		likely     bool
 		evidence   string
@@ -29,8 +30,8 @@ func TestDevices(t *testing.T) {
 	} {
 		c := &Case{}
 		c.Add(Fault{Event: Ended, Host: "w1", Node: 1, ID: 2, Process: job.Process{Rank: 2}, Exit: job.Exit{Code: 1}})
-		c.Devices(2, []Device{tt.device})
-		c.Devices(3, []Device{xid}) // of a rank that did not fail
+		c.Devices(2, []device.Fault{tt.device})
+		c.Devices(3, []device.Fault{xid}) // of a rank that did not fail
 		c.Hear(4, func(int) Said { return Said{Raised: raised(tt.line), Code: 1} }, time.Time{}, nil)
 		v, _ := c.Verdict(Circumstances{Node: "n1"})
 		if v.Kind != tt.kind || v.Likely != tt.likely || !slices.Contains(v.Evidence, tt.evidence) || (v.Cordon != "") != (v.Kind == GPUFault || v.Kind == FabricDown) {

@@ -46,6 +46,9 @@ func (c *Case) account(f Fault) account {
 	switch h := c.advice(f, said, spoke); {
 	case f.preempted():
 		a.behind, a.do = slices.Concat(a.behind, c.Holdup, c.cutShort()), []string{h}
+		if good := c.Toll.well(); good != "" && c.cut == 0 {
+			a.behind = append([]string{good}, a.behind...)
+		}
 	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
 		a.behind = c.Holdup
 	case lacks.Text != "" && (f.Event == Ended || f.Event == Aborted) && !f.broke() && !f.OOM:
@@ -53,6 +56,9 @@ func (c *Case) account(f Fault) account {
 		return a
 	case h != "":
 		a.do = []string{h}
+	}
+	if used := c.Toll.memory(f); used != "" {
+		a.behind = append(slices.Clone(a.behind), used)
 	}
 	if ids := c.reporters(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids))
@@ -132,9 +138,12 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 func (c *Case) others(cause Fault) []string {
 	const most = 3
 	var out []string
+	if only := c.Toll.consequence(); only != "" {
+		out = append(out, only)
+	}
 	n := 0
 	for _, f := range c.faults {
-		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && f.Exit.Status() == 128+by.Code {
+		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && (f.Exit.Status() == 128+by.Code || by.Code == job.SIGINT) {
 			continue // as it was told to
 		}
 		if f.Event == Signalled || f.Event == cause.Event && f.ID == cause.ID && f.Node == cause.Node {
@@ -148,6 +157,9 @@ func (c *Case) others(cause Fault) []string {
 		}
 		if cause.preempted() && (c.asked(f) || c.Passed != 0 && f.Event == NotWired) {
 			continue // as it was told to, which ends its PMI connection too
+		}
+		if c.Toll.echoed(f) {
+			continue // which was said
 		}
 		if n++; n > most {
 			continue
@@ -176,6 +188,9 @@ func (f Fault) Sentence() string {
 	case Ended:
 		if f.broke() {
 			return who + " " + f.Text + "; mpiup killed it"
+		}
+		if f.OOM {
+			return who + " " + f.ended() + ", out of memory"
 		}
 		return who + " " + f.ended() + visible.Colon(f.Text)
 	case Raised:
@@ -312,9 +327,9 @@ func (f Fault) rankHint(bare bool) string {
 	case f.broke():
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.OOM && bare:
-		return fmt.Sprintf("the memory limit of %s was hit: raise it, or put fewer ranks on a host (--ppn)", f.Host)
+		return "raise the memory limit, or put fewer ranks on a host (--ppn)"
 	case f.OOM:
-		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.Host)
+		return "raise resources.limits.memory, or put fewer ranks on a host (--ppn)"
 	case f.Left:
 		return "see why it ended before the others: a rank has to stay as long as another one needs it"
 	case f.Uncalled:
@@ -338,7 +353,7 @@ func (f Fault) rankHint(bare bool) string {
 	case 126, 127:
 		return fmt.Sprintf("if the program is a shell script, a command in it was not found or not executable on %s", f.Host)
 	}
-	return "the code is the program's own: see what it wrote before"
+	return codeHint
 }
 
 // What to do about a crash, before and after it is known in which functions.
@@ -346,6 +361,9 @@ const (
 	crashHint   = "the program crashed: see what it wrote before; a core file needs ulimit -c"
 	crashedHint = "the program crashed: see what it wrote before, and the functions below"
 )
+
+// codeHint is what to do about an exit code, before it is known what the program said of it.
+const codeHint = "the code is the program's own: see what it wrote before"
 
 // WriteHint is what to do where output cannot be written.
 const WriteHint = "make room there, or choose a place that can be written, and run the job again"

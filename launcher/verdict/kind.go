@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -105,7 +106,7 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 func (c *Case) broken(f Fault) (kind Kind, likely, ok bool) {
 	said, spoke := c.found[f.ID]
 	had := func(what job.DeviceFault) bool {
-		return slices.ContainsFunc(c.devices[f.ID], func(d Device) bool { return d.What == what })
+		return slices.ContainsFunc(c.devices[f.ID], func(d device.Fault) bool { return d.What == what })
 	}
 	switch {
 	case had(job.GPUXid):

@@ -2,12 +2,12 @@ package verdict
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // Verdict is what is said of a run that failed, for people (Lines) and for machines (docs/record.md describes the JSON). Rank, PID and what
@@ -65,6 +65,7 @@ type Circumstances struct {
 	Node     string // of the host
 	PID      int
 	GPU, PCI string // that the rank was given
+	Wrote    Wrote
 	Stderr   []string
 	Frames   []string // of its last back-trace, or of its core file
 }
@@ -96,13 +97,10 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	}
 	if v.Kind == Segfault || v.Kind == Crash || f.Event == Ended && f.Exit.Signal == job.SIGBUS {
 		if v.Frames = where.Frames; len(v.Frames) > 0 {
-			for _, list := range [][]string{v.Advice, v.said} {
-				if at := slices.Index(list, crashHint); at >= 0 {
-					list[at] = crashedHint
-				}
-			}
+			v.told(crashHint, crashedHint)
 		}
 	}
+	v.told(codeHint, where.Wrote.hint())
 	if f.Left {
 		if v.Confidence = Probable; f.Ranks != "" {
 			v.Ranks, v.Confidence = f.Ranks, OneOfSeveral
@@ -112,6 +110,31 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	v.blame(c.absent(f))
 	v.complete(where)
 	return v, true
+}
+
+// told puts what is known now in place of a hint.
+func (v *Verdict) told(hint, known string) {
+	for _, list := range [][]string{v.Advice, v.said} {
+		if at := slices.Index(list, hint); at >= 0 {
+			list[at] = known
+		}
+	}
+}
+
+// Wrote is what the guilty process had to say.
+type Wrote struct {
+	Nothing bool   // it wrote nothing at all
+	Last    string // its last line, where others wrote below it; "": it stands where people look
+}
+
+func (w Wrote) hint() string {
+	switch {
+	case w.Nothing:
+		return "the code is the program's own: it wrote nothing"
+	case w.Last != "":
+		return "the code is the program's own: it wrote last: " + w.Last
+	}
+	return codeHint
 }
 
 // Early is the verdict about a run that ended before any process was started, by its exit code and what it said. outrun says that
@@ -135,7 +158,7 @@ func (v *Verdict) complete(where Circumstances) {
 		v.Pod = hostlist.FirstLabel(v.Host)
 	}
 	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
-	v.GPU, v.PCI, v.HCA = Devices(text)
+	v.GPU, v.PCI, v.HCA = device.Named(text)
 	if v.Kind == GPUFault || v.Kind == GPUError || v.Kind == GPUMemory {
 		if v.GPU == "" && v.PCI == "" {
 			v.GPU, v.PCI = where.GPU, where.PCI
@@ -151,56 +174,6 @@ func (v *Verdict) complete(where Circumstances) {
 			v.Advice = append(v.Advice, do)
 		}
 	}
-}
-
-var (
-	gpuID  = pattern.Of(`\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
-	pciID  = pattern.Of(`(?i)\bPCI(?: Bus ID)?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)|\bGPU ((?:[0-9a-f]{4,8}:)[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
-	hcaIDs = pattern.Of(`\b((?:mlx[45]|bnxt_re|irdma|efa|hfi1|rdmap\d+s|rocep\d+s|ibp\d+s)_?\d+(?:f\d+)?)(?:[:/ ](\d{1,2})\b)?`)
-)
-
-// Devices are the GPU's UUID, its PCI address, and the adapter and port that a text names; "" where it names none.
-func Devices(text string) (gpu, pci, hca string) {
-	gpu = gpuID().FindString(text)
-	if m := pciID().FindStringSubmatch(text); m != nil {
-		pci = m[1] + m[2]
-	}
-	if m := hcaIDs().FindStringSubmatch(text); m != nil {
-		if hca = m[1]; m[2] != "" {
-			hca += ":" + m[2]
-		}
-	}
-	return gpu, pci, hca
-}
-
-// Lines are the verdict for people: what happened, what to do, what else went wrong, where, and the name under which mpiup help
-// says more. seen says that all that ranks wrote has been seen, and nobody else's lines between.
-func (v Verdict) Lines(seen bool) []string {
-	lines := slices.Clone(v.said)
-	if !seen {
-		for _, l := range v.Stderr {
-			lines = append(lines, "its first lines: "+l)
-		}
-	}
-	if len(v.Frames) > 0 {
-		lines = append(lines, "it crashed in "+strings.Join(v.Frames, ", called by "))
-	}
-	for _, s := range v.Stacks {
-		lines = append(lines, s.Sentence())
-	}
-	if where := v.where(); where != "" {
-		lines = append(lines, where)
-	}
-	if v.Cordon != "" {
-		lines = append(lines, "to keep other jobs from that node: "+v.Cordon)
-	}
-	switch {
-	case v.Likely:
-		lines = append(lines, fmt.Sprintf("probably %s; more: mpiup help %s", v.Kind, v.Kind))
-	default:
-		lines = append(lines, fmt.Sprintf("%s; more: mpiup help %s", v.Kind, v.Kind))
-	}
-	return lines
 }
 
 // where names what the sentences do not: the node, the process, the device.

@@ -20,6 +20,7 @@ package verdict
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 )
 
@@ -30,18 +31,19 @@ type Case struct {
 	Passed  int               // the signal by which ranks were told that their hosts are taken away; 0: they were not
 	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
 	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do
-	Stacks  []Stack           // where ranks were when a time limit struck
+	Toll    Toll
+	Stacks  []Stack // where ranks were when a time limit struck
 
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none
 	faults   []Fault
 	well     []Fault // ranks that ended with 0
 	added    int
-	cut      int              // ranks that mpiup killed
-	cutFirst Fault            // the first of them
-	devices  map[int][]Device // what went wrong with those that a process had which ended badly, by its id
-	lacking  map[int]Lack     // what MPI lacks where a process ended badly, by its id
-	found    map[int]Finding  // what ranks that failed say of it, by id; read once all have ended
+	cut      int                    // ranks that mpiup killed
+	cutFirst Fault                  // the first of them
+	devices  map[int][]device.Fault // what went wrong with those that a process had which ended badly, by its id
+	lacking  map[int]Lack           // what MPI lacks where a process ended badly, by its id
+	found    map[int]Finding        // what ranks that failed say of it, by id; read once all have ended
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
@@ -68,12 +70,12 @@ func (c *Case) Lacks(id int, what Lack) {
 }
 
 // Devices notes what an agent saw of a process's devices, of as many as faults are kept.
-func (c *Case) Devices(id int, list []Device) {
+func (c *Case) Devices(id int, list []device.Fault) {
 	if len(list) == 0 || len(c.devices) >= maxFaults {
 		return
 	}
 	if c.devices == nil {
-		c.devices = map[int][]Device{}
+		c.devices = map[int][]device.Fault{}
 	}
 	c.devices[id] = list
 }

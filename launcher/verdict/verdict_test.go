@@ -195,7 +195,7 @@ func (p *play) verdict() string {
 	if !bad {
 		return text
 	}
-	for _, l := range v.Lines(true) {
+	for _, l := range v.End(LastLines{All: true}) {
 		text += "  " + l + "\n"
 	}
 	return text

@@ -26,7 +26,7 @@ func (c *Case) Cause() (Fault, bool) {
 		return first, true
 	}
 	first = c.blame(c.onHost(first, func(f Fault) bool { return f.Event == Ended }))
-	if s, ok := c.signalled(first); ok && !first.Command && !first.broke() && !first.OOM && first.Exit.Status() == 128+s.Code {
+	if s, ok := c.signalled(first); ok && !first.Command && !first.broke() && !first.OOM && (first.Exit.Status() == 128+s.Code || s.Code == job.SIGINT && !first.struck()) {
 		return s, true // no rank is at fault that does as it is told
 	}
 	return first, true
@@ -151,6 +151,11 @@ func (c *Case) blame(first Fault) Fault {
 // of all n processes where that one only says that it lost another. stopped is when the ranks were told to end; zero: they were not.
 // about begins a fault of a process.
 func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about func(id int) Fault) {
+	defer func() {
+		if f, ok := c.Cause(); ok && !c.echoes(f) {
+			c.Toll.hear(f, n, words, about)
+		}
+	}()
 	f, ok := c.Cause()
 	if ok && f.Event == TimedOut && c.sure == "" && !stopped.IsZero() {
 		c.hearMute(n, words, stopped, about)

@@ -93,8 +93,8 @@ func TestCrashWhoseFunctionsAreKnown(t *testing.T) {
 		var c Case
 		c.Add(Fault{Event: Ended, ID: 0, Host: "w0", Exit: job.Exit{Signal: job.SIGSEGV}})
 		v, _ := c.Verdict(Circumstances{Frames: frames})
-		if asks := strings.Contains(strings.Join(v.Lines(true), "\n")+strings.Join(v.Advice, "\n"), "ulimit"); asks != (frames == nil) {
-			t.Errorf("with %v it says %q", frames, v.Lines(true))
+		if asks := strings.Contains(strings.Join(v.End(LastLines{All: true}), "\n")+strings.Join(v.Advice, "\n"), "ulimit"); asks != (frames == nil) {
+			t.Errorf("with %v it says %q", frames, v.End(LastLines{All: true}))
 		}
 	}
 }

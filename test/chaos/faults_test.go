@@ -196,7 +196,7 @@ var matrixFaults = []matrixFault{
 			k.signalRank(syscall.SIGUSR1)
 			return undo
 		},
-		most: expected{code: 137, says: []string{"rank 1 on w0", "the memory limit of w0 was hit"}, within: silence}},
+		most: expected{code: 137, says: []string{"rank 1 on w0", "out of memory", "the memory limit of w0 is "}, within: silence}},
 	{name: "pid limit", flags: calm, do: func(k *cell) func() { return k.undone(k.c.LimitProcesses(hit, 1)) },
 		in: map[string]expected{gathering: noProcess, launching: noProcess}},
 	{name: "descriptor limit", flags: calm, do: fewDescriptors,

@@ -47,7 +47,7 @@ func TestVerdictOfARun(t *testing.T) {
 	const script = `echo "rank $MPIUP_RANK begins" >&2; touch $DIR/began$MPIUP_RANK; [ $MPIUP_RANK = 3 ] || exec sleep 60
 		while [ $(ls $DIR | grep -c began) -lt 4 ]; do sleep 0.05; done; echo why >&2; kill -SEGV $$`
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"--output", "json", "--termination-log", file, "-n", "4", "-x", "DIR=" + dir, "sh", "-c", script}})
-	r.Fails(t, 139, "rank 3 on w1 was killed by signal 11 (SIGSEGV)", "its first lines: rank 3 begins", "its first lines: why", "node node-7, pid ", "segfault; more: mpiup help segfault\n")
+	r.Fails(t, 139, "rank 3 on w1 was killed by signal 11 (SIGSEGV)", "mpiup: node node-7\n", "segfault; more: mpiup help segfault")
 	if v := verdictOf(t, r); v.Kind != verdict.Segfault || v.Rank == nil || *v.Rank != 3 ||
 		v.Host != "w1" || v.Node != "node-7" || v.PID == 0 || v.Signal != "SIGSEGV" || v.ExitCode != 139 || v.Phase != "running" && v.Phase != "wiring" && v.Phase != "launching" {
 		t.Errorf("%+v", v)

@@ -26,7 +26,7 @@ func TestStall(t *testing.T) {
 	for _, stack := range []string{"MPICH", "Open MPI"} {
 		t.Run(stack, func(t *testing.T) {
 			l.stuck(t, stack, "sleep", "--stall-timeout", "3s", "--on-stall", "abort").Wait(t).Fails(t, 110,
-				"mpiup: no rank has worked for --stall-timeout 3s\n", "mpiup: rank 2 on w1 (pid ", ") is the odd one out: it ", " while others use CPU\n")
+				"mpiup: no rank has worked for --stall-timeout 3s\n", "\nmpiup: rank 2 on w1 (pid ", ") is the odd one out: it ", " while others use CPU\n")
 			l.stuck(t, stack, "init", "--init-timeout", "2s", "--on-stall", "abort").Wait(t).Fails(t, 110,
 				"mpiup: ranks waited in MPI_Init for --init-timeout 2s\n", "mpiup: rank 2 on w1 (pid ", "it has not called MPI_Init, and others wait for it there\n")
 		})
@@ -102,7 +102,7 @@ func TestStallOnADeadMount(t *testing.T) {
 	_ = p.Cmd.Process.Kill()
 	<-p.Done
 	r := l.stuck(t, "MPICH", file, "--stall-timeout", "2s", "--on-stall", "abort", "--output", "json").Wait(t)
-	r.Fails(t, 110, "mpiup: rank 2 on w1 (pid ", ") is the odd one out: it waits in ", " on "+mount+" while others use CPU\n", "stuck-io; more: mpiup help stuck-io\n")
+	r.Fails(t, 110, "mpiup: rank 2 on w1 (pid ", ") is the odd one out: it waits in ", " on "+mount+" while others use CPU\n", "stuck-io; more: mpiup help stuck-io, mpiup report\n")
 	if v := verdictOf(t, r); v.Kind != verdict.StuckIO || !strings.Contains(strings.Join(v.Evidence, "\n"), " on "+mount) {
 		t.Errorf("%+v", v)
 	}

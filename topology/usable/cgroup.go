@@ -200,6 +200,30 @@ func missing(err error) error {
 	return err
 }
 
+// MemoryLimit is how many bytes the processes of this container may have together, the least of those of its groups that can be seen; 0: no limit is seen.
+func (g *Cgroups) MemoryLimit() (least uint64) {
+	const none = 1 << 60 // version 1 writes "no limit" as a number just below 2^63 (mm/memcontrol.c)
+	for _, h := range g.all {
+		file := "memory.max"
+		if !h.v2 {
+			if !slices.Contains(h.controllers, "memory") {
+				continue
+			}
+			file = "memory.limit_in_bytes"
+		}
+		for dir := h.own; ; dir = path.Dir(dir) {
+			text, err := readFile(g.fsys, path.Join(dir, file))
+			if n, bad := strconv.ParseUint(strings.TrimSpace(text), 10, 64); err == nil && bad == nil && n < none && (least == 0 || n < least) {
+				least = n
+			}
+			if dir == h.mount || dir == "." || dir == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
+
 // OOMKills is how many processes of this container the kernel has killed for memory so far. A rank that died by
 // SIGKILL while this number grew was killed for memory. Where no memory group can be seen the error is
 // fs.ErrNotExist.

@@ -5066,6 +5066,8 @@ type Exited struct {
 	Lack          Lack                   `protobuf:"varint,13,opt,name=lack,proto3,enum=mpiup.v1.Lack" json:"lack,omitempty"`                // what lacking tells of
 	LackErrno     int32                  `protobuf:"varint,14,opt,name=lack_errno,json=lackErrno,proto3" json:"lack_errno,omitempty"`        // why nothing can be written there; 0: it can, or that is not known
 	Devices       []*DeviceError         `protobuf:"bytes,15,rep,name=devices,proto3" json:"devices,omitempty"`                              // of those that the rank had, since its start, as far as the agent may see; at most 8
+	MemoryPeak    uint64                 `protobuf:"varint,16,opt,name=memory_peak,json=memoryPeak,proto3" json:"memory_peak,omitempty"`     // bytes that it, or one of its children, had resident at most (getrusage(2)); 0: unknown
+	MemoryLimit   uint64                 `protobuf:"varint,17,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`  // with oom: bytes that the container may have; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5203,6 +5205,20 @@ func (x *Exited) GetDevices() []*DeviceError {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *Exited) GetMemoryPeak() uint64 {
+	if x != nil {
+		return x.MemoryPeak
+	}
+	return 0
+}
+
+func (x *Exited) GetMemoryLimit() uint64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
 }
 
 // DeviceError is what went wrong with a device.
@@ -9171,7 +9187,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\xb7\x03\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\xfb\x03\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -9189,7 +9205,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04lack\x18\r \x01(\x0e2\x0e.mpiup.v1.LackR\x04lack\x12\x1d\n" +
 	"\n" +
 	"lack_errno\x18\x0e \x01(\x05R\tlackErrno\x12/\n" +
-	"\adevices\x18\x0f \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\"\x82\x01\n" +
+	"\adevices\x18\x0f \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\x12\x1f\n" +
+	"\vmemory_peak\x18\x10 \x01(\x04R\n" +
+	"memoryPeak\x12!\n" +
+	"\fmemory_limit\x18\x11 \x01(\x04R\vmemoryLimit\"\x82\x01\n" +
 	"\vDeviceError\x12)\n" +
 	"\x04what\x18\x01 \x01(\x0e2\x15.mpiup.v1.DeviceFaultR\x04what\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +

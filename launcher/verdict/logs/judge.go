@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"maps"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 	}
 	switch f.kind {
 	case verdict.GPUFault, verdict.GPUError, verdict.GPUMemory, verdict.FabricDown, verdict.FabricError:
-		v.GPU, v.PCI, v.HCA = verdict.Devices(f.line)
+		v.GPU, v.PCI, v.HCA = device.Named(f.line)
 	}
 	v.Advice = r.site.advice(f.kind, f.line)
 	return v, true

@@ -67,7 +67,7 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 			r := &Reader{}
 			r.Line("[3 w1] bye")
 			r.Line("mpiup: what happened when: mpiup report /tmp/x.json")
-			for _, l := range wrote.Lines(true) {
+			for _, l := range wrote.End(verdict.LastLines{All: true}) {
 				r.Line("mpiup: " + l)
 			}
 			read, ok := r.Verdict()

@@ -1,0 +1,111 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
+)
+
+// Toll is what the ends of all ranks tell beside the fault: who only lost another one, what memory they had, whether they ended in the time that they
+// were given. The zero value knows of none.
+type Toll struct {
+	echo, echoRanks idset.Set // ids, and ranks, of those that only say that they lost another one, where the cause is known
+	used            []usage
+	ranks, gone     int // that were told to end, and have
+	told, last, had time.Duration
+}
+
+// usage is what a process had at most.
+type usage struct {
+	id, node    int
+	who         string
+	peak, bound uint64 // bytes; bound, where the kernel ended it for that, is its container's
+}
+
+// maxEchoes is how many ranks are heard that were stopped, of which some may have said that they lost the guilty one.
+const maxEchoes = 1024
+
+// hear notes which ranks of the guilty one's job say that they lost another one: what they wrote is a consequence.
+func (t *Toll) hear(cause Fault, n int, words func(id int) Said, about func(id int) Fault) {
+	if cause.Event != Ended && cause.Event != Aborted && cause.Event != Raised && cause.Event != HostLost {
+		return
+	}
+	for id := range min(n, maxEchoes) {
+		if id == cause.ID {
+			continue
+		}
+		if f, ok := Read(words(id)); ok && f.Echo {
+			if who := about(id).Process; cause.ID < 0 || who.Job == cause.Process.Job {
+				t.echo.Add(id)
+				t.echoRanks.Add(who.Rank)
+			}
+		}
+	}
+}
+
+// consequence says of ranks whose last words are of a loss that this is it; "": there are none.
+func (t *Toll) consequence() string {
+	switch t.echoRanks.Len() {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("rank %s only says that it lost another one: a consequence", t.echoRanks)
+	}
+	return fmt.Sprintf("ranks %s only say that they lost another one: a consequence", t.echoRanks)
+}
+
+// echoed says that a fault is of a rank that only says that it lost another one.
+func (t *Toll) echoed(f Fault) bool { return t.echo.Contains(f.ID) && !f.struck() }
+
+// Ended notes that a process of a fault's has ended at its time, and had peak bytes at most. bound is how many its container may have, where the kernel ended it
+// for that. 0: unknown. As many are kept as faults.
+func (t *Toll) Ended(f Fault, peak, bound uint64) {
+	if t.ranks > 0 {
+		t.gone, t.last = t.gone+1, max(t.last, f.At)
+	}
+	if peak+bound > 0 && len(t.used) < maxFaults {
+		t.used = append(t.used, usage{f.ID, f.Node, f.Process.String(), peak, bound})
+	}
+}
+
+// memory is what the ranks of an OOM's host had: the kernel chooses one of them, whoever wanted more.
+func (t *Toll) memory(f Fault) string {
+	const most = 3
+	all := slices.DeleteFunc(slices.Clone(t.used), func(u usage) bool { return u.node != f.Node })
+	at := slices.IndexFunc(all, func(u usage) bool { return u.id == f.ID })
+	if !f.OOM || at < 0 {
+		return ""
+	}
+	bound := all[at].bound
+	slices.SortFunc(all, func(a, b usage) int {
+		if a.id == f.ID || b.id == f.ID {
+			return map[bool]int{true: -1, false: 1}[a.id == f.ID]
+		}
+		return cmp.Or(cmp.Compare(b.peak, a.peak), cmp.Compare(a.id, b.id))
+	})
+	var had []string
+	for _, u := range all {
+		had = append(had, fmt.Sprintf("%s had %d MiB", u.who, u.peak>>20))
+	}
+	text := visible.Few(had, most, ", ")
+	if bound > 0 {
+		text = fmt.Sprintf("the memory limit of %s is %d MiB: %s", f.Host, bound>>20, text)
+	}
+	return text
+}
+
+// Leaves notes that so many ranks were told at a time to end, and have so long.
+func (t *Toll) Leaves(ranks int, at, had time.Duration) { t.ranks, t.told, t.had = ranks, at, had }
+
+// well is the good news: all have ended in time; "": some have not.
+func (t *Toll) well() string {
+	if t.ranks == 0 || t.gone < t.ranks {
+		return ""
+	}
+	who := cmp.Or(map[int]string{1: "the rank", 2: "both ranks"}[t.ranks], fmt.Sprintf("all %d ranks", t.ranks))
+	return fmt.Sprintf("%s ended within %v of %v", who, max(t.last-t.told, 0).Round(100*time.Millisecond), t.had)
+}
