@@ -1,10 +1,10 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -12,19 +12,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains/report"
-	"github.com/mpiup/mpiup/launcher/restart"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// Ranks that are started again (launcher/restart) are a run of their own: other sessions with agents, another job for MPI, and
+// Ranks that are started again (launcher/run/choose) are a run of their own: other sessions with agents, another job for MPI, and
 // nothing that is late can be taken for theirs. What goes on is the command line, its time, its report and its streams.
 
 // retrial is a restart: what it is to know of the attempt that failed.
@@ -33,8 +31,7 @@ type retrial struct {
 	failures int // of the restarts, those after a failure
 	since    time.Time
 	pause    time.Duration // between the two
-	seats    []restart.Seat
-	ranks    []idset.Set // of each seat
+	seats    []choose.Seat
 	why      verdict.Verdict
 	grown    string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
 	had      int    // ranks of the attempt
@@ -135,7 +132,7 @@ func (e *unmanned) Error() string { return strings.Join(e.lines, "; ") }
 // attempts runs the ranks until they end well, or are not started again. It returns the last attempt that had ranks, or what
 // ended an earlier one.
 func attempts(ctx context.Context, r *driver) (*driver, error) {
-	count := restart.Count{Max: r.cfg.MaxRestarts}
+	count := choose.Count{Max: r.cfg.MaxRestarts}
 	var last *driver
 	for {
 		begun := time.Now()
@@ -169,11 +166,11 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 const unread = 10 * time.Second
 
 // follows is the attempt after r, which has ended; nil: there is none.
-func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Duration) *driver {
+func follows(ctx context.Context, r *driver, count *choose.Count, ran time.Duration) *driver {
 	if ctx.Err() != nil {
 		return nil
 	}
-	a := &retrial{number: r.restarted() + 1, since: time.Now(), ranks: r.plan.On(), had: len(r.plan.Placements)}
+	a := &retrial{number: r.restarted() + 1, since: time.Now(), had: len(r.plan.Placements)}
 	cause, bad := r.run.Verdict().Cause()
 	came, grows := r.run.Grows()
 	again, declined := r.run.Verdict().Again()
@@ -232,36 +229,23 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 func vacate(r *driver, a *retrial) (until string) {
 	var left time.Duration
 	var last string // the host whose ranks may run for longest
-	for i, l := range r.run.Losses() {
-		h := r.plan.Hosts[i].Name
-		a.seats = append(a.seats, restart.Seat{Host: h, Ranks: a.ranks[i].Len(), Lost: l.Lost})
+	losses := r.run.Losses()
+	for i, ranks := range r.plan.On() {
+		h, l := r.plan.Hosts[i].Name, losses[i]
+		a.seats = append(a.seats, choose.Seat{Host: h, Ranks: ranks, Lost: l.Lost})
 		if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && d > left {
 			left, last = d, h
 		}
 	}
-	a.pause, until = rests(a.pause, left, r.cfg.Beside, last)
+	a.pause, until = choose.Rest(a.pause, left, r.cfg.Beside, last)
 	return until
-}
-
-// rests is how long ranks wait to start again that would wait for pause, where those of a host may run for left, and the user lets
-// them run beside each other for beside.
-func rests(pause, left, beside time.Duration, host string) (longer time.Duration, until string) {
-	longer = max(pause, left-beside)
-	switch {
-	case longer < left:
-		return longer, fmt.Sprintf(", and for up to %v those of %s may run beside them and write what they write (--restart-beside)", (left - longer).Round(time.Second), host)
-	case longer > pause:
-		return longer, fmt.Sprintf(", when those of %s have ended by their lease (--launcher-timeout)", host)
-	}
-	return pause, ""
 }
 
 // round is how long the known hosts are waited for before others are looked for, where hosts are found one by one.
 const round = 3 * time.Second
 
-// rally finds hosts for the ranks that are to start again, and places them: each host of the last attempt keeps its ranks, and one
-// that is gone is replaced.
-func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener, error) {
+// goOn finds hosts for the ranks that are to start again, after their pause.
+func (r *planner) goOn(ctx, life context.Context) ([]reach.Found, *reach.Opener, error) {
 	rest := time.NewTimer(time.Until(r.again.begins()))
 	defer rest.Stop()
 	select {
@@ -269,28 +253,70 @@ func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener
 	case <-ctx.Done():
 		return nil, nil, r.unrested(ctx)
 	}
-	if r.cfg.Elastic.On() {
-		return r.muster(ctx, life, r.hosts)
+	return r.rally(ctx, life, r.hosts)
+}
+
+// choice is which of some hosts take part.
+func (r *planner) choice(answers []choose.Answer) choose.Choice {
+	target, seats := cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), []choose.Seat(nil)
+	if r.again != nil {
+		target, seats = r.again.size, r.again.seats
 	}
-	opener, want := r.opens(), r.hosts
+	if r.cfg.Elastic.On() {
+		return r.wish().Muster(seats, target, answers)
+	}
+	return r.wish().Cast(seats, answers)
+}
+
+// rally finds hosts for an attempt, and gives them ranks: of an elastic job as many as may be; else each host of the last attempt keeps its ranks,
+// and one that is gone is replaced.
+func (r *planner) rally(ctx, life context.Context, known []hosts.Wanted) ([]reach.Found, *reach.Opener, error) {
+	opener, want, elastic := r.opens(), known, r.cfg.Elastic.On()
+	call := &lastCall{after: r.cfg.Elastic.LastCall}
+	defer call.renew(func() {})
 	for {
-		within, cancel := ctx, context.CancelFunc(func() {})
+		within, cancel := context.WithCancel(ctx)
 		if r.cfg.Discovers() {
+			cancel()
 			within, cancel = context.WithTimeout(ctx, round)
 		}
-		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool { _, ok := r.cast(want, have); return ok }, opener)
+		call.renew(cancel)
+		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
+			c := r.choice(answers(want, have))
+			most := elastic && c.Sum >= r.cfg.Elastic.Min
+			if most && c.Settled {
+				call.enough()
+			}
+			return c.Enough || most && call.over()
+		}, opener)
 		ended := within.Err() != nil
 		cancel()
-		cast, ok := r.cast(want, tried(found))
-		if ok {
-			found, err := r.seat(found, cast)
+		have := make([]reach.Answer, len(want))
+		for i, f := range found {
+			have[i] = reach.Answer{Session: f.Session, Tried: true}
+		}
+		c := r.choice(answers(want, have))
+		if c.Enough || elastic && c.Sum >= r.cfg.Elastic.Min && (call.over() || errors.Is(context.Cause(ctx), errWaited)) {
+			if elastic {
+				r.hosts = want
+			}
+			found, err := r.seat(found, c)
 			return found, opener, err
 		}
 		reach.CloseAll(found)
-		if ctx.Err() != nil || !ended { // what no waiting changes
-			return nil, nil, r.impatient(ctx, r.lacks(cast, lines))
+		switch {
+		case elastic && (ctx.Err() != nil || !ended && !r.cfg.Discovers()):
+			return nil, nil, r.impatient(ctx, r.tooFew(ctx, lines, c.Sum))
+		case !elastic && (ctx.Err() != nil || !ended): // what no waiting changes
+			return nil, nil, r.impatient(ctx, r.lacks(c.Cast, lines))
+		case !ended:
+			link.Sleep(ctx, time.Second)
 		}
-		want = r.joinedBy(r.hosts, r.cfg.Seen(ctx))
+		if want = known; r.cfg.Discovers() {
+			if seen := r.cfg.Seen(ctx); seen != nil {
+				want = choose.Joined(known, seen.Hosts)
+			}
+		}
 	}
 }
 
@@ -308,74 +334,35 @@ func (r *planner) unrested(ctx context.Context) error {
 	return &unmanned{[]string{"the launcher was ended " + what}}
 }
 
-// joinedBy is hosts that the run knows, and others that are found now.
-func (r *planner) joinedBy(known []hosts.Wanted, seen *hosts.Set) []hosts.Wanted {
-	want := slices.Clone(known)
-	if seen == nil {
-		return want
-	}
-	at := map[netip.AddrPort]bool{}
-	for _, w := range want {
-		for _, a := range w.Fixed {
-			at[a], at[netip.AddrPortFrom(a.Addr(), 0)] = true, true
-		}
-		if a, err := netip.ParseAddr(w.Entry.Name); w.Bare && err == nil {
-			at[netip.AddrPortFrom(a, 0)] = true
-		}
-	}
-	for _, w := range seen.Hosts {
-		name, _ := netip.ParseAddr(w.Entry.Name)
-		if len(w.Fixed) > 0 && !at[w.Fixed[0]] || w.Bare && !at[netip.AddrPortFrom(name, 0)] {
-			want = append(want, w)
-		}
-	}
-	return want
-}
-
-// cast is which of the hosts takes which seat.
-func (r *planner) cast(want []hosts.Wanted, have []reach.Answer) (cast []int, ok bool) {
-	return restart.Cast(r.again.seats, r.answers(want, have), r.cfg.Policy.Oversubscribe)
-}
-
-// answers are the hosts as launcher/restart takes them.
-func (r *planner) answers(want []hosts.Wanted, have []reach.Answer) []restart.Answer {
-	answers := make([]restart.Answer, len(want))
-	for i, w := range want {
-		answers[i] = restart.Answer{Host: w.Entry.Name, Here: have[i].Session != nil, Tried: have[i].Tried, Slots: w.Entry.Slots}
-		if s := have[i].Session; s != nil {
-			answers[i].Slots = r.room(HostOf(w, link.Slots(s.Opened.Host), 0))
-			if name := s.Opened.Host.GetName(); w.Bare && name != "" {
-				answers[i].Host = name
-			}
-		}
-	}
-	return answers
-}
-
-// seat places the ranks on the hosts that were cast, each with as many as the seat had, and lets the others go but for spares.
-func (r *planner) seat(found []reach.Found, cast []int) (have []reach.Found, err error) {
+// seat gives the hosts that were chosen their ranks, keeps spares, and lets the others go.
+func (r *planner) seat(found []reach.Found, c choose.Choice) (have []reach.Found, err error) {
 	r.enter("placing")
-	var want []hosts.Wanted
-	seated := make([]job.Host, len(cast))
-	for i, at := range cast {
-		f, s := found[at], r.again.seats[i]
-		if name := f.Session.Opened.Host.GetName(); f.Bare && name != "" {
-			f.Wanted = hosts.Wanted{Entry: hostlist.Entry{Name: name}, Fixed: []netip.AddrPort{f.Session.Addr}}
+	elastic, answers := r.cfg.Elastic.On(), []choose.Answer(nil)
+	r.hosts = slices.Clone(r.hosts)
+	for i, at := range c.Cast {
+		f := found[at]
+		found[at] = reach.Found{}
+		delete(r.shy, f.Session.Opened.Host.GetIncarnation())
+		a := choose.Answer{Wanted: f.Wanted}
+		a.Host = r.hostOf(f)
+		f.Entry.Name = a.Name()
+		if f.Bare || len(f.Fixed) > 0 {
+			f.Wanted = anew(f)
 		}
-		if !slices.ContainsFunc(r.hosts, func(w hosts.Wanted) bool { return w.Entry.Name == f.Entry.Name }) {
-			r.hosts = append(slices.Clone(r.hosts), f.Wanted)
+		if elastic {
+			r.hosts[at] = f.Wanted
+		} else if !slices.ContainsFunc(r.hosts, func(w hosts.Wanted) bool { return w.Entry.Name == f.Entry.Name }) {
+			r.hosts = append(r.hosts, f.Wanted)
 		}
 		delete(r.spare, f.Entry.Name)
-		have, want, found[at] = append(have, f), append(want, f.Wanted), reach.Found{}
-		if f.Entry.Name != s.Host {
-			r.say("%s comes in for %s: %s", f.Entry.Name, s.Host, r.again.ranks[i].Named("rank"))
-			r.again.replaced = append(r.again.replaced, report.Replaced{Host: s.Host, By: f.Entry.Name, Ranks: r.again.ranks[i].String()})
+		a.Wanted = f.Wanted
+		have, answers = append(have, f), append(answers, a)
+		if elastic || f.Entry.Name == r.again.seats[i].Host {
+			continue
 		}
-	}
-	all := r.allocation(want, have)
-	copy(seated, all)
-	for i := range seated {
-		seated[i].Slots, seated[i].SlotsGiven = r.again.seats[i].Ranks, true
+		s := r.again.seats[i]
+		r.say("%s comes in for %s: %s", f.Entry.Name, s.Host, s.Ranks.Named("rank"))
+		r.again.replaced = append(r.again.replaced, report.Replaced{Host: s.Host, By: f.Entry.Name, Ranks: s.Ranks.String()})
 	}
 	for _, f := range found {
 		if f.Session != nil && r.spare[f.Entry.Name] {
@@ -384,12 +371,21 @@ func (r *planner) seat(found []reach.Found, cast []int) (have []reach.Found, err
 			reach.CloseAll([]reach.Found{f})
 		}
 	}
-	if err := r.place(seated, have); err != nil {
-		return nil, err
+	seated := choose.Places(answers)
+	for i := range seated {
+		seated[i].Slots, seated[i].SlotsGiven = c.Ranks[i], true
 	}
-	r.know(want, all, have)
-	r.enter("launching")
-	return have, nil
+	if elastic {
+		r.cfg.Apps = slices.Clone(r.cfg.Apps)
+		r.cfg.Apps[0].N = c.Sum
+	}
+	for i := range answers { // as they are reached again
+		answers[i].Wanted = anew(have[i])
+	}
+	if err = r.place(have, answers, seated); err == nil && elastic {
+		r.saySize(seated, c.Sum)
+	}
+	return have, err
 }
 
 // lacks says for which hosts nobody came.

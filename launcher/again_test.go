@@ -16,7 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/restart"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 )
 
 // Each session of the agent is another start of the ranks.
@@ -98,7 +98,7 @@ func TestRestartsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	one, least := []job.App{{Argv: []string{"x"}}}, restart.Elastic{Min: 4}
+	one, least := []job.App{{Argv: []string{"x"}}}, job.Elastic{Min: 4}
 	for _, tt := range []struct {
 		name string
 		cfg  Config
@@ -145,7 +145,7 @@ func TestHowLongRanksRest(t *testing.T) {
 		{"two copies for what is left after the pause", 10, 15, 9, 10, ", and for up to 5s those of b may run beside them and write what they write (--restart-beside)"},
 		{"two copies for as long as there may be", 0, 15, 60, 0, ", and for up to 15s those of b may run beside them and write what they write (--restart-beside)"},
 	} {
-		got, says := rests(tt.pause*time.Second, tt.left*time.Second, tt.beside*time.Second, "b")
+		got, says := choose.Rest(tt.pause*time.Second, tt.left*time.Second, tt.beside*time.Second, "b")
 		if got != tt.want*time.Second || says != tt.says {
 			t.Errorf("%s: %v%q, want %v%q", tt.name, got, says, tt.want*time.Second, tt.says)
 		}
@@ -161,7 +161,7 @@ func TestLeaseOfRanksThatStartAgain(t *testing.T) {
 	}{
 		{"they do not", Config{}, time.Minute},
 		{"they do", Config{Wishes: Wishes{MaxRestarts: 1}}, 30 * time.Second},
-		{"an elastic job", Config{Elastic: restart.Elastic{Min: 1}}, 30 * time.Second},
+		{"an elastic job", Config{Elastic: job.Elastic{Min: 1}}, 30 * time.Second},
 		{"the user said how long", Config{Wishes: Wishes{MaxRestarts: 1}, Reach: reach.Reach{LeaseSaid: true}}, time.Minute},
 		{"hosts are waited for for longer", Config{Wishes: Wishes{MaxRestarts: 1}, Reach: reach.Reach{NodeTimeout: time.Hour}}, time.Minute},
 	} {

@@ -6,11 +6,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
-	"github.com/mpiup/mpiup/launcher/restart"
 	"github.com/mpiup/mpiup/launcher/run"
 )
 
@@ -27,8 +27,8 @@ type Config struct {
 	Command      Command // as another launcher of this run has it too, with Loss.Hold
 	Spares       int     // hosts that get no ranks before another host is lost, with MaxRestarts
 
-	Beside  time.Duration   // ranks may start again so long before those on a host that is silent have surely ended
-	Elastic restart.Elastic // how many ranks there may be, where that may change
+	Beside  time.Duration // ranks may start again so long before those on a host that is silent have surely ended
+	Elastic job.Elastic   // how many ranks there may be, where that may change
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	SpawnFiles string     // directory below which hostfiles may be that ranks name when they spawn; empty: none are read

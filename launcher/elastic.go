@@ -1,9 +1,7 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +13,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/restart"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // An elastic job (--min-np, --max-np) begins each attempt with the hosts that are there. A host that comes while ranks run ends them, and
@@ -85,101 +84,11 @@ func (l *lastCall) renew(end context.CancelFunc) {
 	l.timer, l.end = nil, end
 }
 
-// muster begins an attempt of an elastic job: it finds hosts for as many ranks as may be, and places them.
-func (r *planner) muster(ctx, life context.Context, known []hosts.Wanted) ([]reach.Found, *reach.Opener, error) {
-	opener, m, want := r.opens(), r.mustering(), known
-	call := &lastCall{after: r.cfg.Elastic.LastCall}
-	defer call.renew(func() {})
-	for {
-		within, cancel := context.WithCancel(ctx)
-		if r.cfg.Discovers() {
-			cancel()
-			within, cancel = context.WithTimeout(ctx, round)
-		}
-		call.renew(cancel)
-		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
-			c := m.Choose(r.answers(want, have))
-			if c.Sum >= m.Min && c.Settled {
-				call.enough()
-			}
-			return c.Enough || call.over() && c.Sum >= m.Min
-		}, opener)
-		ended := within.Err() != nil
-		cancel()
-		c := m.Choose(r.answers(want, tried(found)))
-		if c.Enough || c.Sum >= m.Min && (call.over() || errors.Is(context.Cause(ctx), errWaited)) {
-			r.hosts = slices.Clone(want)
-			found, err := r.enroll(found, c)
-			return found, opener, err
-		}
-		reach.CloseAll(found)
-		if ctx.Err() != nil || !ended && !r.cfg.Discovers() {
-			return nil, nil, r.impatient(ctx, r.tooFew(ctx, lines, c.Sum))
-		}
-		if !ended {
-			link.Sleep(ctx, time.Second)
-		}
-		want = r.joinedBy(known, r.cfg.Seen(ctx))
-	}
-}
-
-// tried is what has come of hosts when nobody asks any more.
-func tried(found []reach.Found) []reach.Answer {
-	have := make([]reach.Answer, len(found))
-	for i, f := range found {
-		have[i] = reach.Answer{Session: f.Session, Tried: true}
-	}
-	return have
-}
-
-// mustering is what an attempt needs.
-func (r *planner) mustering() restart.Muster {
-	m := restart.Muster{Elastic: r.cfg.Elastic, Target: cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), Whole: r.cfg.Policy.PerNode > 0}
-	if r.again != nil {
-		m.Seats, m.Target = r.again.seats, r.again.size
-	}
-	return m
-}
-
-// enroll gives ranks to the hosts that were chosen, and lets the others go.
-func (r *planner) enroll(found []reach.Found, c restart.Choice) (have []reach.Found, err error) {
-	r.enter("placing")
-	var want []hosts.Wanted
-	for _, at := range c.Cast {
-		f := found[at]
-		delete(r.shy, f.Session.Opened.Host.GetIncarnation())
-		if name := f.Session.Opened.Host.GetName(); f.Bare && name != "" {
-			f.Entry.Name = name
-		}
-		if f.Bare || len(f.Fixed) > 0 {
-			f.Wanted = anew(f)
-			f.Bare = false
-		}
-		r.hosts[at] = f.Wanted
-		have, want, found[at] = append(have, f), append(want, f.Wanted), reach.Found{}
-	}
-	reach.CloseAll(found)
-	all := r.allocation(want, have)
-	seated := slices.Clone(all)
-	for i := range seated {
-		seated[i].Slots, seated[i].SlotsGiven = c.Ranks[i], true
-	}
-	r.cfg.Apps = slices.Clone(r.cfg.Apps)
-	r.cfg.Apps[0].N = c.Sum
-	if err := r.place(seated, have); err != nil {
-		return nil, err
-	}
-	r.saySize(want, c.Sum)
-	r.know(want, all, have)
-	r.enter("launching")
-	return have, nil
-}
-
 // saySize tells of a size that is other than the last attempt's, or than what the job was to begin with.
-func (r *planner) saySize(want []hosts.Wanted, size int) {
-	names := make([]string, len(want))
-	for i, w := range want {
-		names[i] = w.Entry.Name
+func (r *planner) saySize(seated []job.Host, size int) {
+	names := make([]string, len(seated))
+	for i, h := range seated {
+		names[i] = h.Name
 	}
 	if r.again != nil && r.again.grown != "" {
 		for came := range strings.SplitSeq(r.again.grown, ", ") {
@@ -228,12 +137,14 @@ func seek(life context.Context, r *driver) {
 		have[h.Name], have[h.First.Opened.Host.GetIncarnation()] = true, true
 	}
 	for _, s := range r.sites {
-		room = append(room, r.room(s.Host))
+		room = append(room, r.wish().Room(s.Host))
 	}
 	for link.Sleep(life, r.again.untilLook(len(r.plan.Placements))); life.Err() == nil; link.Sleep(life, lookEvery) {
 		want := r.hosts
 		if r.cfg.Discovers() {
-			want = r.joinedBy(want, r.cfg.Seen(life))
+			if seen := r.cfg.Seen(life); seen != nil {
+				want = choose.Joined(want, seen.Hosts)
+			}
 		}
 		want = slices.DeleteFunc(slices.Clone(want), func(w hosts.Wanted) bool { return have[w.Entry.Name] })
 		var names, seen []string
@@ -245,9 +156,9 @@ func seek(life context.Context, r *driver) {
 			}
 			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
 			came = append(came, v.Wanted)
-			more = append(more, r.room(HostOf(v.Wanted, link.Slots(v.Hello), 0)))
+			more = append(more, r.wish().Room(choose.Answer{Wanted: v.Wanted, Host: &model.Host{Slots: link.Slots(v.Hello)}}.Place()))
 		}
-		if _, size := r.cfg.Elastic.Share(more, r.cfg.Policy.PerNode > 0); size > len(r.plan.Placements) {
+		if _, size := r.wish().Share(more); size > len(r.plan.Placements) {
 			for _, s := range seen {
 				r.shy[s] = true // one that does not join then is no reason again
 			}
@@ -264,18 +175,4 @@ func cameAs(v reach.Visited) string {
 		return v.Hello.Name
 	}
 	return v.Entry.Name
-}
-
-// room is how many ranks a host may have: its slots, but in an elastic job as many as each host gets.
-func (r *planner) room(h job.Host) int {
-	if !r.cfg.Elastic.On() {
-		return h.Slots
-	}
-	if n := r.cfg.Policy.PerNode; n > 0 {
-		if !r.cfg.Policy.Oversubscribe && h.SlotsGiven && h.Slots < n {
-			return 0
-		}
-		return n
-	}
-	return h.Slots
 }

@@ -10,11 +10,11 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -36,11 +36,12 @@ func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
 		found[i].Entry = hostlist.Entry{Name: h.Name}
 		found[i].Session = &link.Session{Opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, Close: func() {}}
 	}
-	var want []hosts.Wanted
-	for _, f := range found {
-		want = append(want, f.Wanted)
+	var all []choose.Answer
+	for i, f := range found {
+		f.Entry.Slots, f.Entry.Given = placed[i].Slots, true
+		all = append(all, choose.Answer{Wanted: f.Wanted, Host: r.hostOf(f)})
 	}
-	r.know(want, placed, found)
+	r.know(all)
 	r.aside = func(f func(context.Context)) {
 		life, cancel := context.WithCancel(context.Background())
 		cancel()

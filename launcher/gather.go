@@ -13,14 +13,13 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
-	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // planner finds the hosts of a run, and places its first job on them.
@@ -34,7 +33,7 @@ type planner struct {
 	hosts   []hosts.Wanted  // all that the run knows, spares too
 	spare   map[string]bool // hosts that get no ranks
 	shy     map[string]bool // agents for which an elastic job ended its ranks, and which did not join it then
-	sites   []run.Site      // that jobs may be placed on
+	sites   []model.Site    // that jobs may be placed on
 	wanted  []hosts.Wanted  // how those are reached again
 	plan    *job.Plan       // of the first job
 	heir    *heir           // nil: this launcher has started the ranks itself
@@ -56,23 +55,25 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
 	if r.again != nil {
-		return r.rally(ctx, life)
+		return r.goOn(ctx, life)
 	}
 	r.cfg.shorten()
 	if err := errors.Join(r.cfg.restarts(), r.cfg.outlived()); err != nil {
 		return nil, nil, err
 	}
-	r.cfg.Need = r.needs()
+	told, why := r.cfg.Count()
+	least, atLeast := r.cfg.Least()
+	r.cfg.Need = r.wish().Needs(told, why, least, atLeast)
 	set, err := r.cfg.Find(ctx)
 	if err != nil {
 		return nil, nil, r.impatient(ctx, err)
 	}
 	if r.cfg.Elastic.On() {
-		return r.muster(ctx, life, set.Hosts)
+		return r.rally(ctx, life, set.Hosts)
 	}
-	want, err := r.needed(set)
+	want, err := r.wish().Needed(set.Hosts)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	opener := r.opens()
 	found, err := r.cfg.Assemble(ctx, life, want, opener)
@@ -86,30 +87,35 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
 	}
 	r.enter("placing")
-	if reach.Christen(found) {
-		for i, f := range found {
-			set.Hosts[i] = f.Wanted
+	reach.Christen(found)
+	r.hosts, r.spare = known(set.Hosts, found), map[string]bool{}
+	for _, w := range r.hosts[len(r.hosts)-r.cfg.Spares:] {
+		r.spare[w.Entry.Name] = true
+	}
+	var ranked []choose.Answer
+	for _, w := range r.hosts[:len(r.hosts)-r.cfg.Spares] {
+		a := choose.Answer{Wanted: w}
+		if at := slices.IndexFunc(found, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name }); at >= 0 {
+			a.Wanted, a.Host = anew(found[at]), r.hostOf(found[at])
 		}
+		ranked = append(ranked, a)
 	}
-	ranked := r.withoutSpares(set)
-	hosts := r.allocation(ranked, found)
-	if err := r.place(hosts, found); err != nil {
-		return nil, nil, err
-	}
-	r.know(ranked, hosts, found)
-	r.hosts = known(set.Hosts, found)
-	r.enter("launching")
-	return found, opener, nil
+	return found, opener, r.place(found, ranked, choose.Places(ranked))
 }
 
-// known are hosts as they are found again: those without a name for DNS by their addresses.
-func known(all []hosts.Wanted, found []reach.Found) []hosts.Wanted {
-	list := slices.Clone(all)
-	for i, w := range list {
-		at := slices.IndexFunc(found, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name })
-		if at >= 0 && (w.Bare || len(w.Fixed) > 0) && found[at].Session.Addr.IsValid() {
-			list[i].Fixed, list[i].Bare = []netip.AddrPort{found[at].Session.Addr}, false
+// known are hosts as they are found again: those without a name for DNS by their addresses. Where they had none but that, they are called and
+// ordered as found.
+func known(all []hosts.Wanted, found []reach.Found) (list []hosts.Wanted) {
+	for i, w := range all {
+		if w.Bare {
+			list = append(list, anew(found[i]))
+			continue
 		}
+		at := slices.IndexFunc(found, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name })
+		if at >= 0 && len(w.Fixed) > 0 {
+			w = anew(found[at])
+		}
+		list = append(list, w)
 	}
 	return list
 }
@@ -128,139 +134,22 @@ func (r *planner) opens() *reach.Opener {
 	return opener
 }
 
-// place makes the plan; without one it lets the hosts go.
-func (r *planner) place(hosts []job.Host, found []reach.Found) (err error) {
-	defer func() {
-		if err != nil {
-			reach.CloseAll(found)
-		}
-	}()
-	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
-		return reach.Failf(job.ExitUsage, "%v", err)
+// place makes the plan and notes the hosts that jobs may be placed on; without a plan it lets all hosts go.
+func (r *planner) place(found []reach.Found, all []choose.Answer, seated []job.Host) (err error) {
+	if r.plan, err = r.wish().Plan(seated); err == nil && r.cfg.Explain > len(r.plan.Placements) {
+		err = fmt.Errorf("--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, len(r.plan.Placements)-1)
 	}
-	if err := placement.Startable(r.plan, apiv1.MaxProcs); err != nil {
+	if err != nil {
+		reach.CloseAll(found)
 		return reach.Failf(job.ExitUsage, "%v", err)
-	}
-	if err := checkTools(r.cfg.Apps, len(r.plan.Placements)); err != nil {
-		return reach.Failf(job.ExitUsage, "%v", err)
-	}
-	if n := len(r.plan.Placements); r.cfg.Explain > n {
-		return reach.Failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
 	}
 	for _, w := range r.plan.Warnings[:min(len(r.plan.Warnings), 1)] {
 		r.say("%s", w)
 	}
 	r.sayUnbound()
+	r.know(all)
+	r.enter("launching")
 	return nil
-}
-
-// needs is what the command line asks of hosts that are found one by one.
-func (r *planner) needs() quorum.Need {
-	ranks := 0
-	for _, app := range r.cfg.Apps {
-		if ranks += app.N; app.N == 0 { // one a slot, of as many as there are
-			ranks = 0
-			break
-		}
-	}
-	told, why := r.cfg.Count()
-	least, atLeast := r.cfg.Least()
-	if e := r.cfg.Elastic; e.On() && e.Begin == 0 && told == 0 {
-		return quorum.Need{Ranks: e.Min, All: true, Beyond: r.cfg.Policy.PerNode > 0, Least: least, Why: atLeast}
-	}
-	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
-	if n.Spares = r.cfg.Spares; n.Hosts > 0 && told == 0 && n.Spares > 0 {
-		n.Hosts, n.Why = n.Hosts+n.Spares, fmt.Sprintf("%s and --spares %d", n.Why, n.Spares)
-	}
-	if n.Hosts == 0 {
-		n.Least, n.Why = least, atLeast
-	}
-	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
-	return n
-}
-
-// checkTools refuses a tool that is to start the program of a rank which the job does not have.
-func checkTools(apps []job.App, size int) error {
-	for _, a := range apps {
-		for _, t := range a.Tools {
-			if t.Ranks.Last() >= size {
-				return fmt.Errorf("%s is to start rank %d (--wrap), and the job has ranks 0 to %d", t.Argv[0], t.Ranks.Last(), size-1)
-			}
-		}
-	}
-	return nil
-}
-
-// withoutSpares are the hosts that may get ranks: all but the last of the set, as many as --spares says.
-func (r *planner) withoutSpares(set *hosts.Set) []hosts.Wanted {
-	at := len(set.Hosts) - r.cfg.Spares
-	r.spare = map[string]bool{}
-	for _, w := range set.Hosts[at:] {
-		r.spare[w.Entry.Name] = true
-	}
-	return set.Hosts[:at]
-}
-
-// needed are the hosts that get ranks, and spares. Where all slots were given, that is known before any
-// host is asked; and so is a plan that cannot be.
-func (r *planner) needed(set *hosts.Set) ([]hosts.Wanted, error) {
-	if n := len(set.Hosts); r.cfg.Spares >= n {
-		return nil, reach.Failf(job.ExitUsage, "--spares %d: of the run's %s none is left for ranks", r.cfg.Spares, visible.Count(n, "host"))
-	}
-	for _, w := range set.Hosts {
-		if !w.Entry.Given {
-			return set.Hosts, nil
-		}
-	}
-	policy, ok := early(r.cfg.Policy)
-	if !ok {
-		return set.Hosts, nil
-	}
-	plan, err := placement.Place(r.allocation(r.withoutSpares(set), nil), r.cfg.Apps, policy)
-	if err != nil {
-		return nil, reach.Failf(job.ExitUsage, "%v", err)
-	}
-	ranked := map[string]bool{}
-	for _, h := range plan.Hosts {
-		ranked[h.Name] = true
-	}
-	var want []hosts.Wanted
-	for _, w := range set.Hosts {
-		if ranked[w.Entry.Name] || r.spare[w.Entry.Name] {
-			want = append(want, w)
-		}
-	}
-	return want, nil
-}
-
-// allocation is the hosts as placement takes them; agents' own counts are taken where no slots
-// were given.
-func (r *planner) allocation(want []hosts.Wanted, have []reach.Found) []job.Host {
-	agents := map[string]reach.Found{}
-	for _, f := range have {
-		agents[f.Entry.Name] = f
-	}
-	hosts := make([]job.Host, len(want))
-	for i, w := range want {
-		f, ok := agents[w.Entry.Name]
-		if !ok {
-			hosts[i] = HostOf(w, w.Entry.Slots, 0)
-			continue
-		}
-		a := f.Session.Opened.Host
-		hosts[i] = HostOf(w, link.Slots(a), link.CPUs(a))
-		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.GPUs)
-	}
-	return hosts
-}
-
-// HostOf is a host as placement takes it, with slots where none were given.
-func HostOf(w hosts.Wanted, slots, cpus int) job.Host {
-	h := job.Host{Name: w.Entry.Name, Slots: slots, SlotsGiven: w.Entry.Given, CPUs: cpus}
-	if h.SlotsGiven {
-		h.Slots = w.Entry.Slots
-	}
-	return h
 }
 
 // enter notes how far the run has come.
@@ -339,23 +228,50 @@ func asSignal(s os.Signal) (reach.GotSignal, bool) {
 }
 
 // know notes the hosts that jobs may be placed on. Those that were reached are found anew where they were found.
-func (r *planner) know(want []hosts.Wanted, placed []job.Host, have []reach.Found) {
+func (r *planner) know(all []choose.Answer) {
 	r.sites, r.wanted = nil, nil
-	for i, w := range want {
-		s := run.Site{Host: placed[i], Local: w.Local}
-		if at := slices.IndexFunc(have, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name }); at >= 0 {
-			s.Stated, w = have[at].Session.Opened.Host.GetName(), anew(have[at])
+	for _, a := range all {
+		s := model.Site{Host: a.Place(), Local: a.Local}
+		if a.Host != nil {
+			s.Stated = a.Host.Stated
 		}
-		r.sites, r.wanted = append(r.sites, s), append(r.wanted, w)
+		r.sites, r.wanted = append(r.sites, s), append(r.wanted, a.Wanted)
 	}
 }
 
-// anew is a host as it is reached again.
+// anew is a host as it is reached again: where it was found.
 func anew(f reach.Found) hosts.Wanted {
 	if f.Session.Addr.IsValid() {
-		f.Fixed = []netip.AddrPort{f.Session.Addr}
+		f.Fixed, f.Bare = []netip.AddrPort{f.Session.Addr}, false
 	}
 	return f.Wanted
+}
+
+// hostOf is what the run knows of a host; nil: it was not reached.
+func (r *planner) hostOf(f reach.Found) *model.Host {
+	if f.Session == nil {
+		return nil
+	}
+	o := f.Session.Opened
+	return &model.Host{Name: f.Entry.Name, Stated: o.Host.GetName(), Version: o.Version, Ports: o.MeetingPorts, Slots: link.Slots(o.Host), CPUs: link.CPUs(o.Host),
+		Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(o.Host.GetGpuUnits(), r.cfg.GPUs)}
+}
+
+// answers are hosts as it is chosen between them: by name and slots.
+func answers(want []hosts.Wanted, have []reach.Answer) []choose.Answer {
+	list := make([]choose.Answer, len(want))
+	for i, w := range want {
+		list[i] = choose.Answer{Wanted: w, Tried: have[i].Tried}
+		if s := have[i].Session; s != nil {
+			list[i].Host = &model.Host{Stated: s.Opened.Host.GetName(), Slots: link.Slots(s.Opened.Host)}
+		}
+	}
+	return list
+}
+
+// wish is what the user wants of hosts and ranks.
+func (r *planner) wish() choose.Wish {
+	return choose.Wish{Apps: r.cfg.Apps, Policy: r.cfg.Policy, Spares: r.cfg.Spares, Elastic: r.cfg.Elastic, PerHost: apiv1.MaxProcs}
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any

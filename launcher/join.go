@@ -115,19 +115,13 @@ func (r *driver) join(o run.Reach) run.Event {
 			return
 		}
 		r.joiners.add(have, attach)
-		r.mail.put(r.reached(have))
+		var e run.Reached
+		for _, f := range have {
+			e.Sites = append(e.Sites, *r.hostOf(f))
+		}
+		r.mail.put(e)
 	})
 	return nil
-}
-
-// reached is what the run is told of hosts that were reached for it.
-func (r *driver) reached(have []reach.Found) (e run.Reached) {
-	for _, f := range have {
-		agent := f.Session.Opened.Host
-		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: link.CPUs(agent), Slots: link.Slots(agent),
-			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.GPUs)})
-	}
-	return e
 }
 
 // enlist makes a site that was found the run's next host.
@@ -142,12 +136,6 @@ func (r *driver) dismiss() {
 	if left := r.joiners.takeAll(); len(left) > 0 {
 		r.aside(func(context.Context) { reach.CloseAll(left) })
 	}
-}
-
-// hostFor is what the run knows of a host.
-func hostFor(f reach.Found) run.Host {
-	o := f.Session.Opened
-	return run.Host{Name: f.Entry.Name, Stated: o.Host.GetName(), Version: o.Version, Ports: o.MeetingPorts}
 }
 
 // addHost makes the run's next host of one that was found.

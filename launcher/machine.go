@@ -39,21 +39,6 @@ func layoutOf(f reach.Found, log *slog.Logger) *layout.Layout {
 	return l
 }
 
-// early is the policy before any host was asked; ok is false where hosts must be asked first.
-func early(p placement.Policy) (_ placement.Policy, ok bool) {
-	m := p.Binding.Map
-	if p.Binding.Lines != nil || m.Span || m.Policy == "ppr" && m.Object != layout.None {
-		return p, false
-	}
-	if m.Policy == "object" {
-		p.MapBy = placement.BySlot
-	}
-	p.Binding.Map, p.Binding.Rank = p.Binding.Map.Unmapped(), p.Binding.Rank.Unmapped()
-	p.Binding.Bind.Said, p.Binding.Bind.To, p.Binding.Bind.List = true, layout.None, false
-	p.Binding.Hydra, p.Binding.CPUs, p.Binding.Ordered = nil, nil, false
-	return p, true
-}
-
 // maxUnits bounds what an agent tells of its GPUs.
 const maxUnits = 1 << 10
 

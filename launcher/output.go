@@ -153,7 +153,8 @@ func (r *driver) startCopy() {
 	if r.sources.Len() == 0 {
 		return
 	}
-	r.copier = copies.New(r.sources, r.run.FirstHosts(), apiv1.CopyWindow, func(h int, data []byte) {
+	to := r.places.who().Job(0).Hosts
+	r.copier = copies.New(r.sources, to, apiv1.CopyWindow, func(h int, data []byte) {
 		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
 	})
 	begun := time.Now()
@@ -162,7 +163,7 @@ func (r *driver) startCopy() {
 			r.mail.put(run.NotCopied{Errno: errnoOf(err), Text: err.Error()})
 			return
 		}
-		r.cfg.Log.Info("files sent", "files", r.sources.Len(), "hosts", len(r.run.FirstHosts()), "took", time.Since(begun))
+		r.cfg.Log.Info("files sent", "files", r.sources.Len(), "hosts", len(to), "took", time.Since(begun))
 	})
 }
 
@@ -197,7 +198,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	for _, h := range r.plan.Hosts {
 		f := byName[h.Name]
 		r.addHost(f, attach)
-		cfg.Hosts = append(cfg.Hosts, hostFor(f))
+		cfg.Hosts = append(cfg.Hosts, *r.hostOf(f))
 		delete(byName, h.Name)
 	}
 	for i := range cfg.Hosts {

@@ -28,6 +28,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -286,7 +287,14 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi job.Protoco
 			return s, err
 		}
 	}
-	r.know(want, placed, have)
+	var all []choose.Answer
+	for i, w := range want {
+		all = append(all, choose.Answer{Wanted: w})
+		if i < len(have) {
+			all[i].Host = r.hostOf(have[i])
+		}
+	}
+	r.know(all)
 	r.number = 1
 	if err := r.prepare(have, o); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -241,23 +242,18 @@ func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.
 // settle notes the hosts of a run that was taken over. Where ranks start again they are found as the command line says: a pod that was
 // made anew has another address.
 func (r *planner) settle(j *journal.Journal, known []hosts.Wanted) {
-	var want []hosts.Wanted
-	var placed []job.Host
-	r.hosts, r.spare = nil, map[string]bool{}
+	r.hosts, r.spare, r.sites, r.wanted = nil, map[string]bool{}, nil, nil
 	for _, s := range j.Sites {
 		w := hosts.Wanted{Entry: hostlist.Entry{Name: s.Name, Slots: s.Slots, Given: s.Given}}
 		if s.Address.IsValid() {
 			w.Fixed = []netip.AddrPort{s.Address}
 		}
-		want, placed = append(want, w), append(placed, job.Host{Name: s.Name, Slots: s.Slots, SlotsGiven: s.Given, CPUs: s.CPUs})
+		r.wanted = append(r.wanted, w)
+		r.sites = append(r.sites, model.Site{Host: job.Host{Name: s.Name, Slots: s.Slots, SlotsGiven: s.Given, CPUs: s.CPUs}, Stated: s.Stated})
 		if at := slices.IndexFunc(known, func(k hosts.Wanted) bool { return k.Entry.Name == s.Name && !k.Bare }); at >= 0 {
 			w = known[at]
 		}
 		r.hosts = append(r.hosts, w)
-	}
-	r.know(want, placed, nil)
-	for i := range r.sites {
-		r.sites[i].Stated = j.Sites[i].Stated
 	}
 	r.enter("launching")
 }

@@ -11,12 +11,12 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/cli/torchrun"
-	"github.com/mpiup/mpiup/launcher/restart"
 )
 
 // asTorchrun runs what a command line of PyTorch's launcher starts: the ranks of all nodes, or those of this pod. Errors
@@ -51,7 +51,7 @@ func asTorchrun(p *process, args []string) error {
 		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
 		cfg.Pty = false // torchrun's ranks write where it does
 		if t.Least < t.Nodes {
-			cfg.Elastic = restart.Elastic{Min: t.Least * t.PerNode, Max: t.Nodes * t.PerNode, LastCall: cmp.Or(t.LastCall, cli.DefaultLastCall)}
+			cfg.Elastic = job.Elastic{Min: t.Least * t.PerNode, Max: t.Nodes * t.PerNode, LastCall: cmp.Or(t.LastCall, cli.DefaultLastCall)}
 		}
 		if t.Join > 0 {
 			cfg.Wait, cfg.WaitBy, cfg.Insist = t.Join, "join_timeout", true

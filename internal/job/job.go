@@ -5,6 +5,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -22,6 +23,17 @@ const (
 
 // MaxRestarts bounds how often a user may have ranks started again.
 const MaxRestarts = 10000
+
+// Elastic is how many ranks a job may have, where hosts come and go. The zero value: as many as were asked for, always.
+type Elastic struct {
+	Min      int           // fewer are never started; 0: the job is not elastic
+	Begin    int           // as many are waited for at first; 0: all hosts that are known
+	Max      int           // more are never started; 0: no limit
+	LastCall time.Duration // how long other hosts are waited for, once those for Min are here
+}
+
+// On says that a job's size may change.
+func (e Elastic) On() bool { return e.Min > 0 }
 
 // Rank is a process's number in its job (MPI_COMM_WORLD), from 0.
 type Rank int
@@ -123,4 +135,25 @@ func (p *Plan) On() []idset.Set {
 		ranks[at.Host].Add(int(at.Rank))
 	}
 	return ranks
+}
+
+// Across is where a process stands among those of its local rank on other hosts, as Horovod counts.
+type Across struct{ Rank, Size int }
+
+// Across is that of each placement.
+func (p *Plan) Across() []Across {
+	hosts := map[int][]int{} // of a local rank, in the order of the job's
+	for _, at := range p.Placements {
+		hosts[at.LocalRank] = append(hosts[at.LocalRank], at.Host)
+	}
+	for _, list := range hosts {
+		slices.Sort(list)
+	}
+	out := make([]Across, len(p.Placements))
+	for i, at := range p.Placements {
+		list := hosts[at.LocalRank]
+		rank, _ := slices.BinarySearch(list, at.Host)
+		out[i] = Across{rank, len(list)}
+	}
+	return out
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
-	"github.com/mpiup/mpiup/launcher/restart"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
@@ -68,8 +68,8 @@ func (f *RunFlags) checkElastic() error {
 }
 
 // Elastic is how many ranks a job of so many (0: not given) may have.
-func (f *RunFlags) Elastic(n int) (restart.Elastic, error) {
-	e := restart.Elastic{Min: f.MinNP, Begin: n, Max: cmp.Or(f.MaxNP, n), LastCall: f.LastCall}
+func (f *RunFlags) Elastic(n int) (job.Elastic, error) {
+	e := job.Elastic{Min: f.MinNP, Begin: n, Max: cmp.Or(f.MaxNP, n), LastCall: f.LastCall}
 	if e.On() && n > 0 && (n < e.Min || n > e.Max) {
 		return e, fmt.Errorf("-n %d is not within --min-np %d and --max-np %d", n, e.Min, e.Max)
 	}

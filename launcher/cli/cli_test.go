@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/restart"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -418,15 +417,15 @@ func FuzzCommandLine(f *testing.F) {
 func TestElastic(t *testing.T) {
 	for _, tt := range []struct {
 		line string
-		want restart.Elastic
+		want job.Elastic
 		err  string
 	}{
-		{"-n 4 a", restart.Elastic{Begin: 4, Max: 4, LastCall: DefaultLastCall}, ""},
-		{"-n 4 --min-np 2 --max-restarts 1 a", restart.Elastic{Min: 2, Begin: 4, Max: 4, LastCall: DefaultLastCall}, ""},
-		{"--min-np 2 --max-np 8 --max-restarts 1 --last-call 0 a", restart.Elastic{Min: 2, Max: 8}, ""},
-		{"-n 4 --min-np 2 --max-np 8 --max-restarts 1 a", restart.Elastic{Min: 2, Begin: 4, Max: 8, LastCall: DefaultLastCall}, ""},
-		{"-n 9 --min-np 2 --max-np 8 --max-restarts 1 a", restart.Elastic{}, "-n 9 is not within --min-np 2 and --max-np 8"},
-		{"-n 1 --min-np 2 --max-restarts 1 a", restart.Elastic{}, "-n 1 is not within --min-np 2"},
+		{"-n 4 a", job.Elastic{Begin: 4, Max: 4, LastCall: DefaultLastCall}, ""},
+		{"-n 4 --min-np 2 --max-restarts 1 a", job.Elastic{Min: 2, Begin: 4, Max: 4, LastCall: DefaultLastCall}, ""},
+		{"--min-np 2 --max-np 8 --max-restarts 1 --last-call 0 a", job.Elastic{Min: 2, Max: 8}, ""},
+		{"-n 4 --min-np 2 --max-np 8 --max-restarts 1 a", job.Elastic{Min: 2, Begin: 4, Max: 8, LastCall: DefaultLastCall}, ""},
+		{"-n 9 --min-np 2 --max-np 8 --max-restarts 1 a", job.Elastic{}, "-n 9 is not within --min-np 2 and --max-np 8"},
+		{"-n 1 --min-np 2 --max-restarts 1 a", job.Elastic{}, "-n 1 is not within --min-np 2"},
 	} {
 		f, apps, _, err := parse(tt.line)
 		if err != nil {

@@ -28,6 +28,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -245,7 +247,7 @@ func (c *Config) place(list []subject) error {
 	}
 	hosts := make([]job.Host, len(list))
 	for i, s := range list {
-		hosts[i] = launcher.HostOf(s.Wanted, cmp.Or(s.slots, largest), s.cpus)
+		hosts[i] = choose.Answer{Wanted: s.Wanted, Host: &model.Host{Slots: cmp.Or(s.slots, largest), CPUs: s.cpus}}.Place()
 	}
 	argv := c.Argv
 	if len(argv) == 0 {

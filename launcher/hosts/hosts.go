@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // Set is what one source said.
@@ -27,13 +28,8 @@ type Set struct {
 	Hosts []Wanted
 }
 
-// Wanted is a host that the run needs: how it was named and where it may be.
-type Wanted struct {
-	Entry hostlist.Entry
-	Fixed []netip.AddrPort // known without a name: from gossip
-	Local bool             // this very container: the embedded agent serves if no other is here
-	Bare  bool             // called by its address until its agent has said its name
-}
+// Wanted is a host that the run needs.
+type Wanted = model.Wanted
 
 // Sources is where hosts may come from. They are tried in the order of the Kubernetes
 // contract; the first that knows any is taken.

@@ -50,11 +50,7 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	if err != nil {
 		return err
 	}
-	owner := ""
-	if r.Rank < size {
-		owner = f.hosts[f.who.HostOf(r.Rank)].Name
-	}
-	if err := f.records.Add(f.hosts[h].Name, owner, r); err != nil {
+	if err := f.records.Add(f.hosts[h].Name, f.owner(r.Rank), r); err != nil {
 		return err
 	}
 	if len(m.Dump) > 0 {
@@ -89,13 +85,14 @@ func RecordOf(m *apiv1.Flight, ranks int) (r hang.Record, err error) {
 func word(s string) string { return visible.Line(s[:min(len(s), maxWord)]) }
 
 // absent are the ranks that are absent from a collective in which others wait, as far as it is known.
-func (f *flights) absent() []hang.Away {
-	return f.records.Away(func(rank int) string {
-		if rank < 0 || rank >= f.jobs[0].Size() {
-			return ""
-		}
-		return f.hosts[f.who.HostOf(rank)].Name
-	})
+func (f *flights) absent() []hang.Away { return f.records.Away(f.owner) }
+
+// owner is the host of torch's rank, where it counts as we do; else "".
+func (f *flights) owner(rank int) string {
+	if rank < 0 || rank >= f.jobs[0].Size() {
+		return ""
+	}
+	return f.hosts[f.who.HostOf(rank)].Name
 }
 
 // away are those as a verdict has them.

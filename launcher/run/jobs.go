@@ -246,8 +246,7 @@ func (r *Run) never(j *jobRun, h int, why string) {
 
 // end kills a process of a job that was dropped.
 func (r *Run) end(id int) {
-	const kill = 9
-	r.send(r.who.HostOf(id), (&apiv1.Signal{Number: kill, Ranks: []uint32{uint32(id)}}).Frame())
+	r.send(r.who.HostOf(id), (&apiv1.Signal{Number: job.SIGKILL, Ranks: []uint32{uint32(id)}}).Frame())
 }
 
 // settled notes that processes of a job are over. Of a spawned job of which none is left, the hosts are

@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/cost"
@@ -193,7 +194,7 @@ func (s *session) carry(list []Order) {
 		case Reach:
 			answer := Reached{Err: errors.New("no way there")}
 			if slices.Contains(o.Names, "w3") && !slices.Contains(o.Has, 3) {
-				answer = Reached{Sites: []Found{{Host: Host{Name: "w3"}, CPUs: 2, Slots: 2}}}
+				answer = Reached{Sites: []model.Host{{Name: "w3", CPUs: 2, Slots: 2}}}
 			}
 			s.carry(s.Step(s.now, answer))
 		case ReadHosts:

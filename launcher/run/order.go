@@ -81,7 +81,7 @@ type (
 	}
 	// Reached answers Reach.
 	Reached struct {
-		Sites []Found
+		Sites []model.Host
 		Err   error
 	}
 	// Grown answers Grow.
@@ -302,16 +302,16 @@ type Config struct {
 	Pod        string      // this host, as messages call it
 	Bare       bool        // neither it nor, as far as it knows, a host of the run is a pod of Kubernetes
 
-	ID       string    // of the run, in all its sessions
-	Number   uint64    // of this incarnation, in every Launch
-	Proof    []byte    // our signature under it, for agents that tell others; nil: none
-	Begun    time.Time // when Run was called
-	Restarts int       // how often the job has been started again
-	Failures int       // of these, after failures
-	Plan     *job.Plan // of the first job
-	Hosts    []Host    // of Plan.Hosts
-	Sites    []Site    // hosts that jobs may be placed on
-	Input    []int     // ranks that get our standard input
+	ID       string       // of the run, in all its sessions
+	Number   uint64       // of this incarnation, in every Launch
+	Proof    []byte       // our signature under it, for agents that tell others; nil: none
+	Begun    time.Time    // when Run was called
+	Restarts int          // how often the job has been started again
+	Failures int          // of these, after failures
+	Plan     *job.Plan    // of the first job
+	Hosts    []model.Host // of Plan.Hosts
+	Sites    []model.Site // hosts that jobs may be placed on
+	Input    []int        // ranks that get our standard input
 	Files    []*apiv1.CopyFile
 	Adopted  bool     // the run was another launcher's: Adopt begins it
 	Asked    uint64   // questions of launchers before this one have numbers up to it

@@ -9,6 +9,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // play is a run whose orders are looked at, and carried out only where another event follows at once.
@@ -32,10 +33,10 @@ func playing(t testing.TB, cfg Config, placed []job.Host) *play {
 	cfg.Namespace, cfg.Self = func() string { return "namespace" }, func(string) bool { return false }
 	cfg.Errno = func(n int32) (string, string) { return fmt.Sprintf("E%d", n), fmt.Sprintf("error %d", n) }
 	for _, h := range plan.Hosts {
-		cfg.Hosts = append(cfg.Hosts, Host{Name: h.Name})
+		cfg.Hosts = append(cfg.Hosts, model.Host{Name: h.Name})
 	}
 	for _, h := range placed {
-		cfg.Sites = append(cfg.Sites, Site{Host: h})
+		cfg.Sites = append(cfg.Sites, model.Site{Host: h})
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace, cfg.TermGrace = 5*time.Second, 25*time.Second

@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -25,18 +24,9 @@ type roster struct {
 	ranks []process // by id
 }
 
-// Host is what a host's agent said when it was reached.
-type Host struct {
-	Name    string     // as the run calls it
-	Stated  string     // what gethostname(2) says there; "": not said
-	Version string     // of mpiup
-	Meets   netip.Addr // as the other hosts reach it; invalid: nobody knows
-	Ports   []uint32   // that it reserved for ranks to meet at
-}
-
 // host is what is known of one host's processes.
 type host struct {
-	Host
+	model.Host
 	state   hostState
 	created int  // processes not heard of yet
 	running int  // processes that run
@@ -238,12 +228,9 @@ func (r *roster) left(targets string) (left idset.Set, err error) {
 
 // takenOn is the CPUs of each process that is bound on a host and has not ended.
 func (r *roster) takenOn(host int) (taken []idset.Set) {
-	for _, j := range r.jobs {
-		for rank, pl := range j.Plan.Placements {
-			id := j.Base + rank
-			if !pl.CPUs.Empty() && r.who.HostOf(id) == host && !r.ranks[id].state.over() {
-				taken = append(taken, pl.CPUs)
-			}
+	for id := range r.ranks {
+		if cpus := r.who.Placed(id).CPUs; !cpus.Empty() && r.who.HostOf(id) == host && !r.ranks[id].state.over() {
+			taken = append(taken, cpus)
 		}
 	}
 	return taken

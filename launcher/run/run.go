@@ -60,6 +60,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/exchange"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -150,9 +151,6 @@ func (r *Run) Losses() []Loss {
 // Grows says that the ranks were ended for hosts that had come.
 func (r *Run) Grows() (Came, bool) { return r.grows, r.grows.Size > 0 }
 
-// FirstHosts are the hosts of the first job, by index.
-func (r *Run) FirstHosts() []int { return r.jobs[0].Hosts }
-
 // Verdict is what went wrong so far.
 func (r *Run) Verdict() *verdict.Case { return &r.verdict }
 
@@ -162,7 +160,7 @@ func (r *Run) Hear(words func(id int) verdict.Said) {
 }
 
 // addHost makes one that was reached a host of the run, and returns its index.
-func (r *Run) addHost(h Host) int {
+func (r *Run) addHost(h model.Host) int {
 	r.who = r.who.Join()
 	r.hosts = append(r.hosts, &host{Host: h})
 	r.active++
@@ -193,8 +191,7 @@ func (r *Run) fail(f verdict.Fault) {
 	if !r.verdict.Any() {
 		r.phase = r.job.String()
 	}
-	f.At = max(f.At, 0)
-	if f.At == 0 {
+	if f.At <= 0 {
 		f.At = r.now.Clock
 	}
 	f.Command = r.cfg.Exec != nil

@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/golden"
@@ -243,7 +244,7 @@ func (s *script) do(command string, args []string) {
 	case "reached":
 		var e Reached
 		for _, name := range args {
-			e.Sites = append(e.Sites, Found{Host: Host{Name: name}, Slots: 2, CPUs: 2})
+			e.Sites = append(e.Sites, model.Host{Name: name, Slots: 2, CPUs: 2})
 		}
 		s.step(e)
 	case "unreached":

@@ -5,35 +5,18 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
-
-// Site is a host that jobs may be placed on: of the command line, or one that a rank named.
-type Site struct {
-	job.Host
-	Stated string // host name, as its agent states it; "": not reached yet
-	Local  bool   // this very host
-}
-
-// Found is a site that was reached for a spawn.
-type Found struct {
-	Host     Host
-	CPUs     int
-	Slots    int // that its agent counts
-	Layout   *layout.Layout
-	NearGPUs []idset.Set
-}
 
 // site has one session at a time.
 //
 //	named ─Reach─▶ reached ─Enlist─▶ host of the run ─Bye─▶ named
 //	                  └────Dismiss────────────────────────▶
 type site struct {
-	Site
-	host    int   // index in the run; -1: none so far
-	reached *Host // and not of the run yet
+	model.Site
+	host    int         // index in the run; -1: none so far
+	reached *model.Host // and not of the run yet
 }
 
 // sites are those of a run. They only ever grow.
@@ -69,16 +52,16 @@ func (r *sites) find(name string) int {
 }
 
 // found notes what was reached. A host that the run did not know becomes a site.
-func (r *sites) found(f Found) {
-	i := slices.IndexFunc(r.list, func(s *site) bool { return s.Name == f.Host.Name })
+func (r *sites) found(f model.Host) {
+	i := slices.IndexFunc(r.list, func(s *site) bool { return s.Name == f.Name })
 	if i < 0 {
 		i = len(r.list)
-		r.list = append(r.list, &site{host: -1, Site: Site{Host: job.Host{Name: f.Host.Name}}})
+		r.list = append(r.list, &site{host: -1, Site: model.Site{Host: job.Host{Name: f.Name}}})
 	}
 	s := r.list[i]
-	s.Stated, s.CPUs, s.Layout, s.NearGPUs = f.Host.Stated, f.CPUs, f.Layout, f.NearGPUs
+	s.Stated, s.CPUs, s.Layout, s.NearGPUs = f.Stated, f.CPUs, f.Layout, f.NearGPUs
 	if !s.SlotsGiven {
 		s.Slots = max(f.Slots, 1)
 	}
-	s.reached = &f.Host
+	s.reached = &f
 }

@@ -38,7 +38,6 @@ func New(cfg Config) *Run {
 	for _, id := range cfg.Input {
 		r.hungry[id] = true
 	}
-	r.job = jobLaunching
 	for _, s := range cfg.Sites {
 		r.sites.list = append(r.sites.list, &site{Site: s, host: -1})
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // What ranks of PMI are told of the universe: the slots where somebody wrote all of them, and else what the
@@ -24,7 +25,7 @@ func TestUniverseOfPMI(t *testing.T) {
 	} {
 		r := briefing{cfg: &Config{Wishes: Wishes{Universe: tt.said}, Plan: &job.Plan{Universe: 1}}, sites: &sites{}}
 		for _, h := range tt.hosts {
-			r.sites.list = append(r.sites.list, &site{Site: Site{Host: h}})
+			r.sites.list = append(r.sites.list, &site{Site: model.Site{Host: h}})
 		}
 		if got := r.pmiUniverse(); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)

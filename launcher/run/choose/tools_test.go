@@ -1,4 +1,4 @@
-package launcher
+package choose
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func TestToolsOfRanksThatAreThere(t *testing.T) {
 		{idset.Of(2), "nsys is to start rank 2 (--wrap), and the job has ranks 0 to 1"},
 		{idset.Of(0, 7), "nsys is to start rank 7"},
 	} {
-		err := checkTools([]job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}, Tools: []job.Tool{{Argv: []string{"nsys"}, Ranks: tt.ranks}}}}, 2)
+		err := tools([]job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}, Tools: []job.Tool{{Argv: []string{"nsys"}, Ranks: tt.ranks}}}}, 2)
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%v: %v, want %q", tt.ranks, err, tt.err)
 		}

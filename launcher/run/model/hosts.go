@@ -1,0 +1,38 @@
+package model
+
+import (
+	"net/netip"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
+)
+
+// Wanted is a host that the run needs: how it was named and where it may be.
+type Wanted struct {
+	Entry hostlist.Entry
+	Fixed []netip.AddrPort // known without a name: from gossip
+	Local bool             // this very container: the embedded agent serves if no other is here
+	Bare  bool             // called by its address until its agent has said its name
+}
+
+// Host is a host as its agent stated itself when it was reached.
+type Host struct {
+	Name     string     // as the run calls it
+	Stated   string     // what gethostname(2) says there; "": not said
+	Version  string     // of mpiup
+	Meets    netip.Addr // as the other hosts reach it; invalid: nobody knows
+	Ports    []uint32   // that it reserved for ranks to meet at
+	Slots    int        // that its agent counts
+	CPUs     int
+	Layout   *layout.Layout // nil: unknown
+	NearGPUs []idset.Set    // as job.Host has them
+}
+
+// Site is a host that jobs may be placed on: of the command line, or one that a rank named.
+type Site struct {
+	job.Host
+	Stated string // host name, as its agent states it; "": not reached yet
+	Local  bool   // this very host
+}
