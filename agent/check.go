@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/api/vet"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 )
 
@@ -56,7 +57,7 @@ func Check(ctx context.Context, id *identity.Identity, incarnation, runDir strin
 const checkTimeout = 2 * time.Second
 
 func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.HelloReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := awake.Within(ctx, checkTimeout)
 	defer cancel()
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)

@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -50,7 +51,7 @@ const gossipDialTimeout = 3 * time.Second
 
 // dialGossip connects to a peer and proves both sides.
 func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, gossipDialTimeout)
+	ctx, cancel := awake.Within(ctx, gossipDialTimeout)
 	defer cancel()
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second}}
 	c, err := d.DialContext(ctx, "tcp", addr.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 )
@@ -138,7 +139,7 @@ func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.Stac
 	reply := &apiv1.StacksReply{}
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, exchange.DumpTime)
+		ctx, cancel := awake.Within(ctx, exchange.DumpTime)
 		defer cancel()
 		reply.Flights = a.sessions.Flights(ctx)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 )
@@ -136,8 +137,7 @@ func finish(servers ...*grpc.Server) {
 	var all sync.WaitGroup
 	for _, s := range servers {
 		all.Go(func() {
-			late := time.AfterFunc(answerBound, s.Stop)
-			defer late.Stop()
+			defer awake.After(answerBound, s.Stop)()
 			s.GracefulStop()
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -123,12 +124,12 @@ func (cfg Config) run(ctx context.Context, argv ...string) ([]byte, error) {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := awake.Within(ctx, timeout)
 	defer cancel()
 	r, err := cfg.Run(ctx, Command{Argv: argv, Limit: MaxReport})
 	name := strings.Join(argv, " ")
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s did not answer in %v", name, timeout)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -273,12 +274,12 @@ func (r *planner) choice(answers []choose.Answer) choose.Choice {
 func (r *planner) rally(ctx, life context.Context, known []hosts.Wanted) ([]reach.Found, *reach.Opener, error) {
 	opener, want, elastic := r.opens(), known, r.cfg.Elastic.On()
 	call := &lastCall{after: r.cfg.Elastic.LastCall}
-	defer call.renew(func() {})
+	defer call.done()
 	for {
 		within, cancel := context.WithCancel(ctx)
 		if r.cfg.Discovers() {
 			cancel()
-			within, cancel = context.WithTimeout(ctx, round)
+			within, cancel = awake.Within(ctx, round)
 		}
 		call.renew(cancel)
 		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -61,13 +62,13 @@ type driver struct {
 
 	// The rest belongs to the goroutine of loop.
 	run    *run.Run // nil: nothing is to be started
-	alarms alarms
+	alarms *awake.Alarms
 	cores  map[int][]string // where processes crashed by their core files, by id
 }
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering", shy: map[string]bool{}},
-		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
+		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -48,40 +49,51 @@ func (c *Config) checkElastic() error {
 // lastCall ends the wait for more hosts some time after there are enough to begin.
 type lastCall struct {
 	after time.Duration
-	end   context.CancelFunc
 
-	mu    sync.Mutex
-	since time.Time   // when there were enough first, guarded by mu
-	timer *time.Timer // guarded by mu
+	mu     sync.Mutex
+	end    context.CancelFunc // guarded by mu
+	stop   func()             // guarded by mu; nil: there were not yet enough
+	passed bool               // guarded by mu
 }
 
 // enough notes that there are.
 func (l *lastCall) enough() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since.IsZero() {
-		l.since = time.Now()
+	if l.stop == nil {
+		l.stop = awake.After(l.after, l.pass)
 	}
-	if l.timer == nil {
-		l.timer = time.AfterFunc(time.Until(l.since.Add(l.after)), l.end)
-	}
+}
+
+func (l *lastCall) pass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passed = true
+	l.end()
 }
 
 // over says that nobody else is waited for.
 func (l *lastCall) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.since.IsZero() && time.Since(l.since) >= l.after
+	return l.passed
 }
 
 // renew is for another round of the search, which end ends.
 func (l *lastCall) renew(end context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop()
+	l.end = end
+}
+
+// done is the end of the search.
+func (l *lastCall) done() {
+	l.mu.Lock()
+	stop := l.stop
+	l.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
-	l.timer, l.end = nil, end
 }
 
 // saySize tells of a size that is other than the last attempt's, or than what the job was to begin with.

@@ -50,7 +50,7 @@ func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
 	if err := r.prepare(found, reach.NewOpener(&r.cfg.Reach)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.alarms.next.Stop() })
+	t.Cleanup(func() { r.alarms.Stop() })
 	r.carryOut(r.run.Start(r.now()))
 	return r
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/copies"
@@ -174,7 +175,7 @@ func (r *planner) sayUnbound() {
 // patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
 func (r *planner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
-	ctx, cancelWait := context.WithDeadlineCause(ctx, r.again.begins().Add(r.cfg.Wait), errWaited)
+	ctx, cancelWait := awake.WithinCause(ctx, time.Until(r.again.begins())+r.cfg.Wait, errWaited)
 	cancelLimit := func() {}
 	if r.cfg.Timeout > 0 {
 		ctx, cancelLimit = context.WithDeadlineCause(ctx, r.begun.Add(r.cfg.Timeout), errTimeout)

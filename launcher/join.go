@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -105,7 +106,7 @@ func (r *driver) join(o run.Reach) run.Event {
 		claims = append(claims, reach.Found{Wanted: r.named(h.Name), Session: h.First})
 	}
 	r.aside(func(life context.Context) {
-		ctx, cancel := context.WithTimeout(life, min(joinWait, to.Wait))
+		ctx, cancel := awake.Within(life, min(joinWait, to.Wait))
 		defer cancel()
 		attach := r.dial(&to, len(want))
 		have, err := to.Reinforce(ctx, life, want, claims, attach, r.opener)

@@ -85,7 +85,7 @@ func (r *driver) flush(sink *sync.WaitGroup) {
 
 // loop feeds the run from launch until every host is done. It returns early only when ctx ends.
 func (r *driver) loop(ctx context.Context) {
-	defer r.alarms.next.Stop()
+	defer r.alarms.Stop()
 	done := ctx.Done()
 	for r.run.Active() > 0 {
 		select {
@@ -96,13 +96,14 @@ func (r *driver) loop(ctx context.Context) {
 			r.step(run.Turn{})
 		case s := <-r.cfg.Signals:
 			r.signal(s)
-		case <-r.alarms.next.C:
+		case now := <-r.alarms.C():
+			r.alarms.Count(now)
 			for t := range run.Timers {
-				if r.alarms.rings(t) {
+				if r.alarms.Rings(int(t)) {
 					r.step(run.Expired{Timer: t})
 				}
 			}
-			r.alarms.arm()
+			r.alarms.Arm()
 		case <-done:
 			done = nil
 			r.step(run.Cancelled{})
@@ -120,40 +121,6 @@ func (r *driver) signal(s os.Signal) {
 	case r.exec.TTY:
 		r.resize()
 	}
-}
-
-// alarms are the run's timers: when each is due; zero: it does not run.
-type alarms struct {
-	due  [run.Timers]time.Time
-	next *time.Timer // wakes the loop for the first of them
-}
-
-func (a *alarms) set(t run.Timer, after time.Duration) {
-	a.due[t] = time.Now().Add(after)
-	a.arm()
-}
-
-func (a *alarms) unset(t run.Timer) { a.due[t] = time.Time{} }
-
-func (a *alarms) arm() {
-	first := time.Time{}
-	for _, due := range a.due {
-		if first.IsZero() || !due.IsZero() && due.Before(first) {
-			first = due
-		}
-	}
-	if !first.IsZero() {
-		a.next.Reset(time.Until(first))
-	}
-}
-
-// rings says that a timer is due, which runs no longer then.
-func (a *alarms) rings(t run.Timer) bool {
-	if a.due[t].IsZero() || time.Now().Before(a.due[t]) {
-		return false
-	}
-	a.due[t] = time.Time{}
-	return true
 }
 
 // tickHosts passes a step of the clock on to every host's connection.
@@ -212,9 +179,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Log:
 		r.cfg.Log.Log(context.Background(), o.Level, o.Text, o.Attrs...)
 	case run.Set:
-		r.alarms.set(o.Timer, o.After)
+		r.alarms.Set(int(o.Timer), o.After)
 	case run.Unset:
-		r.alarms.unset(o.Timer)
+		r.alarms.Unset(int(o.Timer))
 	case run.Finish:
 		r.places.hosts()[o.Host].Finish()
 	case run.EndOutput:

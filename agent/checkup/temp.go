@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Temp is the directory for temporary files. Open MPI's session directory lies there, without which its ranks end in
@@ -26,16 +28,10 @@ var ErrSilent = errors.New("its file system does not answer")
 
 // LookTemp looks at a directory, for bound at most: a dead mount keeps the goroutine that asks, until it answers.
 func LookTemp(dir string, bound time.Duration) Temp {
-	got := make(chan Temp, 1)
-	go func() { got <- lookTemp(dir) }()
-	late := time.NewTimer(bound)
-	defer late.Stop()
-	select {
-	case t := <-got:
+	if t, in := awake.Call(bound, func() Temp { return lookTemp(dir) }); in {
 		return t
-	case <-late.C:
-		return Temp{Dir: dir, Err: ErrSilent}
 	}
+	return Temp{Dir: dir, Err: ErrSilent}
 }
 
 func lookTemp(dir string) Temp {

@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
@@ -105,7 +106,7 @@ const DumpTime = 3 * time.Second
 // askDumps lets all processes here write what their flight recorders have, and then answers.
 func (x *Exchange) askDumps(id uint64) {
 	x.cfg.Go(func() {
-		ctx, cancel := context.WithTimeout(x.cfg.Serving, DumpTime)
+		ctx, cancel := awake.Within(x.cfg.Serving, DumpTime)
 		defer cancel()
 		var all sync.WaitGroup
 		for _, st := range x.Jobs.All() {
@@ -124,7 +125,7 @@ func (x *Exchange) askStacks(q *apiv1.AskWaits) error {
 		return fmt.Errorf("stacks of %.80q: %w", q.Stacks, err)
 	}
 	x.cfg.Go(func() {
-		ctx, cancel := context.WithTimeout(x.cfg.Serving, StackTime)
+		ctx, cancel := awake.Within(x.cfg.Serving, StackTime)
 		defer cancel()
 		told, notes := stacksOf(ctx, x, wanted)
 		w, _ := x.waits(x.cfg.Clock.Now())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -52,7 +53,7 @@ func spawnRequest(id uint64, parent uint32, r job.Spawn) *apiv1.SpawnRequest {
 // rank ends with its answer, other hosts' ranks see their connections to it break, and the libraries
 // of some then abort with codes of their own (Open MPI 5: 14), which are not to be heard of first.
 func (x *Exchange) aborted(ctx context.Context, id, code int, text string, targets []int) {
-	ctx, cancel := context.WithTimeout(ctx, ranks.AbortBound)
+	ctx, cancel := awake.Within(ctx, ranks.AbortBound)
 	defer cancel()
 	a := ranks.AbortOf(id, code, text, targets)
 	a.Id = x.star.next()

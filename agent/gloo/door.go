@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // door hands connections that a lobby has let in to an HTTP server, as its listener.
@@ -20,7 +23,10 @@ func newDoor(addr net.Addr) *door {
 	return &door{addr: addr, in: make(chan net.Conn), shut: make(chan struct{}), open: make(chan struct{}, maxConns)}
 }
 
-// admit is loopback.Config.Admit: the connection is the HTTP server's until that closes it.
+// requestBound is how long a request and its answer may take.
+const requestBound = 10 * time.Second
+
+// admit is loopback.Config.Admit: the connection is the HTTP server's until that closes it, for one request and as long as that may take.
 func (d *door) admit(c net.Conn) (serve func(context.Context), err error) {
 	select {
 	case d.open <- struct{}{}:
@@ -30,6 +36,7 @@ func (d *door) admit(c net.Conn) (serve func(context.Context), err error) {
 	return func(ctx context.Context) {
 		defer func() { <-d.open }()
 		h := &handed{Conn: c, over: make(chan struct{})}
+		defer awake.After(requestBound, func() { _ = h.Conn.Close() })() // and not a deadline of HTTP's, which would count while this process is stopped
 		select {
 		case d.in <- h:
 		case <-d.shut:

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/pmi/loopback"
 )
 
@@ -101,14 +101,10 @@ func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 	wg.Wait()
 }
 
-// requestBound is how long a request and its answer may take.
-const requestBound = 10 * time.Second
-
-// server bounds how long a rank's requests take and how long they are.
+// server bounds how long a rank's requests are.
 func (s *Server) server(ctx context.Context, rank int) *http.Server {
 	return &http.Server{
-		Handler:           s.handler(rank),
-		ReadHeaderTimeout: requestBound, ReadTimeout: requestBound, WriteTimeout: requestBound, IdleTimeout: requestBound,
+		Handler:        s.handler(rank),
 		MaxHeaderBytes: 4 << 10,
 		ErrorLog:       slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 		BaseContext:    func(net.Listener) context.Context { return ctx },
@@ -135,7 +131,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rank int, bodies
 	scope, key := words[1], words[2]
 	switch r.Method {
 	case http.MethodGet:
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		ctx, cancel := awake.Within(r.Context(), patience)
 		defer cancel()
 		if value, ok := s.store.Get(ctx, rank, scope, key); ok {
 			return http.StatusOK, value

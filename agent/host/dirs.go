@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
@@ -91,18 +92,14 @@ func answered[T any](dir string, ask func() (T, error)) (T, error) {
 		what T
 		err  error
 	}
-	got := make(chan result, 1)
-	go func() { // ends when the mount answers; a stuck one costs this goroutine
-		what, err := ask()
-		got <- result{what, err}
-	}()
-	select {
-	case r := <-got:
-		return r.what, r.err
-	case <-time.After(StatBound):
-		var none T
-		return none, fmt.Errorf("%s: %w", dir, ErrNoAnswer)
+	r, in := awake.Call(StatBound, func() (r result) { // a stuck mount costs a goroutine
+		r.what, r.err = ask()
+		return r
+	})
+	if !in {
+		r.err = fmt.Errorf("%s: %w", dir, ErrNoAnswer)
 	}
+	return r.what, r.err
 }
 
 // StatBound is how long a file system has to answer.

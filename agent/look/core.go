@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
@@ -36,7 +37,7 @@ const (
 // Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb. No file: the pattern hands cores to a
 // program, or none is there. No frames: neither tool is there, or it tells nothing.
 func Core(ctx context.Context, run RunTool, c Crash) (file string, frames []string) {
-	ctx, cancel := context.WithTimeout(ctx, coreTime)
+	ctx, cancel := awake.Within(ctx, coreTime)
 	defer cancel()
 	files := c.files()
 	for _, file := range files {

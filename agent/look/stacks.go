@@ -16,6 +16,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Take finds out where processes are, by the best means that is there:
@@ -81,7 +82,7 @@ type taking struct {
 
 // Take looks at each target. Notes are what would tell more, each once.
 func Take(ctx context.Context, cfg StackConfig, targets []Target) (found []Stack, notes []string) {
-	ctx, cancel := context.WithTimeout(ctx, allTime)
+	ctx, cancel := awake.Within(ctx, allTime)
 	defer cancel()
 	l := &taking{StackConfig: cfg, proc: proctree.Proc{Root: "/proc"}}
 	found = make([]Stack, len(targets))
@@ -147,7 +148,7 @@ func (l *taking) run(ctx context.Context, t tool, as *reap.User) (frames []strin
 	if _, lacks := l.lacks.Load(t.name); lacks || ctx.Err() != nil {
 		return nil, ctx.Err() != nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	ctx, cancel := awake.Within(ctx, toolTime)
 	defer cancel()
 	out, err := l.Run(ctx, append([]string{t.name}, t.args...), as, maxOutput)
 	if err == ErrNoProgram {
@@ -250,17 +251,17 @@ func (l *taking) dump(ctx context.Context, t Target) []string {
 	if !l.signal(t.PID) {
 		return nil
 	}
-	quiet := time.NewTimer(dumpTime)
-	defer quiet.Stop()
-	for {
+	for quiet := dumpTime; ; quiet = dumpQuiet {
+		within, cancel := awake.Within(ctx, quiet)
+		heard := false
 		select {
 		case <-more:
-			quiet.Reset(dumpQuiet)
-			continue
-		case <-quiet.C:
-		case <-ctx.Done():
+			heard = true
+		case <-within.Done():
 		}
-		break
+		if cancel(); !heard {
+			break
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()

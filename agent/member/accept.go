@@ -58,13 +58,16 @@ func (t *table) sniff(packet []byte) {
 	})
 }
 
-// hear looks at a packet that came in, for accusations of ourselves. memberlist answers one with a refutation of a
+// hear looks at a packet that came in, for deaths that others tell of, and accusations of ourselves. memberlist answers one with a refutation of a
 // higher number, once. That may be lost in a cut that lets us hear but not speak. It passes over the same accusation
 // when it comes again, and others would give us up while we answer every probe. So we answer each.
 func (t *table) hear(packet []byte) {
 	each(packet, func(kind byte, a accusation, _ []byte) {
-		if kind != AliveType && a.Node == t.self && a.From != t.self {
+		switch {
+		case kind != AliveType && a.Node == t.self && a.From != t.self:
 			t.accused()
+		case kind == DeadType:
+			t.dead(a) // before memberlist believes it, and shows it as one that has left
 		}
 	})
 }

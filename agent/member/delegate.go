@@ -50,7 +50,7 @@ const remindFanout = 64
 func (g *Gossip) remind() {
 	n := g.table.size()
 	for addr, accusation := range g.table.suspects() {
-		if rand.IntN(max(n-1, 1)) < remindFanout {
+		if accusation != nil && rand.IntN(max(n-1, 1)) < remindFanout {
 			g.transport.Send(accusation, addr)
 		}
 	}

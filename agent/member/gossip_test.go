@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
 func TestSilentPeerIsSuspectedAndDropped(t *testing.T) {
@@ -28,6 +31,37 @@ func TestSilentPeerIsSuspectedAndDropped(t *testing.T) {
 				}
 				all.Wait()
 			})
+		})
+	}
+}
+
+// A process that was stopped may find its timers over and call the living dead, which others' memberlist believes. Nobody leaves a view for
+// that: who is called dead is asked. One that is dead goes within seconds.
+func TestCalledDead(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			nodes := newFabric().job(t, 3)
+			if dies {
+				nodes[1].kill()
+			}
+			var packet bytes.Buffer
+			packet.WriteByte(DeadType)
+			if err := codec.NewEncoder(&packet, &codec.MsgpackHandle{}).Encode(accusation{Incarnation: 9, Node: nodes[1].id, From: nodes[0].id}); err != nil {
+				t.Fatal(err)
+			}
+			nodes[0].transport.Send(packet.Bytes(), nodes[2].addr)
+			if dies {
+				nodes[2].await(t, 8*time.Second, gone("w-001"))
+				return
+			}
+			told := false
+			lost := !nodes[2].holds(20*time.Second, func(v *View) bool {
+				told = told || count(v, Suspect) > 0
+				return len(v.Members) == 3 && count(v, Left) == 0
+			})
+			if lost || !told || count(nodes[2].View(), Alive) != 3 {
+				t.Errorf("told: %v, lost: %v; it holds %+v", told, lost, nodes[2].View().Members)
+			}
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Handle takes over an accepted connection, handshaken and verified, and returns at once.
@@ -26,12 +28,12 @@ func (t *Transport) accept(conn net.Conn) {
 		return
 	}
 	userTimeout(conn)
-	conn.SetReadDeadline(time.Now().Add(helloTime))
+	lift := awake.UntilRead(conn, helloTime)
 	var kind [1]byte
 	io.ReadFull(conn, kind[:]) // nothing read leaves 0
 	l := &link{t: t, used: time.Now()}
 	known := kind[0] == 'S' || kind[0] == 'P' && l.readHello(conn, ip)
-	conn.SetReadDeadline(time.Time{})
+	lift() // if this fails the connection is over, which its reader sees
 	t.forget(conn)
 	switch {
 	case !known:

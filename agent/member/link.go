@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // link is one connection for packets, dialled or accepted. While idle it costs one goroutine,
@@ -97,14 +100,13 @@ func (t *Transport) evict() {
 // connect dials, says hello and reads until the connection ends.
 func (l *link) connect(ctx context.Context) {
 	defer l.t.wg.Done()
-	dialCtx, cancel := context.WithTimeout(ctx, l.t.cfg.Dial)
+	dialCtx, cancel := awake.Within(ctx, l.t.cfg.Dial)
 	conn, err := l.t.cfg.Connect(dialCtx, l.peer)
 	cancel()
 	if err == nil {
 		userTimeout(conn)
 		me, _ := l.t.cfg.Self.MarshalBinary()
-		conn.SetWriteDeadline(time.Now().Add(l.t.cfg.Dial))
-		if _, err = conn.Write(append([]byte{'P', byte(len(me))}, me...)); err != nil {
+		if err = send(conn, append([]byte{'P', byte(len(me))}, me...), l.t.cfg.Dial); err != nil {
 			hangUp(conn)
 		}
 	}
@@ -232,14 +234,20 @@ func (l *link) write() {
 		}
 		l.queue, l.used = nil, time.Now()
 		l.mu.Unlock()
-		l.conn.SetWriteDeadline(time.Now().Add(2 * l.t.cfg.Dial))
-		if _, err := l.conn.Write(batch); err != nil {
+		if err := send(l.conn, batch, 2*l.t.cfg.Dial); err != nil {
 			hangUp(l.conn) // the reader clears up
 			l.mu.Lock()
 			l.closed = true
 			l.mu.Unlock()
 		}
 	}
+}
+
+// send writes b, for d at most.
+func send(conn net.Conn, b []byte, d time.Duration) error {
+	lift := awake.UntilWritten(conn, d)
+	_, err := conn.Write(b)
+	return errors.Join(err, lift())
 }
 
 // read hands packets to memberlist until the connection ends.

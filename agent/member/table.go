@@ -26,6 +26,8 @@ type entry struct {
 	suspect     bool
 	left        bool
 	dropped     bool          // suspected for too long, though memberlist may still wait
+	told        bool          // another member calls it dead, or memberlist does, and it was not asked yet
+	unlisted    bool          // memberlist does not know it any more
 	replaced    bool          // a newer life of its name answers and it does not
 	age         time.Duration // of the suspicion or since it left, in our running time
 }
@@ -33,16 +35,20 @@ type entry struct {
 // table gathers what memberlist tells (joins, leaves, changes of metadata) and what passes
 // through the transport (suspicions, refutations), and publishes a view when it looks different.
 //
-//	         suspect message               15 s, or memberlist gives up
+//	         suspect message               15 s of our own running time, and asked in vain
 //	alive ───────────────────▶ suspect ─────────────────────────────────▶ gone
 //	  │  ◀───────────────────     ▲ alive message of a higher number
 //	  │ dead message of its own   └───────────────────────────────────── (dropped only)
 //	  └──────────────────────▶ left ──── 1 min, or a new life ──────────▶ gone
+//
+// memberlist's own timers, and others', go on while a process is stopped. So a death that they tell of takes nobody out: the member is
+// asked first (told).
 type table struct {
 	self    string
 	timing  Timing
 	show    func([]Member) // called with mu held, so in order
 	joined  func()         // a member joined whose name another one has
+	doubted func()         // one is to be asked whether it lives
 	accused func()         // somebody suspects us
 
 	mu   sync.Mutex
@@ -100,8 +106,11 @@ func (t *table) NotifyLeave(n *memberlist.Node) {
 	switch {
 	case e == nil || e.id == t.self:
 		return
-	case e.suspect:
+	case e.dropped:
 		delete(t.byID, n.Name)
+	case e.suspect:
+		e.told, e.unlisted = true, true
+		t.doubted()
 	default:
 		e.left, e.age = true, 0
 	}
@@ -135,7 +144,7 @@ func (t *table) refuted(a accusation) {
 	}
 	e.alive = max(e.alive, a.Incarnation)
 	if e.suspect && a.Incarnation > e.suspectedIn {
-		e.suspect, e.dropped, e.replaced, e.age, e.accusation = false, false, false, 0, nil
+		e.suspect, e.told, e.dropped, e.replaced, e.age, e.accusation = false, false, false, false, 0, nil
 		t.publish()
 	}
 }
@@ -144,10 +153,13 @@ func (t *table) dead(a accusation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.byID[a.Node]
-	if e != nil && e.left && a.From != a.Node && a.Incarnation >= e.alive {
-		delete(t.byID, a.Node)
-		t.publish()
+	if e == nil || e.id == t.self || e.told || e.dropped || a.From == a.Node || a.Incarnation < e.alive {
+		return
 	}
+	e.unlisted = e.unlisted || e.left
+	e.left, e.suspect, e.told, e.suspectedIn, e.age = false, true, true, max(e.suspectedIn, a.Incarnation), 0
+	t.publish()
+	t.doubted()
 }
 
 // advance lets d of our running time pass and ends what has run out. due: a suspicion has.

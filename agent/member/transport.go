@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // A Transport carries memberlist's packets and streams over the agent's TLS connections.
@@ -148,7 +150,7 @@ func (t *Transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 	if ctx == nil {
 		return nil, errClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(d, t.cfg.Dial))
+	ctx, cancel := awake.Within(ctx, min(d, t.cfg.Dial))
 	defer cancel()
 	conn, err := t.cfg.Connect(ctx, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
 	if err != nil {
@@ -161,8 +163,7 @@ func (t *Transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 		t.wg.Done()
 		return nil, errClosed
 	}
-	conn.SetWriteDeadline(time.Now().Add(t.cfg.Dial))
-	if _, err := conn.Write([]byte{'S'}); err != nil {
+	if err := send(conn, []byte{'S'}, t.cfg.Dial); err != nil {
 		s.Close()
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (g *Gossip) verify(ctx context.Context, list *memberlist.Memberlist) {
 			g.askAll(ctx, list, g.table.due(), g.table.judge)
 			g.askAll(ctx, list, g.table.twins(), g.table.mark)
 		case <-again.C:
-			g.askAll(ctx, list, g.table.those(func(e *entry) bool { return e.dropped }), g.table.judge)
+			g.askAll(ctx, list, g.table.those(func(e *entry) bool { return e.dropped || e.unlisted }), g.table.judge)
 			g.askAll(ctx, list, g.table.those(func(e *entry) bool { return e.replaced }), g.table.mark)
 		}
 	}
@@ -75,20 +75,28 @@ func (t *table) those(is func(*entry) bool) []entry {
 	return out
 }
 
-// due gives copies of the entries whose suspicion has run out.
+// due gives copies of the entries whose suspicion has run out, or that others call dead.
 func (t *table) due() []entry {
-	return t.those(func(e *entry) bool { return e.suspect && !e.left && !e.dropped && e.age >= t.timing.Suspicion })
+	return t.those(func(e *entry) bool {
+		return e.suspect && !e.left && !e.dropped && (e.told || e.age >= t.timing.Suspicion)
+	})
 }
 
-// judge ends a suspicion that has run out. It drops a member that is silent, and clears one that answers, whose
-// refutation may have passed us by.
+// judge ends a suspicion that has run out. It drops a member that is silent, for good where memberlist does not know it any more, and
+// clears one that answers, whose refutation may have passed us by. One that memberlist calls dead is asked until that knows it again.
 func (t *table) judge(id string, silent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.byID[id]
-	if e == nil || !e.suspect || e.left {
+	if e == nil || !e.suspect && !e.unlisted || e.left {
 		return
 	}
+	if silent && e.unlisted {
+		delete(t.byID, id)
+		t.publish()
+		return
+	}
+	e.told = false
 	if e.dropped = silent; !silent {
 		e.suspect, e.age, e.accusation = false, 0, nil
 		e.alive = max(e.alive, e.suspectedIn+1)

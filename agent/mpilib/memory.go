@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -55,16 +56,10 @@ func (m *Memory) Look(q Query) Choice {
 // answered is what f returns, or otherwise where it does not within the deadline. f's goroutine
 // ends when the file system answers.
 func answered[T any](f func() T, otherwise T) T {
-	got := make(chan T, 1)
-	go func() { got <- f() }()
-	t := time.NewTimer(lookDeadline)
-	defer t.Stop()
-	select {
-	case v := <-got:
-		return v
-	case <-t.C:
-		return otherwise
+	if got, in := awake.Call(lookDeadline, f); in {
+		return got
 	}
+	return otherwise
 }
 
 func (m *Memory) look(q Query) Choice {

@@ -21,6 +21,7 @@ import (
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"google.golang.org/protobuf/proto"
 )
@@ -175,7 +176,7 @@ const dumpsAtEnd = time.Second
 // sendDumps tells the launcher of dumps that are new.
 func (st *Job) sendDumps() {
 	if st.flight != nil {
-		ctx, cancel := context.WithTimeout(st.ctx, dumpsAtEnd)
+		ctx, cancel := awake.Within(st.ctx, dumpsAtEnd)
 		defer cancel()
 		st.flight.News(ctx, func(r flight.Record) { st.sendRecord(r) })
 	}

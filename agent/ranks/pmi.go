@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
@@ -180,8 +181,8 @@ func (p *Process) Left(how string) {
 
 func (p *Process) strand(cause apiv1.Stranding, text string, culprits []int) {
 	st := p.Job
-	t := time.NewTimer(exitBound)
-	defer t.Stop()
+	late, cancel := awake.Within(st.ctx, exitBound)
+	defer cancel()
 	for _, id := range culprits {
 		culprit := st.s.Jobs.Process(uint32(id))
 		if culprit == nil {
@@ -189,8 +190,9 @@ func (p *Process) strand(cause apiv1.Stranding, text string, culprits []int) {
 		}
 		select {
 		case <-culprit.told:
-		case <-t.C:
-		case <-st.ctx.Done():
+		case <-late.Done():
+		}
+		if st.ctx.Err() != nil {
 			return
 		}
 	}
@@ -205,12 +207,11 @@ const AbortBound = 2 * time.Second
 
 // awaitEnd waits for the process's end, for at most that long.
 func (p *Process) awaitEnd(bound time.Duration) {
-	t := time.NewTimer(bound)
-	defer t.Stop()
+	late, cancel := awake.Within(p.Job.ctx, bound)
+	defer cancel()
 	select {
 	case <-p.process.Done():
-	case <-p.Job.ctx.Done():
-	case <-t.C:
+	case <-late.Done():
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Holding says whether a process of a session has a socket open.
@@ -109,11 +110,10 @@ func (s *Supervisor) awaitFork(ctx context.Context, session string) bool {
 	if req == nil || req.cmd.Session != session {
 		return false
 	}
-	t := time.NewTimer(forkWait)
-	defer t.Stop()
+	ctx, cancel := awake.Within(ctx, forkWait)
+	defer cancel()
 	select {
 	case <-req.born:
-	case <-t.C:
 	case <-ctx.Done():
 	}
 	return true

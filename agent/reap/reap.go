@@ -58,6 +58,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // killWait bounds how long a stop waits after SIGKILL; what is left then sits in the kernel
@@ -204,9 +205,11 @@ func (s *Supervisor) release(left []int) error {
 
 // awaitSpawner waits for the spawner, unless it hangs in a fork: then the thread cannot be had.
 func (s *Supervisor) awaitSpawner(done <-chan struct{}) {
+	late := make(chan struct{})
+	defer awake.After(killWait, func() { close(late) })()
 	select {
 	case <-done:
-	case <-time.After(killWait):
+	case <-late:
 		s.cfg.Log.Error("a process hangs between fork and exec and cannot be waited for")
 	}
 }

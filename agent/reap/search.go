@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // whom selects processes to signal or stop.
@@ -111,7 +112,7 @@ func (s *Supervisor) Left(session string) bool {
 	if session == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	ctx, cancel := awake.Within(context.Background(), killWait)
 	defer cancel()
 	if len(s.search(ofSession(session)).settle(ctx)) > 0 {
 		return true

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // StopSession ends every process of a session: sig, SIGTERM mostly, and SIGCONT to the groups of those
@@ -94,13 +96,13 @@ func (s *Supervisor) stop(ctx context.Context, w whom, sig unix.Signal, grace ti
 	}
 	l := s.search(w)
 	if grace > 0 {
-		polite, cancel := context.WithTimeout(ctx, grace)
+		polite, cancel := awake.Within(ctx, grace)
 		defer cancel()
 		if l.terminate(polite, sig) {
 			return nil
 		}
 	}
-	hard, cancel := context.WithTimeout(context.Background(), killWait)
+	hard, cancel := awake.Within(context.Background(), killWait)
 	defer cancel()
 	return l.kill(hard)
 }

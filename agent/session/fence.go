@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Other incarnations of a launcher: agent/session says which of them end, here they do.
@@ -90,15 +92,15 @@ func (s *session) outlive(o *session) {
 	defer o.uncontest(s)
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
-	tell := time.NewTimer(tellOfWait)
-	defer tell.Stop()
+	tell := make(chan struct{}, 1)
+	defer awake.After(tellOfWait, func() { tell <- struct{}{} })()
 	for fenced || !s.hears(o) {
 		select {
 		case <-o.empty:
 			return
 		case <-s.ending:
 			return
-		case <-tell.C:
+		case <-tell:
 			if fenced {
 				continue
 			}

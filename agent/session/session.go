@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -283,7 +284,7 @@ func (s *session) run() {
 // drain waits until the launcher has all that was sent, for as long as there is a launcher: one
 // that has read Closed hangs up without a word.
 func (s *session) drain() {
-	ctx, cancel := context.WithTimeout(s.life, drainBound)
+	ctx, cancel := awake.Within(s.life, drainBound)
 	defer cancel()
 	s.mu.Lock()
 	connected := s.streams > 0

@@ -12,8 +12,8 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
-	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/network"
 )
 
@@ -130,7 +130,7 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener, slots chan stru
 		served.Go(func() {
 			defer func() { <-slots }()
 			defer closing(ctx, func() { c.Close() })()
-			c.SetDeadline(time.Now().Add(serveTime))
+			defer awake.After(serveTime, func() { c.Close() })()
 			s.serve(c)
 		})
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // Way is what was found of the way to a host.
@@ -52,19 +54,22 @@ func isTimeout(err error) bool {
 }
 
 func connect(ctx context.Context, to netip.AddrPort, token Token, kind byte) (*net.TCPConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := awake.Within(ctx, connectTime)
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return nil, plain(err)
 	}
-	c.SetDeadline(time.Now().Add(answerTime))
+	lift := awake.Until(c, answerTime)
 	if _, err := c.Write(append(token[:], kind)); err != nil {
 		c.Close()
 		return nil, err
 	}
-	return c.(*net.TCPConn), nil
+	return c.(*net.TCPConn), lift()
 }
 
 // plain is the cause in the words of this tool's user.
@@ -81,6 +86,7 @@ func plain(err error) error {
 }
 
 func roundTrip(c net.Conn) (time.Duration, error) {
+	defer awake.Until(c, answerTime)()
 	b := make([]byte, 1)
 	var all []time.Duration
 	for range smallTurns {
@@ -100,7 +106,7 @@ func roundTrip(c net.Conn) (time.Duration, error) {
 // large sends what needs packets of full size, both ways: ErrLarge when they do not come back in time. Writing
 // beside reading keeps both buffers moving.
 func large(c net.Conn) error {
-	c.SetDeadline(time.Now().Add(answerTime))
+	defer awake.Until(c, answerTime)()
 	sent := make(chan error, 1)
 	go func() {
 		_, err := c.Write(make([]byte, largeBlock))
@@ -121,7 +127,7 @@ func measure(ctx context.Context, to netip.AddrPort, token Token) (float64, erro
 	}
 	defer c.Close()
 	begun := time.Now()
-	c.SetDeadline(begun.Add(sinkTime + answerTime))
+	defer awake.Until(c, sinkTime+answerTime)()
 	block := make([]byte, 256<<10)
 	for time.Since(begun) < sinkTime {
 		if _, err := c.Write(block); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/trial"
 )
 
@@ -94,7 +95,8 @@ func (s *Shared) say(dir *os.Root, word string) error {
 
 // turn waits until a host's turn is one of words, and returns that; "": it was not within the patience.
 func (s *Shared) turn(ctx context.Context, dir *os.Root, host int, words ...string) (string, error) {
-	begun := time.Now()
+	late, cancel := awake.Within(ctx, s.Patience)
+	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -102,13 +104,12 @@ func (s *Shared) turn(ctx context.Context, dir *os.Root, host int, words ...stri
 		if err == nil && slices.Contains(words, text) {
 			return text, nil
 		}
-		if time.Since(begun) > s.Patience {
-			return "", nil
+		if late.Err() != nil {
+			return "", ctx.Err()
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			return "", ctx.Err()
+		case <-late.Done():
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (s *Shared) raise(ctx context.Context, dir *os.Root, r *trial.Shared) error
 		return err
 	}
 	defer f.Close()
-	ctx, cancel := context.WithTimeout(ctx, 6*s.Patience)
+	ctx, cancel := awake.Within(ctx, 6*s.Patience)
 	defer cancel()
 	for r.Locked < raises {
 		if err := lock(ctx, f, unix.F_WRLCK); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/trial"
@@ -223,6 +224,8 @@ func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error
 	for i := range left {
 		left[i] = i
 	}
+	late, cancel := awake.Within(ctx, s.Patience)
+	defer cancel()
 	begun := time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -232,14 +235,16 @@ func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error
 			return err == nil && text == string(s.mark(host))
 		})
 		took := time.Since(begun)
-		if len(left) == 0 || took > s.Patience {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(left) == 0 || late.Err() != nil {
 			r.LateNS, r.Missing = took.Nanoseconds(), left
 			return nil
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-late.Done():
 		}
 	}
 }

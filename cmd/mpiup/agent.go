@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
@@ -213,7 +214,7 @@ func (f *agentFlags) logger(p *process) *slog.Logger {
 }
 
 func (f *agentFlags) runCheck(p *process, id *identity.Identity, life, runDir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := awake.Within(context.Background(), 10*time.Second)
 	defer cancel()
 	addr, err := agent.Check(ctx, id, life, runDir)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
@@ -170,7 +171,7 @@ func (u *up) join(p *process, r *reach.Reach) (served bool, err error) {
 
 // agentHere is where this container's agent serves; "" where there is none.
 func (u *up) agentHere(id *identity.Identity, life, runDir string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), queryWait)
+	ctx, cancel := awake.Within(context.Background(), queryWait)
 	defer cancel()
 	at, err := agent.Check(ctx, id, life, runDir)
 	if err != nil {
@@ -235,7 +236,7 @@ func (u *up) dismiss(r *reach.Reach, code int) {
 	if code == job.ExitPreempted {
 		limit = farewell
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := awake.Within(context.Background(), limit)
 	defer cancel()
 	if code == 0 || u.why == "" {
 		u.why = fmt.Sprintf("the job has ended with exit code %d", code)

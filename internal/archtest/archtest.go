@@ -16,8 +16,8 @@
 //	1  pmi/{kvs,wire,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line,run/model}   agent/reap/{proctree,program,daemon}
 //	0  topology   topology/sysfs   launcher/pace   internal/{job,binding,hostlist,identity,network,api}   pmi/pmix/{bfrops,ptl,status,leftover}   docs
-//	-1 internal/layout
-//	-2 internal/{idset,visible,wording,pattern,mounts,sockets,podfiles,typed,awake}
+//	-1 internal/{layout,typed,outfile}
+//	-2 internal/{idset,visible,wording,pattern,mounts,sockets,podfiles,awake}
 //
 // A package imports packages of lower levels, and those below its own directory. levels_test.go is
 // the table, rules_test.go the single rules; each carries its reason, which the failing test prints.

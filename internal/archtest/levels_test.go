@@ -128,7 +128,7 @@ var levels = map[string]int{
 	"internal/podfiles":   -2,
 	"internal/typed":      -1,
 	"internal/bounded":    -2,
-	"internal/outfile":    -2,
+	"internal/outfile":    -1,
 	"internal/crowd":      -2,
 	"internal/exposition": -2,
 	"internal/awake":      -2,

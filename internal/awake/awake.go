@@ -27,7 +27,7 @@ func Counts(last, now time.Time, step time.Duration) time.Duration {
 	return min(max(now.Sub(last), 0), 2*step)
 }
 
-// After calls f once d has counted, unless stop is called first; f may run at the same time as stop.
+// After calls f once d has counted, unless stop is called first. stop waits for an f that runs, which therefore must not call it.
 func After(d time.Duration, f func()) (stop func()) {
 	var mu sync.Mutex // guards the rest
 	left, last, over := d, time.Now(), false
@@ -55,18 +55,54 @@ func After(d time.Duration, f func()) (stop func()) {
 	}
 }
 
-// Within is ctx for at most d. The end is a cancellation, with no deadline to be seen.
+// Within is ctx for at most d. The end is a cancellation, with no deadline to be seen; its cause is context.DeadlineExceeded.
 func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := After(d, cancel)
-	return ctx, func() { stop(); cancel() }
+	return WithinCause(ctx, d, context.DeadlineExceeded)
+}
+
+// WithinCause is Within with a cause of its own.
+func WithinCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := After(d, func() { cancel(cause) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Call is what ask returns, or false where it does not within the time that counts. Then ask's goroutine goes on until it does: it is for
+// what a file system or a device may hold.
+func Call[T any](d time.Duration, ask func() T) (got T, answered bool) {
+	reply, late := make(chan T, 1), make(chan struct{})
+	go func() { reply <- ask() }()
+	defer After(d, func() { close(late) })()
+	select {
+	case got = <-reply:
+		return got, true
+	case <-late:
+	}
+	select { // both may have come at once
+	case got = <-reply:
+		return got, true
+	default:
+		return got, false
+	}
 }
 
 // Deadline is a connection's, or a file's.
 type Deadline interface{ SetDeadline(time.Time) error }
 
 // Until ends c's reads and writes once d has counted, with os.ErrDeadlineExceeded. lift takes that back, and fails where c is over.
-func Until(c Deadline, d time.Duration) (lift func() error) {
-	stop := After(d, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	return func() error { stop(); return c.SetDeadline(time.Time{}) }
+func Until(c Deadline, d time.Duration) (lift func() error) { return until(c.SetDeadline, d) }
+
+// UntilRead is Until of c's reads alone.
+func UntilRead(c interface{ SetReadDeadline(time.Time) error }, d time.Duration) (lift func() error) {
+	return until(c.SetReadDeadline, d)
+}
+
+// UntilWritten is Until of c's writes alone.
+func UntilWritten(c interface{ SetWriteDeadline(time.Time) error }, d time.Duration) (lift func() error) {
+	return until(c.SetWriteDeadline, d)
+}
+
+func until(set func(time.Time) error, d time.Duration) (lift func() error) {
+	stop := After(d, func() { _ = set(time.Unix(1, 0)) })
+	return func() error { stop(); return set(time.Time{}) }
 }

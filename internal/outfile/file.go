@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // File is a file that a user named by this very path: its directory is held open. It may be a device or a pipe, and no link but
@@ -72,8 +74,9 @@ func (f *File) Write(text []byte, made bool) error {
 	if err != nil {
 		return err
 	}
-	_ = file.SetWriteDeadline(time.Now().Add(patience)) // of what is a pipe
+	lift := awake.UntilWritten(file, patience) // of what is a pipe
 	_, err = file.Write(text)
+	_ = lift()
 	return errors.Join(err, file.Close())
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // secondFamily is how long a lookup that has addresses of one family waits for the other.
@@ -205,10 +207,13 @@ func rcode(c dnsmessage.RCode) string {
 
 // once sends one message and waits for its reply for at most d.
 func (r *Resolver) once(ctx context.Context, network, server, name string, w way, edns bool, d time.Duration) (reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := awake.Within(ctx, d)
 	defer cancel()
 	conn, err := r.dial(ctx, network, server)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return reply{}, plain(err, network, d)
 	}
 	defer conn.Close()
@@ -219,7 +224,7 @@ func (r *Resolver) once(ctx context.Context, network, server, name string, w way
 	}
 	rep, err := roundTrip(conn, network, q)
 	if ctx.Err() != nil && err != nil {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	return rep, plain(err, network, d)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -189,7 +190,7 @@ func rail(from, to []doctor.Port, name string) (here, there doctor.Port, ok bool
 // writes is ib_write_bw as a server on one host and its client, who writes, on the other. The client finds the server
 // when that listens, so it is started until it does.
 func (b *bench) writes(ctx context.Context, t doctor.Test, from, to int, here, there doctor.Port) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, pairLimit)
+	ctx, cancel := awake.Within(ctx, pairLimit)
 	defer cancel()
 	port := b.port()
 	argv := func(p doctor.Port, more ...string) []string {

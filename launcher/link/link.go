@@ -146,8 +146,7 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 			// The agent may have ended this stream because the other has taken over. Else the
 			// other may hang, and the agent keeps the ranks of a closed stream for a second.
 			if probe != nil {
-				t := time.AfterFunc(takeOver, cancel)
-				defer t.Stop()
+				defer awake.After(takeOver, cancel)()
 			}
 			return await(probe), err
 		case <-h.over:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -49,7 +50,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	away := absences{all: cfg.Entries == nil}
 	view := stacksView{Groups: []stacks.Group{}, Notes: map[string]string{}}
 	found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
-		ctx, cancel := context.WithTimeout(ctx, stacksTime) // a visit's own is for agents that need not look for long
+		ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
 		defer cancel()
 		reply, err := conn.Client.Stacks(ctx, &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -55,7 +56,7 @@ func (r *Reach) Others(ctx context.Context) (*hosts.Set, error) {
 		return nil, r.withoutSecret("agents are asked with the job's secret")
 	}
 	if n, why := r.Count(); set == nil && n > 0 && (r.Sources.Pod || r.Size > 0) {
-		ctx, cancel := context.WithTimeout(ctx, r.Wait)
+		ctx, cancel := awake.Within(ctx, r.Wait)
 		defer cancel()
 		r.Need = quorum.Of(n, why, 0, 0)
 		return r.meet(ctx)

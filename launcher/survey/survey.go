@@ -22,6 +22,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/doctor"
 )
@@ -108,7 +109,7 @@ func lookAt(ctx context.Context, h *Host, cfg Config) (d doctor.Host, usage bool
 	if h.Agent == nil {
 		return d, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := awake.Within(ctx, lookTime)
 	defer cancel()
 	begun := time.Now()
 	hello, err := h.Agent.Hello(ctx) // quick, so that it says what the clock is

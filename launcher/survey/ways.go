@@ -5,6 +5,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/launcher/doctor"
 )
 
@@ -22,7 +23,7 @@ type ways struct {
 
 // run lets each host ask all others.
 func (w *ways) run(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := awake.Within(ctx, answerTime)
 	defer cancel()
 	n := len(w.there)
 	targets, mute := w.answer(ctx)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -265,7 +266,7 @@ func (c *conn) sendEvent(e event.Event) error {
 // within bounds ctx by the request's pmix.timeout, in seconds; the cause is then status.ErrTimeout.
 func within(ctx context.Context, infos []bfrops.Info) (context.Context, context.CancelFunc) {
 	if n := seconds(infos); n > 0 {
-		return context.WithTimeoutCause(ctx, time.Duration(n)*time.Second, bfrops.ErrTimeout)
+		return awake.WithinCause(ctx, time.Duration(n)*time.Second, bfrops.ErrTimeout)
 	}
 	return ctx, func() {}
 }

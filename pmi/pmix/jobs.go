@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -209,8 +210,8 @@ const addTime = 10 * time.Second
 // await is called for a namespace that a rank names: the launcher may have told another host of
 // the job first. nil after addTime, or when ctx ends.
 func (j *jobs) await(ctx context.Context, namespace string) *namespace {
-	t := time.NewTimer(addTime)
-	defer t.Stop()
+	ctx, cancel := awake.Within(ctx, addTime)
+	defer cancel()
 	for {
 		j.mu.Lock()
 		ns, added := j.calledLocked(namespace), j.added
@@ -220,8 +221,6 @@ func (j *jobs) await(ctx context.Context, namespace string) *namespace {
 		}
 		select {
 		case <-added:
-		case <-t.C:
-			return nil
 		case <-ctx.Done():
 			return nil
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // maxLooks bounds the goroutines, each with a thread, that dead mounts keep.
@@ -39,8 +41,8 @@ func (f *Finder) Find(ctx context.Context, prog, dir, pathEnv string, patience t
 		defer f.places.Delete(key)
 		return resolve(prog, dir, pathEnv, func(p place) { at.Store(&p) })
 	})
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
+	late := make(chan struct{})
+	defer awake.After(patience, func() { close(late) })()
 	select {
 	case r := <-ch:
 		if r.Err != nil {
@@ -49,7 +51,7 @@ func (f *Finder) Find(ctx context.Context, prog, dir, pathEnv string, patience t
 		return r.Val.(string), nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case <-deadline.C:
+	case <-late:
 		return "", f.stuck(key, prog, patience)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -48,7 +49,7 @@ func (j *Job) Section(ctx context.Context, rank int, q Question) (Section, error
 		}
 		if known && again && !q.Bounded {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, commitTime, bfrops.ErrNotFound)
+			ctx, cancel = awake.WithinCause(ctx, commitTime, bfrops.ErrNotFound)
 			defer cancel()
 			q.Bounded = true
 		}
