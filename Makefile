@@ -55,7 +55,7 @@ unit:
 	@echo "== unit tests"
 	@go test -race -timeout 10m $$(go list ./... | grep -v '/test/')
 	@echo "== gossip and a thousand hosts in virtual time, which the race detector does not survive (golang/go#78156), and what reports cost"
-	@go test -timeout 5m ./agent/member ./launcher/reach ./launcher/remains/report
+	@go test -timeout 5m ./agent/member ./launcher/reach ./launcher/report
 
 # The tests on hosts share the machine's cores and clocks: one package at a time. They run the
 # built program, which go's test cache does not see.

@@ -10,7 +10,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/remains"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
 )
 
@@ -35,7 +35,7 @@ type Config struct {
 	// Pty makes each rank's standard output a raw terminal, where it goes nowhere but to our own streams.
 	Pty bool
 
-	Report  remains.Config
+	Report  report.Config
 	Metrics *metrics.Metrics // nil: nobody is shown any
 
 	Stdin       *os.File // nil: ranks read end of file

@@ -12,8 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/remains"
-	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
@@ -25,7 +24,7 @@ func TestWhatRemains(t *testing.T) {
 	}{{"a run that fails", 3}, {"one that ends well", 0}} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			from := func(cfg remains.Config) (stderr string) {
+			from := func(cfg report.Config) (stderr string) {
 				var out, errs bytes.Buffer
 				agent := &scripted{stop: nil, launch: append([]*apiv1.Frame{(&apiv1.Started{Rank: 0, Pid: 7}).Frame()}, exited(0, tt.code)...)}
 				synctest.Test(t, func(t *testing.T) {
@@ -40,7 +39,7 @@ func TestWhatRemains(t *testing.T) {
 				return errs.String()
 			}
 			named, kept := filepath.Join(dir, "named"), filepath.Join(dir, "kept")
-			from(remains.Config{Dir: named, Kept: kept})
+			from(report.Config{Dir: named, Kept: kept})
 			text, err := os.ReadFile(filepath.Join(named, report.FileName))
 			if err != nil || !strings.Contains(string(text), `"MY_TOKEN=***"`) || !strings.Contains(string(text), `"pid": 7`) {
 				t.Errorf("%v: %s", err, text)
@@ -51,7 +50,7 @@ func TestWhatRemains(t *testing.T) {
 			if _, err := os.Stat(kept); err == nil {
 				t.Error("a report is kept beside the one in the folder that was named")
 			}
-			sealed := from(remains.Config{Seal: true})
+			sealed := from(report.Config{Seal: true})
 			r, doubts, err := report.Unseal(strings.NewReader(sealed), logs.OfRank)
 			if err != nil || len(doubts) > 0 || r.ExitCode != tt.code || (r.Verdict == nil) != (tt.code == 0) {
 				t.Errorf("%v: %+v, doubts %q", err, r, doubts)
@@ -59,7 +58,7 @@ func TestWhatRemains(t *testing.T) {
 			if last := sealed[strings.LastIndex(strings.TrimSpace(sealed), "\n")+1:]; !strings.HasPrefix(last, "mpiup-report ") {
 				t.Errorf("it is not the last line, but %q", last)
 			}
-			said := from(remains.Config{Kept: kept})
+			said := from(report.Config{Kept: kept})
 			files, _ := filepath.Glob(filepath.Join(kept, "*.json"))
 			switch {
 			case tt.code == 0 && len(files) > 0, tt.code != 0 && len(files) != 1:

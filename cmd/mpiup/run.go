@@ -24,13 +24,13 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/remains"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
 
@@ -118,7 +118,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)
 		}
-		if reach.Otherwise, err = openmpi.RankfileHosts(f.Binding.Lines); err != nil {
+		if reach.Otherwise, err = mpirun.RankfileHosts(f.Binding.Lines); err != nil {
 			return usage(fmt.Errorf("rankfile %s: %w", f.Rankfile, err))
 		}
 	}
@@ -221,8 +221,8 @@ func launch(cfg launcher.Config) int {
 }
 
 // remains says what becomes of a run's report. What a container writes goes with it, but for what lies on a volume.
-func (p *process) remains(dir string, seal bool) remains.Config {
-	c := remains.Config{Dir: dir, Seal: seal, Kept: p.getenv("MPIUP_REPORTS")}
+func (p *process) remains(dir string, seal bool) report.Config {
+	c := report.Config{Dir: dir, Seal: seal, Kept: p.getenv("MPIUP_REPORTS")}
 	if c.Kept == "" {
 		c.Kept = filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid()))
 		if !seal && namespace("/") != "" {

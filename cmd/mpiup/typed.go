@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/report"
 )
 
 // handOver gives programs what of this process's own environment may have been set for this command and goes along by itself, under what the command

@@ -15,7 +15,7 @@
 //	   pmi, pmi/pmix, pmi/pmix/{modex,names}      internal/wire
 //	1  pmi/{kvs,wire,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line,run/model}   agent/reap/{proctree,program,daemon}
-//	0  topology   topology/sysfs   launcher/pace   internal/{job,binding,hostlist,identity,network,api}   pmi/pmix/{bfrops,ptl,status,leftover}   docs
+//	0  topology   topology/sysfs   launcher/streams   internal/{job,binding,hostlist,identity,network,api}   pmi/pmix/{bfrops,ptl,status,leftover}   docs
 //	-1 internal/{layout,typed,outfile}
 //	-2 internal/{idset,visible,wording,pattern,mounts,sockets,podfiles,awake}
 //

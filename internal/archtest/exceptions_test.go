@@ -16,7 +16,6 @@ var largeWiring = pile{"cmd/mpiup": 5300}
 // cupboards are small packages with one user.
 var cupboards = []string{
 	"docs",
-	"launcher/ps",
 }
 
 // wideTypes are types with more methods and functions that take them.

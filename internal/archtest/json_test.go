@@ -14,7 +14,7 @@ var ownJSON = map[string]string{
 	"agent/host":              "the agent's own record, for itself",
 	"launcher/journal":        "for the next launcher",
 	"launcher/doctor":         "a baseline: numbers, and names that were checked",
-	"launcher/remains/report": "packed, for mpiup report",
+	"launcher/report": "packed, for mpiup report",
 	"cmd/mpiup":               "trial, a line of a rank's output, which doctor reads",
 	"cmd/mpiup/draw":          "its texts are made visible one by one (clean)",
 	"cmd/mpiup-nvml":          "for the agent",

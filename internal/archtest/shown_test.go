@@ -32,8 +32,8 @@ var rawWrites = map[string]string{
 	"launcher/peers.print":     "visible text, behind what clears the terminal for the next look",
 	"launcher/reach.draw":      "the line of what is waited for, whose rows are made visible, behind what moves the cursor",
 	"launcher/reach.erase":     "what moves the cursor",
-	"launcher/remains.Ready":   "a hash in hexadecimal",
-	"launcher/remains.Seal":    "base64",
+	"launcher/report.Ready":   "a hash in hexadecimal",
+	"launcher/report.Seal":    "base64",
 }
 
 // Text of others does not get to a stream but through internal/visible: by its Fprint and its kin, whose arguments show on one line, or as what its

@@ -17,7 +17,7 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/pace"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // copyChunk is what one frame carries of a file.
@@ -127,14 +127,14 @@ func (s *Sources) Announced() []Announced {
 
 // Copier sends files to hosts, each piece to all of them. A host that is Gone is waited for no longer.
 type Copier struct {
-	*pace.Pace
+	*streams.Pace
 	sources *Sources
 	send    func(host int, data []byte)
 }
 
 // New sends to hosts, by index, with send; window is how many bytes may be under way to one.
 func New(s *Sources, hosts []int, window int, send func(int, []byte)) *Copier {
-	return &Copier{pace.New(hosts, window), s, send}
+	return &Copier{streams.NewPace(hosts, window), s, send}
 }
 
 // Run sends all files. An error is a file's.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/stacks"
 )
 
 // Bounds of a look at where processes are, before a run is ended.
@@ -41,7 +40,7 @@ func LookAt(odd, running idset.Set, hostOf func(id int) int) (ids idset.Set, all
 // Stack is where one process is.
 type Stack struct {
 	ID int // in the run
-	stacks.Rank
+	Whereabouts
 }
 
 // Outside are processes that compute while all others wait.
@@ -159,13 +158,13 @@ func (o Outside) Blame(then Outside) Blame {
 }
 
 // Grouped are ranks by where they are, the fewest first; more is how many groups there are besides.
-func Grouped(list []Stack) (groups []stacks.Group, more int) {
+func Grouped(list []Stack) (groups []StackGroup, more int) {
 	const most = 8
-	ranks := make([]stacks.Rank, len(list))
+	ranks := make([]Whereabouts, len(list))
 	for i, s := range list {
-		ranks[i] = s.Rank
+		ranks[i] = s.Whereabouts
 	}
-	groups = stacks.GroupRanks(ranks)
+	groups = GroupStacks(ranks)
 	return groups[:min(len(groups), most)], max(len(groups)-most, 0)
 }
 

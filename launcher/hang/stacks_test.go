@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/stacks"
 )
 
 // placed is one stack a word, of processes 0, 1, ...: "means:frame,frame".
@@ -17,7 +16,7 @@ func placed(words string) (list []Stack) {
 		if !ok {
 			means, frames = "eu-stack", w
 		}
-		list = append(list, Stack{ID: id, Rank: stacks.Rank{Rank: uint32(id), Host: "w0", Means: means, Frames: strings.Split(frames, ",")}})
+		list = append(list, Stack{ID: id, Whereabouts: Whereabouts{Rank: uint32(id), Host: "w0", Means: means, Frames: strings.Split(frames, ",")}})
 	}
 	return list
 }

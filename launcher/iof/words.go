@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/backtrace"
 )
 
 // Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
@@ -70,7 +69,7 @@ type hearing struct {
 
 	firstAt, lastAt, endAt time.Time // of the first lines and of standard error the last, and the end of both streams
 	said                   int       // and on standard output after standard error
-	crash                  backtrace.Reader
+	crash                  crashReader
 }
 
 // traceState is where in a traceback a line is.
@@ -205,7 +204,7 @@ func logged[T string | []byte](line T) bool {
 // telling is where in data, which begins with a line, something is said that may be why the process fails; -1: nowhere.
 func telling(data []byte) int {
 	at := bytes.Index(data, traceback)
-	if begin := backtrace.Begins(data); begin >= 0 && (at < 0 || begin < at) {
+	if begin := Begins(data); begin >= 0 && (at < 0 || begin < at) {
 		at = begin
 	}
 	before := data

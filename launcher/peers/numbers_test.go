@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/launcher/stacks"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -25,7 +25,7 @@ func TestNumbersOfAHostileAgent(t *testing.T) {
 	a.ranks("w0", ranks)
 	a.flights("w0", where)
 	a.find()
-	_ = stacks.Text(stacks.GroupRanks(stackRows("w0", where)))
+	_ = hang.StacksText(hang.GroupStacks(stackRows("w0", where)))
 	_ = rankRows("w0", ranks)
 }
 
@@ -52,7 +52,7 @@ func TestSetsOfAHostileAgentAreBounded(t *testing.T) {
 	if n := cost.Allocated(func() { a.find() }); n > 160<<20 {
 		t.Errorf("absences cost %d MiB", n>>20)
 	}
-	if n := cost.Allocated(func() { stacks.GroupRanks(stackRows("w0", where)) }); n > 16<<20 {
+	if n := cost.Allocated(func() { hang.GroupStacks(stackRows("w0", where)) }); n > 16<<20 {
 		t.Errorf("stacks cost %d MiB", n>>20)
 	}
 }

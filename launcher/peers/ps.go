@@ -17,7 +17,6 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
-	"github.com/mpiup/mpiup/launcher/ps"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
@@ -31,7 +30,7 @@ type PsConfig struct {
 
 // psView is what mpiup ps prints.
 type psView struct {
-	Ranks  []ps.Row          `json:"ranks"`
+	Ranks  []psRow           `json:"ranks"`
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
 }
@@ -76,7 +75,7 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 }
 
 func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view psView, code int) {
-	view.Ranks = []ps.Row{}
+	view.Ranks = []psRow{}
 	told := map[string]string{}
 	away := absences{all: r.Entries == nil}
 	var mu sync.Mutex
@@ -94,7 +93,7 @@ func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view
 		view.Ranks = append(view.Ranks, rankRows(nameOf(v), reply)...)
 		return nil
 	})
-	ps.Sort(view.Ranks)
+	sortRows(view.Ranks)
 	view.Absent = away.find()
 	view.Errors, code = troubles(found)
 	maps.Copy(view.Errors, told)
@@ -113,7 +112,7 @@ var phases = map[apiv1.RankPhase]string{
 }
 
 // rankRows are what a host's agent tells of its ranks.
-func rankRows(host string, reply *apiv1.RanksReply) (rows []ps.Row) {
+func rankRows(host string, reply *apiv1.RanksReply) (rows []psRow) {
 	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
 		if m == nil {
 			continue
@@ -122,8 +121,8 @@ func rankRows(host string, reply *apiv1.RanksReply) (rows []ps.Row) {
 		if math.IsNaN(percent) || percent < 0 || percent > 1e6 {
 			percent = 0
 		}
-		rows = append(rows, ps.Row{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
-			Program: word(m.Program), State: ps.State(m.State), CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
+		rows = append(rows, psRow{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
+			Program: word(m.Program), State: stateName(m.State), CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
 			Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: cmp.Or(phases[m.Phase], "-"),
 			Syscall: word(m.Syscall), Wchan: word(m.Wchan), Mount: word(m.Mount), Restarts: m.Restarts})
 	}
@@ -166,7 +165,7 @@ func (v psView) print(w io.Writer, asJSON, again bool) error {
 	}
 	var b strings.Builder
 	if len(v.Ranks) > 0 || len(v.Errors) == 0 {
-		b.WriteString(ps.Table(v.Ranks))
+		b.WriteString(tableOf(v.Ranks))
 	}
 	runs := map[runKey]bool{}
 	for _, r := range v.Ranks {

@@ -14,9 +14,9 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/stacks"
 )
 
 // StacksConfig is one look at where ranks are.
@@ -29,7 +29,7 @@ type StacksConfig struct {
 
 // stacksView is what mpiup stacks prints.
 type stacksView struct {
-	Groups []stacks.Group    `json:"groups"`
+	Groups []hang.StackGroup `json:"groups"`
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Notes  map[string]string `json:"notes,omitempty"`  // by host: what would tell more
 	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
@@ -46,9 +46,9 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		return launcher.End(&cfg.Reach, err)
 	}
 	var mu sync.Mutex
-	var ranks []stacks.Rank
+	var ranks []hang.Whereabouts
 	away := absences{all: cfg.Entries == nil}
-	view := stacksView{Groups: []stacks.Group{}, Notes: map[string]string{}}
+	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}}
 	found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
 		ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
 		defer cancel()
@@ -70,7 +70,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		}
 		return nil
 	})
-	view.Groups = append(view.Groups, stacks.GroupRanks(ranks)...)
+	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
 	view.Absent = away.find()
 	var code int
 	view.Errors, code = troubles(found)
@@ -87,13 +87,13 @@ const (
 )
 
 // stackRows are what a host's agent tells of where its ranks are.
-func stackRows(host string, reply *apiv1.StacksReply) (list []stacks.Rank) {
+func stackRows(host string, reply *apiv1.StacksReply) (list []hang.Whereabouts) {
 	line := func(s string) string { return strings.ReplaceAll(s[:min(len(s), maxFrame)], "\n", " ") }
 	for _, m := range reply.GetStacks()[:min(len(reply.GetStacks()), maxRanks)] {
 		if m == nil || m.Rank >= placement.MaxRanks {
 			continue
 		}
-		r := stacks.Rank{Launcher: line(m.Launcher), Job: line(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,
+		r := hang.Whereabouts{Launcher: line(m.Launcher), Job: line(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,
 			Program: line(m.Program), Means: line(m.Means)}
 		for _, f := range m.Frames[:min(len(m.Frames), maxFrames)] {
 			r.Frames = append(r.Frames, line(f))
@@ -109,7 +109,7 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 		return visible.JSON(w, v)
 	}
 	if len(v.Groups) > 0 || len(v.Errors) == 0 {
-		b.WriteString(stacks.Text(v.Groups))
+		b.WriteString(hang.StacksText(v.Groups))
 	}
 	runs := map[runKey]bool{}
 	for _, g := range v.Groups {

@@ -11,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
-	"github.com/mpiup/mpiup/launcher/stacks"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -184,7 +183,7 @@ func (l *look) hear(s shared, h int, m *apiv1.Waits) {
 			continue
 		}
 		at := s.who.Process(id)
-		k := hang.Stack{ID: id, Rank: stacks.Rank{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: word(p.GetMeans())}}
+		k := hang.Stack{ID: id, Whereabouts: hang.Whereabouts{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: word(p.GetMeans())}}
 		for _, f := range p.GetFrames()[:min(len(p.GetFrames()), maxFrames)] {
 			k.Frames = append(k.Frames, word(f))
 		}
@@ -244,7 +243,7 @@ func idsOf(list []hang.Stack) (ids idset.Set) {
 }
 
 // stackOf is a group as a verdict has it.
-func stackOf(g stacks.Group) verdict.Stack {
+func stackOf(g hang.StackGroup) verdict.Stack {
 	const mostHosts = 4
 	s := verdict.Stack{Ranks: g.Ranks, Job: int(g.Number), Count: len(g.Members), Of: g.Of, Means: g.Means, Frames: hang.Telling(g.Frames)}
 	for _, m := range g.Members {

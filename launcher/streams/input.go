@@ -20,8 +20,6 @@ import (
 	"io"
 	"os"
 	"sync"
-
-	"github.com/mpiup/mpiup/launcher/pace"
 )
 
 // InputConfig says who gets the launcher's standard input.
@@ -49,7 +47,7 @@ const inputFrame = 32 << 10
 // Grant gives back bytes of a rank's window; Gone says that a rank has ended. After the last one Run ends, and the rest of
 // the input is left to whoever reads it next.
 type Input struct {
-	*pace.Pace
+	*Pace
 	cfg InputConfig
 }
 
@@ -58,7 +56,7 @@ func NewInput(cfg InputConfig) *Input {
 	if cfg.Window == 0 {
 		cfg.Window = DefaultInputWindow
 	}
-	return &Input{pace.New(cfg.Targets, cfg.Window), cfg}
+	return &Input{NewPace(cfg.Targets, cfg.Window), cfg}
 }
 
 // Targets is the meaning of --stdin: "all", "none" or a rank; empty means rank 0.

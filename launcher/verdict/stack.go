@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Stack is where some ranks were before a run that hung was ended (launcher/stacks).
+// Stack is where some ranks were before a run that hung was ended (launcher/hang).
 type Stack struct {
 	Ranks  string   `json:"ranks"` // of their job, "0-1,3"
 	Job    int      `json:"spawned_job,omitempty"`

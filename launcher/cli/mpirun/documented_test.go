@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -27,9 +26,9 @@ func TestDocumented(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("parameter\tas\n")
-	for _, l := range openmpi.LauncherParams() {
+	for _, l := range LauncherParams() {
 		fmt.Fprintf(&b, "%s\t%s\n", l.Names, l.Means)
 	}
-	fmt.Fprintf(&b, "%s\tno effect\n", strings.Join(openmpi.LauncherFrameworks, " "))
+	fmt.Fprintf(&b, "%s\tno effect\n", strings.Join(LauncherFrameworks, " "))
 	golden.Is(t, "../../../docs/data/mpirun-parameters.tsv", b.String())
 }

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/hydra"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 )
 
 // Decide finds whose command line args is, and says why. In this order: MPIUP_FAMILY (openmpi or
@@ -65,7 +63,7 @@ func Version(name string, args []string, lookup func(string) (string, bool), ofP
 	if path.Base(name) == "prterun" {
 		return true, "it is called prterun"
 	}
-	rows := line.Index(openmpi.Rows())
+	rows := line.Index(openMPIRows())
 	var program []string
 	for more := true; more; {
 		var words []string
@@ -122,7 +120,7 @@ var onlyFive = []string{"display", "output", "runtime-options", "rtos", "prtemca
 
 // telling is the first option that only one family has, and the first program's words.
 func telling(args []string) (option string, family line.Family, program []string) {
-	ours, theirs := line.Index(openmpi.Rows()), line.Index(hydra.Rows())
+	ours, theirs := line.Index(openMPIRows()), line.Index(hydraRows())
 	for more := true; more; {
 		var words []string
 		words, args, more = line.Cut(args)

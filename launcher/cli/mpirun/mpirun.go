@@ -15,28 +15,26 @@
 //
 // Facts of the real tools were tried with Open MPI 4.1.4 and 5.0.7 and MPICH 4.0.2.
 //
-// The package finds whose line it is and says what its options are; line reads it, with the rows that openmpi or
-// hydra hands in. PURE: files are read, and variables looked up, through line.Outside. docs/data has
-// what the tables say, and a test compares.
+// The package finds whose line it is and says what its options are; line reads it, with the rows of the family. Each line is read by a parser of its
+// own, which nobody shares. No rank is mapped or bound here. PURE: files are read, and variables looked up, through line.Outside. docs/data has what
+// the tables say, and a test compares.
 package mpirun
 
 import (
 	"strings"
 
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/hydra"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 )
 
 // rowsOf is the options of each family.
-var rowsOf = map[line.Family]func() []line.Row{line.OpenMPI: openmpi.Rows, line.Hydra: hydra.Rows}
+var rowsOf = map[line.Family]func() []line.Row{line.OpenMPI: openMPIRows, line.Hydra: hydraRows}
 
 // Parse reads the words after the launcher's own name. Errors are the user's.
 func Parse(f line.Family, args []string, o line.Outside) (line.Line, error) {
 	if f == line.Hydra {
-		return hydra.Parse(args, o, owner)
+		return parseHydra(args, o, owner)
 	}
-	return openmpi.Parse(args, o, owner)
+	return parseOpenMPI(args, o, owner)
 }
 
 // owner is the first family that has an option; "": none has.
@@ -61,7 +59,7 @@ func Forward(l *line.Line, i int, environ []string) (env []string) {
 	}
 	for _, kv := range environ {
 		name, _, ok := strings.Cut(kv, "=")
-		if ok && name != "" && (l.Family == line.Hydra && in.Sends(name) || l.Family == line.OpenMPI && openmpi.Sends(l, name)) {
+		if ok && name != "" && (l.Family == line.Hydra && in.Sends(name) || l.Family == line.OpenMPI && Sends(l, name)) {
 			env = append(env, kv)
 		}
 	}

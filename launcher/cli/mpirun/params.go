@@ -1,4 +1,4 @@
-package openmpi
+package mpirun
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 )
 
 // paramFiles is --am and --tune: files of parameters, in the order of the list.
-func (p *parser) paramFiles(v []string) error {
+func (p *openMPIParser) paramFiles(v []string) error {
 	files := slices.DeleteFunc(strings.Split(v[0], ","), func(f string) bool { return f == "" })
 	if len(files) == 0 {
 		return errors.New("a file has a name")
@@ -27,7 +27,7 @@ func (p *parser) paramFiles(v []string) error {
 //
 //	btl = self,tcp      # of mca_base_param_files(7)
 //	-x A=1 --mca btl self,tcp
-func (p *parser) tune() error {
+func (p *openMPIParser) tune() error {
 	given := slices.Clone(p.ForAll)
 	for i := len(p.tuned) - 1; i >= 0; i-- { // the last first, as what is there stays
 		file, text, err := p.readTuned(p.tuned[i])
@@ -51,7 +51,7 @@ func (p *parser) tune() error {
 // paramSets is where Open MPI's packages have files of parameters.
 const paramSets = "/usr/share/openmpi/amca-param-sets"
 
-func (p *parser) readTuned(name string) (file string, text []byte, err error) {
+func (p *openMPIParser) readTuned(name string) (file string, text []byte, err error) {
 	for _, file = range []string{p.Absolute(name), filepath.Join(paramSets, name)} {
 		if text, err = p.Out.ReadFile(file); !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(name) {
 			break
@@ -60,7 +60,7 @@ func (p *parser) readTuned(name string) (file string, text []byte, err error) {
 	return file, text, err
 }
 
-func (p *parser) tuneFile(file, text string) (env []string, err error) {
+func (p *openMPIParser) tuneFile(file, text string) (env []string, err error) {
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -87,7 +87,7 @@ func (p *parser) tuneFile(file, text string) (env []string, err error) {
 }
 
 // tuneOptions reads -x and --mca of one line. Words have no quotes but those around a value.
-func (p *parser) tuneOptions(words []string) (env []string, err error) {
+func (p *openMPIParser) tuneOptions(words []string) (env []string, err error) {
 	for len(words) > 0 {
 		word := words[0]
 		take, name := 0, strings.TrimLeft(word, "-")
@@ -119,7 +119,7 @@ func (p *parser) tuneOptions(words []string) (env []string, err error) {
 }
 
 // tuneParam is a parameter of a file as a variable, if the launcher does not know better.
-func (p *parser) tuneParam(name, value string) ([]string, error) {
+func (p *openMPIParser) tuneParam(name, value string) ([]string, error) {
 	if err := parameterName(name); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (p *parser) tuneParam(name, value string) ([]string, error) {
 }
 
 // tuneVariable is -x of a file: what it exports is for all programs.
-func (p *parser) tuneVariable(item string) ([]string, error) {
+func (p *openMPIParser) tuneVariable(item string) ([]string, error) {
 	own := p.Ctx.Env
 	p.Ctx.Env = nil
 	err := p.export([]string{item})
@@ -146,7 +146,7 @@ func (p *parser) tuneVariable(item string) ([]string, error) {
 	return env, err
 }
 
-func (p *parser) reportPID(v []string) error {
+func (p *openMPIParser) reportPID(v []string) error {
 	switch v[0] {
 	case "":
 		return errors.New("a file has a name; - is standard output and + standard error")

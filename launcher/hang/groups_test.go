@@ -1,4 +1,4 @@
-package stacks
+package hang
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 )
 
 // of is "rank means frame|frame" of each rank of a host's.
-func of(host string, lines ...string) (list []Rank) {
+func of(host string, lines ...string) (list []Whereabouts) {
 	for _, l := range lines {
-		r := Rank{Launcher: "l", Job: "j", Host: host, PID: 100}
+		r := Whereabouts{Launcher: "l", Job: "j", Host: host, PID: 100}
 		var frames string
 		fmt.Sscan(l, &r.Rank, &r.Means, &frames)
 		r.Frames = strings.Split(frames, "|")
@@ -27,7 +27,7 @@ func TestGroups(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		list []Rank
+		list []Whereabouts
 		want string
 	}{
 		{"nothing", nil, "no ranks run\n"},
@@ -52,7 +52,7 @@ ranks 0-1,3 (w0, w1), 3 of 4, by gdb:
 			"job j, by l\nrank 1 (w1, pid 100), 1 of 301, by gdb:\n    main\nranks 0 and others (w0), 300 of 301, by gdb:\n    MPI_Barrier\n    main\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, Text(GroupRanks(tt.list))); d != "" {
+			if d := cmp.Diff(tt.want, StacksText(GroupStacks(tt.list))); d != "" {
 				t.Error(d)
 			}
 		})
@@ -61,7 +61,7 @@ ranks 0-1,3 (w0, w1), 3 of 4, by gdb:
 
 // Several jobs are told apart.
 func TestJobs(t *testing.T) {
-	list := []Rank{{Launcher: "b", Job: "x", Host: "w0", Frames: []string{"a b"}}, {Launcher: "a", Job: "x", Number: 1, Host: "w0"}, {Launcher: "a", Job: "x", Host: "w0"}}
+	list := []Whereabouts{{Launcher: "b", Job: "x", Host: "w0", Frames: []string{"a b"}}, {Launcher: "a", Job: "x", Number: 1, Host: "w0"}, {Launcher: "a", Job: "x", Host: "w0"}}
 	want := `job x, by a
 rank 0 (w0, pid 0), 1 of 1, by :
 job x (spawned, 1), by a
@@ -70,7 +70,7 @@ job x, by b
 rank 0 (w0, pid 0), 1 of 1, by :
     a b
 `
-	if d := cmp.Diff(want, Text(GroupRanks(list))); d != "" {
+	if d := cmp.Diff(want, StacksText(GroupStacks(list))); d != "" {
 		t.Error(d)
 	}
 }

@@ -1,10 +1,4 @@
-// Package pace lets bytes flow to several receivers as fast as the slowest takes them. Each has a window: what is under way
-// to it is taken from that, and given back when it has arrived.
-//
-//	Room ─▶ send ─▶ Spend        Grant, Gone ─▶ Changed
-//
-// Concurrency: one goroutine asks for room and spends it; any may call Grant and Gone.
-package pace
+package streams
 
 import (
 	"maps"
@@ -12,7 +6,12 @@ import (
 	"sync"
 )
 
-// Pace is that of one sender. New makes one.
+// Pace lets bytes of one sender flow to several receivers as fast as the slowest takes them. Each has a window: what is under way
+// to it is taken from that, and given back when it has arrived. NewPace makes one.
+//
+//	Room ─▶ send ─▶ Spend        Grant, Gone ─▶ Changed
+//
+// Concurrency: one goroutine asks for room and spends it; any may call Grant and Gone.
 type Pace struct {
 	window  int
 	changed chan struct{} // capacity 1
@@ -21,8 +20,8 @@ type Pace struct {
 	free map[int]int // bytes by receiver that is left, guarded by mu
 }
 
-// New is the pace towards receivers, each with a window of so many bytes.
-func New(receivers []int, window int) *Pace {
+// NewPace is the pace towards receivers, each with a window of so many bytes.
+func NewPace(receivers []int, window int) *Pace {
 	p := &Pace{window: window, changed: make(chan struct{}, 1), free: map[int]int{}}
 	for _, r := range receivers {
 		p.free[r] = window

@@ -1,4 +1,13 @@
-// Package report is what remains of a run: what was to happen, what did, and how it ended, in a form that outlives
+package report
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// A Report is what remains of a run: what was to happen, what did, and how it ended, in a form that outlives
 // the pods.
 //
 //	events, plan, ends of outputs ──▶ Recorder ──Report──▶ JSON    a file of a folder
@@ -17,16 +26,8 @@
 // Values of variables that may be secrets, and secrets that show themselves in text, are masked as they
 // are noted. What is too much is left out, and the report says how much.
 //
-// PURE: no files, no clock, no goroutine; callers of one Recorder take turns. It does not decide what is worth telling,
+// A Recorder has no files, no clock and no goroutine; its callers take turns. It does not decide what is worth telling,
 // and writes nothing by itself.
-package report
-
-import (
-	"slices"
-	"time"
-
-	"github.com/mpiup/mpiup/launcher/verdict"
-)
 
 // Version is that of the form, in Report.Version.
 const Version = 1

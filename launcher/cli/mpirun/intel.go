@@ -1,4 +1,4 @@
-package hydra
+package mpirun
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-func (p *parser) outputFrom(v []string) error {
+func (p *hydraParser) outputFrom(v []string) error {
 	if _, err := line.Number(v[0], 0, line.MaxRanks); err != nil {
 		return err
 	}
@@ -21,7 +21,7 @@ func (p *parser) outputFrom(v []string) error {
 }
 
 // tools is Intel MPI's -gtool "TOOL ARGS:RANKS;...". The last colon of an item begins its ranks.
-func (p *parser) tools(v []string) error {
+func (p *hydraParser) tools(v []string) error {
 	for item := range strings.FieldsFuncSeq(v[0], func(r rune) bool { return r == ';' || r == '\n' || r == '\r' }) {
 		if strings.TrimSpace(item) == "" {
 			continue
@@ -54,7 +54,7 @@ func (p *parser) tools(v []string) error {
 
 // umask is Intel MPI's -umask MASK. A shell sets it, around all tools: a process that is started keeps its
 // parent's, and the agent's is not a rank's business.
-func (p *parser) umask(v []string) error {
+func (p *hydraParser) umask(v []string) error {
 	if mask, err := strconv.ParseUint(v[0], 8, 16); err != nil || mask > 0o777 {
 		return fmt.Errorf("%.40q is no mask from 000 to 777", v[0])
 	}
@@ -63,7 +63,7 @@ func (p *parser) umask(v []string) error {
 }
 
 // masked puts what sets the mask before all tools, and before the programs of ranks that have none.
-func (p *parser) masked() {
+func (p *hydraParser) masked() {
 	if p.mask == nil {
 		return
 	}
@@ -74,7 +74,7 @@ func (p *parser) masked() {
 	p.Line.Tools = append(p.Line.Tools, job.Tool{Argv: p.mask})
 }
 
-func (p *parser) toolFile(v []string) error {
+func (p *hydraParser) toolFile(v []string) error {
 	text, err := p.Out.ReadFile(p.Absolute(v[0]))
 	if err != nil {
 		return fmt.Errorf("%s: %w", v[0], err)

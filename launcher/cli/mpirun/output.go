@@ -1,4 +1,4 @@
-package openmpi
+package mpirun
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 // printing is the options that say what is done with output, and what is shown.
-type printing struct{ *parser }
+type printing struct{ *openMPIParser }
 
 func (p printing) rows() []line.Row {
 	return []line.Row{

@@ -1,9 +1,4 @@
-// Package ps shows what ranks do: the rows of mpiup ps. It is PURE: rows in, text out.
-//
-//	rows of each host (launcher/peers) ──Sort──▶ []Row ──Table──▶ text
-//
-// What agents tell is taken as it comes; whoever prints it makes it visible.
-package ps
+package peers
 
 import (
 	"cmp"
@@ -17,8 +12,12 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
-// Row is one rank.
-type Row struct {
+// The table of mpiup ps shows what ranks do. What agents tell is taken as it comes; whoever prints it makes it visible.
+//
+//	rows of each host ──sortRows──▶ []psRow ──tableOf──▶ text
+
+// psRow is one rank.
+type psRow struct {
 	Launcher  string  `json:"launcher"`
 	Job       string  `json:"job"`
 	Number    uint32  `json:"job_number"` // 0: the run's first job; those that ranks spawned count up
@@ -44,24 +43,24 @@ type Row struct {
 // states are the kernel's letters in words (proc_pid_stat(5)).
 var states = map[string]string{"R": "running", "S": "sleeping", "D": "in I/O", "T": "stopped", "t": "traced", "Z": "zombie", "X": "dead", "I": "idle"}
 
-// State is a letter of the kernel in words; "-" for one that it does not have.
-func State(letter string) string { return cmp.Or(states[letter], "-") }
+// stateName is a letter of the kernel in words; "-" for one that it does not have.
+func stateName(letter string) string { return cmp.Or(states[letter], "-") }
 
-// Sort puts rows in the order of launchers, jobs and ranks.
-func Sort(rows []Row) {
-	slices.SortStableFunc(rows, func(a, b Row) int {
+// sortRows puts rows in the order of launchers, jobs and ranks.
+func sortRows(rows []psRow) {
+	slices.SortStableFunc(rows, func(a, b psRow) int {
 		return cmp.Or(cmp.Compare(a.Launcher, b.Launcher), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number),
 			cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host))
 	})
 }
 
-// Table is rows for a person: a heading for each job, and a line a rank. Columns that nobody fills are left out.
-func Table(rows []Row) string {
+// tableOf is rows for a person: a heading for each job, and a line a rank. Columns that nobody fills are left out.
+func tableOf(rows []psRow) string {
 	if len(rows) == 0 {
 		return "no ranks run\n"
 	}
 	var b strings.Builder
-	gpus := slices.ContainsFunc(rows, func(r Row) bool { return r.GPUMemory > 0 })
+	gpus := slices.ContainsFunc(rows, func(r psRow) bool { return r.GPUMemory > 0 })
 	for len(rows) > 0 {
 		first, n := rows[0], 0
 		for n < len(rows) && rows[n].Launcher == first.Launcher && rows[n].Job == first.Job && rows[n].Number == first.Number {
@@ -88,7 +87,7 @@ func again(restarts uint32) string {
 	return ", started again " + visible.Count(int(restarts), "time")
 }
 
-func table(b *strings.Builder, rows []Row, gpus bool) {
+func table(b *strings.Builder, rows []psRow, gpus bool) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	head := "RANK\tHOST\tPID\tPROGRAM\tSTATE\tCPU%\tRSS\t"
 	if gpus {
@@ -96,9 +95,9 @@ func table(b *strings.Builder, rows []Row, gpus bool) {
 	}
 	fmt.Fprintln(t, head+"OUTPUT\tMPI\tWAITS IN")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.0f\t%s\t", r.Rank, r.Host, r.Main, r.Program, r.State, r.CPU, Bytes(r.RSS))
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.0f\t%s\t", r.Rank, r.Host, r.Main, r.Program, r.State, r.CPU, bytesOf(r.RSS))
 		if gpus {
-			fmt.Fprintf(t, "%s\t", Bytes(r.GPUMemory))
+			fmt.Fprintf(t, "%s\t", bytesOf(r.GPUMemory))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", r.silence(), r.Phase, r.Waits())
 	}
@@ -106,7 +105,7 @@ func table(b *strings.Builder, rows []Row, gpus bool) {
 }
 
 // silence is how long ago the last output came.
-func (r Row) silence() string {
+func (r psRow) silence() string {
 	d := time.Duration(r.Silent * float64(time.Second)).Round(time.Second)
 	if !r.Wrote {
 		return "none in " + d.String()
@@ -115,7 +114,7 @@ func (r Row) silence() string {
 }
 
 // Waits is where the rank waits, as the kernel has it: a system call says most, but for a process that I/O holds.
-func (r Row) Waits() string {
+func (r psRow) Waits() string {
 	list := []string{r.Syscall, r.Wchan}
 	if r.State == states["D"] {
 		slices.Reverse(list)
@@ -127,8 +126,8 @@ func (r Row) Waits() string {
 	return where
 }
 
-// Bytes is a size for a person: "-" where it is not known.
-func Bytes(n uint64) string {
+// bytesOf is a size for a person: "-" where it is not known.
+func bytesOf(n uint64) string {
 	if n == 0 {
 		return "-"
 	}

@@ -1,4 +1,4 @@
-package remains
+package report
 
 import (
 	"log/slog"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -17,7 +16,7 @@ func TestFewReportsAreKept(t *testing.T) {
 	var newest string
 	for i := range maxKept + 3 {
 		var err error
-		r := &report.Report{Job: "j", Begun: time.Unix(int64(i), 0)}
+		r := &Report{Job: "j", Begun: time.Unix(int64(i), 0)}
 		if newest, err = keep(dir, r); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +28,7 @@ func TestFewReportsAreKept(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if name, err := keep(dir, &report.Report{}); err == nil {
+	if name, err := keep(dir, &Report{}); err == nil {
 		t.Errorf("%s stands where others may write", name)
 	}
 }
@@ -37,8 +36,8 @@ func TestFewReportsAreKept(t *testing.T) {
 // Whoever reads that a failed run has left a report reads too that it does not last. A run that its user interrupted leaves none.
 func TestWhatIsKeptMayGo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "reports")
-	k := New(Config{Kept: dir, Lost: " (soon gone)"}, report.Report{}, t.Errorf, slog.New(slog.DiscardHandler))
-	k.Launched("j", nil, []report.Rank{{Host: "w0"}}, "1 rank")
+	k := New(Config{Kept: dir, Lost: " (soon gone)"}, Report{}, t.Errorf, slog.New(slog.DiscardHandler))
+	k.Launched("j", nil, []Rank{{Host: "w0"}}, "1 rank")
 	k.Started(0, 7)
 	if shows, err := k.Leave(&verdict.Verdict{Kind: verdict.Interrupted, Signal: "SIGINT"}, 130); shows != "" || err != nil {
 		t.Errorf("%q, %v", shows, err)

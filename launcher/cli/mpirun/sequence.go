@@ -1,4 +1,4 @@
-package openmpi
+package mpirun
 
 import (
 	"errors"

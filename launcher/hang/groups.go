@@ -1,10 +1,4 @@
-// Package stacks groups ranks by where they are, so that the odd one out stands first. It is PURE: ranks in, groups and text out.
-//
-//	Rank (launcher/peers) ──GroupRanks──▶ by job, by means, by the frames down to a call that waits ──Text──▶
-//
-// Ranks that wait in one MPI call ask for messages again and again, and a look sees each at another place of that. So what is below the
-// call does not tell them apart. Small groups come first, and of one size the one of the lowest rank.
-package stacks
+package hang
 
 import (
 	"cmp"
@@ -13,8 +7,15 @@ import (
 	"strings"
 )
 
-// Rank is where one rank is.
-type Rank struct {
+// GroupStacks groups ranks by where they are, so that the odd one out stands first.
+//
+//	Whereabouts ──GroupStacks──▶ by job, by means, by the frames down to a call that waits ──StacksText──▶
+//
+// Ranks that wait in one MPI call ask for messages again and again, and a look sees each at another place of that. So what is below the
+// call does not tell them apart. Small groups come first, and of one size the one of the lowest rank.
+
+// Whereabouts is where one rank is.
+type Whereabouts struct {
 	Launcher string   `json:"launcher"`
 	Job      string   `json:"job"`
 	Number   uint32   `json:"job_number"`
@@ -26,16 +27,16 @@ type Rank struct {
 	Frames   []string `json:"frames"` // the innermost first
 }
 
-// Group is the ranks of one job that are at one place.
-type Group struct {
-	Launcher string   `json:"launcher"`
-	Job      string   `json:"job"`
-	Number   uint32   `json:"job_number"`
-	Of       int      `json:"of"` // ranks of the job that were looked at
-	Ranks    string   `json:"ranks"`
-	Means    string   `json:"means"`
-	Frames   []string `json:"frames"` // that they have in common, from the call that waits outwards
-	Members  []Rank   `json:"members"`
+// StackGroup is the ranks of one job that are at one place.
+type StackGroup struct {
+	Launcher string        `json:"launcher"`
+	Job      string        `json:"job"`
+	Number   uint32        `json:"job_number"`
+	Of       int           `json:"of"` // ranks of the job that were looked at
+	Ranks    string        `json:"ranks"`
+	Means    string        `json:"means"`
+	Frames   []string      `json:"frames"` // that they have in common, from the call that waits outwards
+	Members  []Whereabouts `json:"members"`
 }
 
 // waits are the prefixes of functions that programs call and that wait for other ranks.
@@ -61,7 +62,7 @@ func waitsAt(frames []string) int {
 
 // Wait is the call of MPI, NCCL, Gloo or torch's c10d in which a rank waits; "": in none. whole says that the stack is one of the program's
 // functions, down to main.
-func (r *Rank) Wait() (call string, whole bool) {
+func (r *Whereabouts) Wait() (call string, whole bool) {
 	n := len(r.Frames)
 	if n == 0 || n >= maxFrames || r.Means != "eu-stack" && r.Means != "gdb" {
 		return "", false
@@ -79,8 +80,8 @@ func (r *Rank) Wait() (call string, whole bool) {
 // maxFrames are of a stack that may go on.
 const maxFrames = 64
 
-// GroupRanks puts ranks together that are at one place.
-func GroupRanks(list []Rank) (groups []Group) {
+// GroupStacks puts ranks together that are at one place.
+func GroupStacks(list []Whereabouts) (groups []StackGroup) {
 	type job struct {
 		launcher, id string
 		number       uint32
@@ -99,16 +100,16 @@ func GroupRanks(list []Rank) (groups []Group) {
 		if !known {
 			i = len(groups)
 			at[p] = i
-			groups = append(groups, Group{Launcher: r.Launcher, Job: r.Job, Number: r.Number, Means: r.Means, Frames: frames})
+			groups = append(groups, StackGroup{Launcher: r.Launcher, Job: r.Job, Number: r.Number, Means: r.Means, Frames: frames})
 		}
 		groups[i].Members = append(groups[i].Members, r)
 	}
 	for i := range groups {
 		g := &groups[i]
-		slices.SortFunc(g.Members, func(a, b Rank) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host)) })
+		slices.SortFunc(g.Members, func(a, b Whereabouts) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host)) })
 		g.Ranks, g.Of = ranksOf(g.Members), of[job{g.Launcher, g.Job, g.Number}]
 	}
-	slices.SortStableFunc(groups, func(a, b Group) int {
+	slices.SortStableFunc(groups, func(a, b StackGroup) int {
 		return cmp.Or(cmp.Compare(a.Launcher, b.Launcher), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number),
 			cmp.Compare(len(a.Members), len(b.Members)), cmp.Compare(a.Members[0].Rank, b.Members[0].Rank))
 	})
@@ -116,7 +117,7 @@ func GroupRanks(list []Rank) (groups []Group) {
 }
 
 // ranksOf is the ranks of members in their order, "0-3,8". A set of them would take the memory that the largest rank names.
-func ranksOf(members []Rank) string {
+func ranksOf(members []Whereabouts) string {
 	var b strings.Builder
 	for i := 0; i < len(members); {
 		first, last := members[i].Rank, members[i].Rank
@@ -134,8 +135,8 @@ func ranksOf(members []Rank) string {
 	return b.String()
 }
 
-// Text is groups for a person.
-func Text(groups []Group) string {
+// StacksText is groups for a person.
+func StacksText(groups []StackGroup) string {
 	if len(groups) == 0 {
 		return "no ranks run\n"
 	}
@@ -160,7 +161,7 @@ func spawned(number uint32) string {
 }
 
 // who is the group's ranks with their hosts; of one rank the process too.
-func (g *Group) who() string {
+func (g *StackGroup) who() string {
 	const mostHosts, mostText = 4, 60
 	first := g.Members[0]
 	if len(g.Members) == 1 {

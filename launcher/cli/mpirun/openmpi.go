@@ -1,8 +1,4 @@
-// Package openmpi is the command line of Open MPI's mpirun, orterun and prterun: its options, the parameters of its
-// launcher (--mca, OMPI_MCA_ and PRTE_MCA_ variables, files of --am and --tune), --app and --map-by seq.
-//
-// PURE: each line is read by a parser of its own, which nobody shares. The package maps and binds no rank.
-package openmpi
+package mpirun
 
 import (
 	"errors"
@@ -14,8 +10,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// parser reads one line.
-type parser struct {
+// openMPIParser reads one line of Open MPI's mpirun, orterun or prterun: its options, the parameters of its launcher (--mca, OMPI_MCA_ and PRTE_MCA_
+// variables, files of --am and --tune), --app and --map-by seq.
+type openMPIParser struct {
 	line.Parser
 
 	params map[param]string // given on the command line, without quotes
@@ -26,19 +23,19 @@ type parser struct {
 	kernelNumbers bool   // CPUs in rankfiles are the kernel's
 }
 
-// Parse reads the words after the launcher's own name. owner tells whose an unknown option is. Errors are the user's.
-func Parse(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
-	p := &parser{params: map[param]string{}}
+// parseOpenMPI reads the words after the launcher's own name. owner tells whose an unknown option is. Errors are the user's.
+func parseOpenMPI(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
+	p := &openMPIParser{params: map[param]string{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Owner: owner,
 		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
 	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
 }
 
-// Rows are all options.
-func Rows() []line.Row { return new(parser).rows() }
+// openMPIRows are all options.
+func openMPIRows() []line.Row { return new(openMPIParser).rows() }
 
 // settle takes the last steps, with each program's variables known.
-func (p *parser) settle() error {
+func (p *openMPIParser) settle() error {
 	if p.Line.OutputDir != "" {
 		p.Line.OutputDir = p.Absolute(p.Line.OutputDir)
 	}
@@ -50,12 +47,12 @@ func (p *parser) settle() error {
 
 // rows are mpirun's options of Open MPI 4.1 (orte/mca/schizo/ompi) and 5.0 (schizo/ompi of
 // PRRTE 3).
-func (p *parser) rows() []line.Row {
+func (p *openMPIParser) rows() []line.Row {
 	rows := append(placing{p}.rows(), printing{p}.rows()...)
 	return append(append(append(rows, p.variables()...), p.rest()...), p.Common()...)
 }
 
-func (p *parser) variables() []line.Row {
+func (p *openMPIParser) variables() []line.Row {
 	return []line.Row{
 		{Names: "x", Args: 1, Level: line.Done, Local: true, Means: "gives ranks a variable: `NAME` (the launcher's value), `NAME=value`, `PREFIX*`", Set: p.export},
 		{Names: "mca omca", Args: 2, Level: line.Done, Local: true, Set: p.setParam,
@@ -78,7 +75,7 @@ func (p *parser) variables() []line.Row {
 	}
 }
 
-func (p *parser) rest() []line.Row {
+func (p *openMPIParser) rest() []line.Row {
 	return []line.Row{
 		{Names: "timeout", Args: 1, Level: line.Done, Means: "ends the job after so many seconds, code 110; also `MPIEXEC_TIMEOUT`", Set: p.Timeout},
 		{Names: "do-not-launch", Level: line.Done, Means: "as `--dry-run`", Set: line.True(&p.Line.DryRun)},
@@ -113,7 +110,7 @@ func (p *parser) rest() []line.Row {
 }
 
 // runtime is Open MPI 5's --runtime-options LIST.
-func (p *parser) runtime(v []string) error {
+func (p *openMPIParser) runtime(v []string) error {
 	for item := range strings.SplitSeq(strings.ToLower(v[0]), ",") {
 		name, value, given := strings.Cut(item, "=")
 		yes := !given || truth(value)
@@ -136,7 +133,7 @@ func (p *parser) runtime(v []string) error {
 }
 
 // programs reads --app, a program a line. "#" begins a comment, and "//" too (parse_appfile of orterun).
-func (p *parser) programs(file, text string) error {
+func (p *openMPIParser) programs(file, text string) error {
 	n := 0
 	for l := range strings.Lines(text) {
 		n++

@@ -1,4 +1,4 @@
-// Package remains leaves what remains of a run (launcher/remains/report) where the user wants it: in a folder, or at the end of
+// Package report is what remains of a run (Report), left where the user wants it (Keeper): in a folder, or at the end of
 // standard error. A run that failed leaves a file among few.
 //
 //	launcher ──what it hears, does and says──▶ Keeper ──at the end──▶ DIR/report.json, events.jsonl   --report
@@ -6,7 +6,7 @@
 //	                                                              └▶ lines of standard error          --seal
 //
 // A Keeper may be used from any goroutine. It neither decides how a run ended nor how a report looks.
-package remains
+package report
 
 import (
 	"bytes"
@@ -26,7 +26,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -41,43 +40,43 @@ type Config struct {
 // Keeper makes the report of one run.
 type Keeper struct {
 	cfg Config
-	key report.Key
+	key Key
 	dir *outfile.Dir // of Config.Dir, from Ready to Leave
 	say func(format string, args ...any)
 	log *slog.Logger
 
 	mu    sync.Mutex
-	rec   report.Recorder // guarded by mu
-	dumps map[int][]byte  // of flight recorders, gzip, by torch's rank; guarded by mu
-	size  int             // of dumps, guarded by mu
+	rec   Recorder       // guarded by mu
+	dumps map[int][]byte // of flight recorders, gzip, by torch's rank; guarded by mu
+	size  int            // of dumps, guarded by mu
 }
 
 // maxKept is how many reports stay in Config.Kept.
 const maxKept = 8
 
 // New is the keeper of a run that begins: is has what is known of it. say tells the user, and is not part of the report.
-func New(cfg Config, is report.Report, say func(string, ...any), log *slog.Logger) *Keeper {
+func New(cfg Config, is Report, say func(string, ...any), log *slog.Logger) *Keeper {
 	k := &Keeper{cfg: cfg, say: say, log: log}
 	k.rec.Begin(is)
 	return k
 }
 
 // Host notes a host that joined.
-func (k *Keeper) Host(h report.Host) {
+func (k *Keeper) Host(h Host) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rec.Host(h, time.Now())
 }
 
 // Restarted notes that the ranks are to be started again.
-func (k *Keeper) Restarted(is report.Restart) {
+func (k *Keeper) Restarted(is Restart) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rec.Restart(time.Now(), is)
 }
 
 // Launched notes the programs and ranks of a job of the run id; text says it in words. Rank.Program counts from 0.
-func (k *Keeper) Launched(id string, programs []report.Program, ranks []report.Rank, text string) {
+func (k *Keeper) Launched(id string, programs []Program, ranks []Rank, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rec.Job(id)
@@ -86,7 +85,7 @@ func (k *Keeper) Launched(id string, programs []report.Program, ranks []report.R
 		r.Program += first
 		k.rec.Rank(r)
 	}
-	k.rec.Event(time.Now(), report.Event{Kind: report.Launched, Text: text})
+	k.rec.Event(time.Now(), Event{Kind: Launched, Text: text})
 }
 
 // Started notes a process's pid.
@@ -142,7 +141,7 @@ func (k *Keeper) Dump(rank int, gz []byte) {
 func (k *Keeper) Event(kind, host, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rec.Event(time.Now(), report.Event{Kind: kind, Host: host, Text: text})
+	k.rec.Event(time.Now(), Event{Kind: kind, Host: host, Text: text})
 }
 
 // Ready promises the report that Seal will write, where the user wants one. It opens the folder for the report, and sees whether files can be made
@@ -150,7 +149,7 @@ func (k *Keeper) Event(kind, host, text string) {
 func (k *Keeper) Ready(log io.Writer) (err error) {
 	if k.cfg.Seal {
 		rand.Read(k.key[:])
-		fmt.Fprintln(log, report.Promise(k.key))
+		fmt.Fprintln(log, Promise(k.key))
 	}
 	if k.cfg.Dir == "" {
 		return nil
@@ -198,7 +197,7 @@ func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
 	if !k.cfg.Seal {
 		return
 	}
-	lines, err := report.Seal(k.made(v, code), k.key)
+	lines, err := Seal(k.made(v, code), k.key)
 	if err != nil {
 		k.say("--seal: %v", err)
 	}
@@ -207,10 +206,10 @@ func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
 	}
 }
 
-func (k *Keeper) made(v *verdict.Verdict, code int) *report.Report {
+func (k *Keeper) made(v *verdict.Verdict, code int) *Report {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.rec.Report(report.Report{Ended: time.Now(), ExitCode: code, Verdict: v})
+	return k.rec.Report(Report{Ended: time.Now(), ExitCode: code, Verdict: v})
 }
 
 // writeDumps leaves flight recorders' dumps as torch wrote them: DIR/flight/rank_0 and so on. What a host sent that is none is left out: no run fails
@@ -236,7 +235,7 @@ func (k *Keeper) writeDumps(to *outfile.Dir) error {
 	return nil
 }
 
-func write(to *outfile.Dir, r *report.Report) error {
+func write(to *outfile.Dir, r *Report) error {
 	var whole, events bytes.Buffer
 	if err := visible.JSON(&whole, r); err != nil {
 		return err
@@ -248,14 +247,14 @@ func write(to *outfile.Dir, r *report.Report) error {
 		}
 		events.Write(append(text, '\n'))
 	}
-	if err := to.Replace(report.FileName, whole.Bytes(), 0o644); err != nil {
+	if err := to.Replace(FileName, whole.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return to.Replace("events.jsonl", events.Bytes(), 0o644)
 }
 
 // keep writes a report among the few that stay in a folder, to which nobody else may write.
-func keep(path string, r *report.Report) (name string, err error) {
+func keep(path string, r *Report) (name string, err error) {
 	dir, err := outfile.Private(path)
 	if err != nil {
 		return "", err

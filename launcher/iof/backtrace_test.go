@@ -1,4 +1,4 @@
-package backtrace
+package iof
 
 import (
 	"slices"
@@ -59,7 +59,7 @@ Backtrace for this error:
 		{"many", "==== backtrace (tid: 1) ====\n" + strings.Repeat(" 0  ./a(f+0x1) [0x55]\n", 20), slices.Repeat([]string{"f (a)"}, maxFrames)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var r Reader
+			var r crashReader
 			for line := range strings.Lines(tt.text) {
 				r.Hear(line)
 			}
@@ -74,7 +74,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add("*** Process received signal ***\n[w0:1] [ 1] ./a(main+0x9a)[0x55]\nFile \"x\", line 3 in f\n 2 0x1 f() x:1\n#1  0x1 in g\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		defer cost.Watch(t, cost.Parser, len(text))()
-		var c Reader
+		var c crashReader
 		for line := range strings.Lines(text) {
 			c.Hear(line)
 		}

@@ -1,4 +1,4 @@
-package openmpi
+package mpirun
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // parameters takes the launcher's parameters from the environment, where the operators put them.
 // Hosts are found elsewhere, in the operators' order.
-func (p *parser) parameters() error {
+func (p *openMPIParser) parameters() error {
 	for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
 		for _, l := range p.launcherParams() {
 			for _, name := range strings.Fields(l.Names) {
@@ -49,7 +49,7 @@ func Sends(l *line.Line, name string) bool {
 
 // export is -x. A name that is not set is a warning, as with Open MPI. Values are taken as they are,
 // quotes too.
-func (p *parser) export(v []string) error {
+func (p *openMPIParser) export(v []string) error {
 	name, _, set := strings.Cut(v[0], "=")
 	switch {
 	case name == "" || strings.ContainsRune(v[0], 0):
@@ -75,7 +75,7 @@ func (p *parser) export(v []string) error {
 }
 
 // setPrefix is what Open MPI does for --prefix DIR on a remote host.
-func (p *parser) setPrefix(c *line.Context) {
+func (p *openMPIParser) setPrefix(c *line.Context) {
 	if c.Prefix == "" {
 		return
 	}

@@ -1,9 +1,4 @@
-// Package backtrace knows the back-traces that crash handlers write, and keeps the innermost frames of the last one. PURE.
-//
-//	lines ──Hear──▶ a handler's first line ─▶ frames ─▶ its end, or too many lines that are none
-//
-// A Reader belongs to one goroutine and is bounded, whatever it hears. It asks no tool and reads no file.
-package backtrace
+package iof
 
 import (
 	"bytes"
@@ -27,8 +22,11 @@ const (
 	maxStranger = 8 // lines of a back-trace that are no frames, as signal codes and empty ones
 )
 
-// Reader has the innermost frames of the last back-trace that a process wrote when it crashed. The zero value has heard nothing.
-type Reader struct {
+// crashReader has the innermost frames of the last back-trace that a process wrote when it crashed. The zero value has heard nothing. It is bounded,
+// whatever it hears.
+//
+//	lines ──Hear──▶ a handler's first line ─▶ frames ─▶ its end, or too many lines that are none
+type crashReader struct {
 	frames    []string
 	strangers int // lines that may still be none before it ends; 0: it has ended
 }
@@ -49,17 +47,17 @@ var handlers = []string{"__restore_rt", "__sigaction", "sigaction", "ucs_handle_
 var silent = []string{"libc.so", "libpthread.so", "libucs.so"}
 
 // Frames are the innermost first.
-func (c *Reader) Frames() []string { return slices.Clone(c.frames) }
+func (c *crashReader) Frames() []string { return slices.Clone(c.frames) }
 
 // Within says that a back-trace has begun and not ended.
-func (c *Reader) Within() bool { return c.strangers > 0 }
+func (c *crashReader) Within() bool { return c.strangers > 0 }
 
 // Hear takes a line.
-func (c *Reader) Hear(line string) {
+func (c *crashReader) Hear(line string) {
 	line = strings.TrimSpace(line)
 	for _, begin := range crashes {
 		if strings.Contains(line, begin) && !strings.HasPrefix(line, "Thread ") { // another thread than the one that crashed
-			*c = Reader{strangers: maxStranger}
+			*c = crashReader{strangers: maxStranger}
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package openmpi
+package mpirun
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 // placing is the options that say which rank is where and on which CPUs.
-type placing struct{ *parser }
+type placing struct{ *openMPIParser }
 
 func (p placing) rows() []line.Row {
 	return []line.Row{

@@ -1,4 +1,4 @@
-package pace
+package streams
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 )
 
 func TestPace(t *testing.T) {
-	p := New([]int{3, 7}, 10)
+	p := NewPace([]int{3, 7}, 10)
 	room := func(want int, left bool) {
 		t.Helper()
 		if n, l := p.Room(100); l != left || l && n != want {

@@ -1,8 +1,4 @@
-// Package hydra is the command line of Hydra's mpiexec, which MPICH, MVAPICH and Intel MPI have. It knows the options,
-// -configfile, and those of Hydra's variables that mean something here.
-//
-// PURE: each line is read by a parser of its own, which nobody shares. The package maps and binds no rank.
-package hydra
+package mpirun
 
 import (
 	"errors"
@@ -16,8 +12,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// parser reads one line.
-type parser struct {
+// hydraParser reads one line of Hydra's mpiexec, which MPICH, MVAPICH and Intel MPI have: its options, -configfile, and those of its variables that
+// mean something here.
+type hydraParser struct {
 	line.Parser
 
 	mask    []string // words of what sets the file mode mask
@@ -27,19 +24,19 @@ type parser struct {
 
 const maxGPUs = 256
 
-// Parse reads the words after the launcher's own name. owner tells whose an unknown option is. Errors are the user's.
-func Parse(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
-	p := &parser{}
+// parseHydra reads the words after the launcher's own name. owner tells whose an unknown option is. Errors are the user's.
+func parseHydra(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
+	p := &hydraParser{}
 	rules := line.Rules{Family: line.Hydra, Dialect: hostlist.Hydra, Rows: p.rows(), Owner: owner, Folded: p.folded, Anywhere: true,
 		ReadPrograms: p.programs, Hosts: func(file string) ([]hostlist.Entry, error) { return o.Hostfile(file, hostlist.Hydra) }}
 	return p.Read(rules, args, o, p.Appfile, p.TimeLimit, p.variables, p.Hosts, p.binds, p.Settle)
 }
 
-// Rows are all options.
-func Rows() []line.Row { return new(parser).rows() }
+// hydraRows are all options.
+func hydraRows() []line.Row { return new(hydraParser).rows() }
 
 // folded warns of an option that is another one's in capitals: Hydra does not look at case (HYDU_parse_array).
-func (p *parser) folded(option string) {
+func (p *hydraParser) folded(option string) {
 	if option == "H" {
 		p.Line.Warnings = append(p.Line.Warnings, "-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE")
 	}
@@ -47,11 +44,11 @@ func (p *parser) folded(option string) {
 
 // rows are mpiexec's options of Hydra (src/pm/hydra/mpiexec/options.c), of MPICH 3.2 to 5,
 // MVAPICH and Intel MPI.
-func (p *parser) rows() []line.Row {
+func (p *hydraParser) rows() []line.Row {
 	return append(append(p.meant(), p.rest()...), p.Common()...)
 }
 
-func (p *parser) meant() []line.Row {
+func (p *hydraParser) meant() []line.Row {
 	return []line.Row{
 		{Names: "hosts hostlist machine machines machinelist", Args: 1, Level: line.Done, Set: p.once(&p.Listed, p.List),
 			Means: "the hosts; `:N` is how many ranks go to one at a time, else 1"},
@@ -92,7 +89,7 @@ func (p *parser) meant() []line.Row {
 	}
 }
 
-func (p *parser) rest() []line.Row {
+func (p *hydraParser) rest() []line.Row {
 	return []line.Row{
 		{Names: "membind", Args: 1, Level: line.NoEffect, Means: "memory is taken from where a rank runs"},
 		{Names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost branch-count order-nodes memory-alloc-kinds tmpdir", Args: 1, Level: line.NoEffect,
@@ -121,7 +118,7 @@ func (p *parser) rest() []line.Row {
 }
 
 // universe is -usize, whose words are in capitals with Hydra too.
-func (p *parser) universe(v []string) error {
+func (p *hydraParser) universe(v []string) error {
 	if v[0] != "SYSTEM" && v[0] != "INFINITE" {
 		if _, err := line.Number(v[0], 1, line.MaxRanks); err != nil {
 			return fmt.Errorf("%w; SYSTEM and INFINITE are the words", err)
@@ -131,7 +128,7 @@ func (p *parser) universe(v []string) error {
 	return nil
 }
 
-func (p *parser) genv(v []string) error {
+func (p *hydraParser) genv(v []string) error {
 	if err := variable(v); err != nil {
 		return err
 	}
@@ -139,14 +136,14 @@ func (p *parser) genv(v []string) error {
 	return nil
 }
 
-func (p *parser) env(v []string) error {
+func (p *hydraParser) env(v []string) error {
 	if err := variable(v); err != nil {
 		return err
 	}
 	return p.Give(v[0] + "=" + v[1])
 }
 
-func (p *parser) iface(v []string) error {
+func (p *hydraParser) iface(v []string) error {
 	return p.genv([]string{"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", v[0]})
 }
 
@@ -161,12 +158,12 @@ func variable(v []string) error {
 }
 
 // inheriting is -genvnone and its like; own is those of one program.
-func (p *parser) inheriting(in line.Inherit, own bool) func([]string) error {
+func (p *hydraParser) inheriting(in line.Inherit, own bool) func([]string) error {
 	return func(_ []string) error { return p.inherit(in, own) }
 }
 
 // inherit takes one wish for all programs, or for one; several are an error, as with Hydra.
-func (p *parser) inherit(in line.Inherit, own bool) error {
+func (p *hydraParser) inherit(in line.Inherit, own bool) error {
 	in.Given = true
 	switch {
 	case own && p.Ctx.Inherit != nil, !own && p.Line.Inherit.Given:
@@ -180,7 +177,7 @@ func (p *parser) inherit(in line.Inherit, own bool) error {
 }
 
 // inheritNames is -genvlist and its like: a list of what goes along, or of what does not.
-func (p *parser) inheritNames(except, own bool) func([]string) error {
+func (p *hydraParser) inheritNames(except, own bool) func([]string) error {
 	return func(v []string) error {
 		var names []string
 		for n := range strings.SplitSeq(v[0], ",") {
@@ -199,7 +196,7 @@ func (p *parser) inheritNames(except, own bool) func([]string) error {
 }
 
 // variables are those of Hydra and Intel MPI that mean something here.
-func (p *parser) variables() error {
+func (p *hydraParser) variables() error {
 	if v, ok := p.Out.Lookup("HYDRA_ENV"); ok && !p.Line.Inherit.Given {
 		p.Line.Inherit.None = v != "all"
 	}
@@ -234,7 +231,7 @@ func (p *parser) variables() error {
 
 // programs reads -configfile: the lines as if ":" stood between them. A line that ends in a "\" of its own goes on,
 // and "#" begins a comment.
-func (p *parser) programs(file, text string) error {
+func (p *hydraParser) programs(file, text string) error {
 	if err := p.Programs(configured(text)); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -261,7 +258,7 @@ func configured(text string) (words []string) {
 }
 
 // file is -f: hosts come from a list or from a file.
-func (p *parser) file(v []string) error {
+func (p *hydraParser) file(v []string) error {
 	if p.Listed != nil || p.Ctx.Listed != nil {
 		return errors.New("the hosts are listed already; give a list or a file")
 	}
@@ -269,7 +266,7 @@ func (p *parser) file(v []string) error {
 }
 
 // once takes a list of hosts, where none and no file was given.
-func (p *parser) once(to *[]string, set func([]string) error) func([]string) error {
+func (p *hydraParser) once(to *[]string, set func([]string) error) func([]string) error {
 	return func(v []string) error {
 		if *to != nil || p.Hostfile != "" {
 			return errors.New("the hosts are named already")
@@ -279,7 +276,7 @@ func (p *parser) once(to *[]string, set func([]string) error) func([]string) err
 }
 
 // bindTo is -bind-to; it is read with -map-by, when both are known.
-func (p *parser) bindTo(v []string) error {
+func (p *hydraParser) bindTo(v []string) error {
 	p.bind = v[0]
 	_, err := binding.ParseHydra(v[0], "")
 	return err
@@ -287,7 +284,7 @@ func (p *parser) bindTo(v []string) error {
 
 // mapBy is -map-by, which concerns a host's objects alone, and nothing where ranks are not
 // bound.
-func (p *parser) mapBy(v []string) error {
+func (p *hydraParser) mapBy(v []string) error {
 	p.objects = v[0]
 	word, _, _ := strings.Cut(strings.ToLower(v[0]), ":")
 	if slices.Contains([]string{"slot", "node", "rr", "none", "user"}, word) {
@@ -297,7 +294,7 @@ func (p *parser) mapBy(v []string) error {
 	return err
 }
 
-func (p *parser) binds() (err error) {
+func (p *hydraParser) binds() (err error) {
 	p.masked()
 	if p.Line.Binding.Hydra, err = binding.ParseHydra(p.bind, p.objects); err != nil {
 		return fmt.Errorf("-bind-to %.60s -map-by %.60s: %w", p.bind, p.objects, err)
@@ -306,7 +303,7 @@ func (p *parser) binds() (err error) {
 }
 
 // pattern is one of Hydra's patterns, of a file or of what stands before lines.
-func (p *parser) pattern(to *string, text string, file bool) error {
+func (p *hydraParser) pattern(to *string, text string, file bool) error {
 	switch {
 	case text == "":
 		return errors.New("the pattern is empty")

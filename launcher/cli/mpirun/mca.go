@@ -1,4 +1,4 @@
-package openmpi
+package mpirun
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ type LauncherParam struct {
 	set     func(value string) error
 }
 
-func (p *parser) onParam(set func(l *line.Line, yes bool)) func(string) error {
+func (p *openMPIParser) onParam(set func(l *line.Line, yes bool)) func(string) error {
 	return func(v string) error { set(&p.Line, truth(v)); return nil }
 }
 
@@ -29,11 +29,11 @@ func option(set func([]string) error) func(string) error {
 const mapping = "map-by N pernode bynode byslot bycore bysocket npersocket ppr"
 
 // LauncherParams are all of them.
-func LauncherParams() []LauncherParam { return new(parser).launcherParams() }
+func LauncherParams() []LauncherParam { return new(openMPIParser).launcherParams() }
 
 // launcherParams has the parameters of a launcher's frameworks that mean something; the others have
 // no effect.
-func (p *parser) launcherParams() []LauncherParam {
+func (p *openMPIParser) launcherParams() []LauncherParam {
 	return []LauncherParam{
 		{"orte_default_hostfile prte_default_hostfile", "hostfile host", "the hostfile, where no hosts are named", func(v string) error {
 			p.Hostfile = v
@@ -96,14 +96,14 @@ func truth(v string) bool {
 
 // setParam is --mca NAME VALUE. What stands before the first program is for all, as Open MPI 4.1 has it
 // whatever its manual says. The same parameter with two values is an error.
-func (p *parser) setParam(v []string) error {
+func (p *openMPIParser) setParam(v []string) error {
 	if !p.First {
 		return p.parameter(v, len(p.Line.Contexts), &p.Ctx.Env)
 	}
 	return p.globalParam(v)
 }
 
-func (p *parser) globalParam(v []string) error { return p.parameter(v, 0, &p.ForAll) }
+func (p *openMPIParser) globalParam(v []string) error { return p.parameter(v, 0, &p.ForAll) }
 
 // param is a parameter of one program; those of the first are for all.
 type param struct {
@@ -111,7 +111,7 @@ type param struct {
 	name    string
 }
 
-func (p *parser) parameter(v []string, program int, give *[]string) error {
+func (p *openMPIParser) parameter(v []string, program int, give *[]string) error {
 	name, value := v[0], unquoted(v[1])
 	if err := parameterName(name); err != nil {
 		return err
@@ -136,7 +136,7 @@ func parameterName(name string) error {
 }
 
 // ownParam is a parameter of the launcher itself.
-func (p *parser) ownParam(name, value string) error {
+func (p *openMPIParser) ownParam(name, value string) error {
 	for _, l := range p.launcherParams() {
 		if slices.Contains(strings.Fields(l.Names), name) {
 			for _, o := range strings.Fields(l.options) {
@@ -152,14 +152,14 @@ func (p *parser) ownParam(name, value string) error {
 	return nil
 }
 
-func (p *parser) prteParam(v []string) error {
+func (p *openMPIParser) prteParam(v []string) error {
 	if err := parameterName(v[0]); err != nil {
 		return err
 	}
 	return p.ownParam(v[0], unquoted(v[1]))
 }
 
-func (p *parser) pmixParam(v []string) error {
+func (p *openMPIParser) pmixParam(v []string) error {
 	if err := parameterName(v[0]); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (p *parser) pmixParam(v []string) error {
 }
 
 // envParam is a list of variables, for all programs.
-func (p *parser) envParam(list string) error {
+func (p *openMPIParser) envParam(list string) error {
 	for item := range strings.SplitSeq(list, ";") {
 		if item == "" {
 			continue
