@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
+.PHONY: help build nvml static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -120,6 +120,11 @@ demo: setup-demo build ## an MPI program here and on three hosts
 	@mkdir -p bin
 	@go build -o bin/demo ./test/demo
 	@bin/demo -mpiup bin/mpiup -source examples/hello/hello.c
+
+pictures: build ## README's pictures, docs/pictures: a run that hangs, start-up times, a machine (root, Debian's torch, py-spy on PATH)
+	@mkdir -p bin docs/pictures
+	@go build -o bin/demo ./test/demo
+	@bin/demo -mpiup bin/mpiup -pictures docs/pictures
 
 setup-demo:
 	@test/setup.sh go demo

@@ -49,7 +49,7 @@ func newHosts(ctx context.Context, d *demo) (*hosts, error) {
 		}
 		log := new(bytes.Buffer)
 		agent := h.on(ctx, name, argv...)
-		agent.Stdout, agent.Stderr = log, log
+		agent.Stdout, agent.Stderr, agent.Env = log, log, d.env
 		agent.Cancel = func() error { return agent.Process.Signal(syscall.SIGTERM) }
 		if err := agent.Start(); err != nil {
 			return nil, errors.Join(fmt.Errorf("agent on %s: %w", name, err), h.close())

@@ -28,10 +28,15 @@ func main() {
 func run() error {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to show")
 	source := flag.String("source", "examples/hello/hello.c", "the MPI `program`")
+	pictures := flag.String("pictures", "", "make README's pictures in this `directory` instead (root, Debian's torch, py-spy)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	limit := 2 * time.Minute
+	if *pictures != "" {
+		limit += patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
 	dir, err := os.MkdirTemp("", "mpiup-demo-")
@@ -42,6 +47,9 @@ func run() error {
 	d := &demo{dir: dir, hello: filepath.Join(dir, "hello"), key: filepath.Join(dir, "key")}
 	if d.mpiup, err = filepath.Abs(*mpiup); err != nil {
 		return err
+	}
+	if *pictures != "" {
+		return d.pictures(ctx, *pictures)
 	}
 	if err := d.compile(ctx, *source); err != nil {
 		return err
@@ -58,6 +66,7 @@ type demo struct {
 	mpiup string // paths
 	hello string
 	key   string
+	env   []string // of agents and commands; nil for a container's
 }
 
 func (d *demo) compile(ctx context.Context, source string) error {

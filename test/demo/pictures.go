@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience bounds how long a run on a busy machine may need until it is said to hang.
+const patience = 5 * time.Minute
+
+// pictures makes the pictures of README from a real run, from the last benchmark and from a machine's files.
+func (d *demo) pictures(ctx context.Context, to string) error {
+	page, err := d.hang(ctx)
+	if err != nil {
+		return err
+	}
+	bars, err := bars("docs/data/performance.tsv")
+	if err != nil {
+		return err
+	}
+	machine, err := exec.CommandContext(ctx, d.mpiup, "topo", "--root", "test/machine/testdata/h100.txtar", "--svg").Output()
+	if err != nil {
+		return fmt.Errorf("mpiup topo: %w", err)
+	}
+	for name, text := range map[string][]byte{"hang.svg": terminal(page), "start.svg": bars, "topo.svg": machine} {
+		if err := os.WriteFile(filepath.Join(to, name), text, 0o644); err != nil {
+			return err
+		}
+		fmt.Println("wrote", filepath.Join(to, name))
+	}
+	return nil
+}
+
+// hang runs a training over three hosts, of which one rank hangs, until mpiup has named it, and asks then where the
+// ranks are. The page is what a terminal shows of it.
+func (d *demo) hang(ctx context.Context) (page string, err error) {
+	for name, from := range map[string]string{"train.py": "test/demo/train.py", "py-spy": ""} {
+		if from == "" {
+			if from, err = exec.LookPath(name); err != nil {
+				return "", fmt.Errorf("the picture shows lines of Python: pip install py-spy: %w", err)
+			}
+		}
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(d.dir, name), text, 0o755)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if err := d.keygen(ctx); err != nil {
+		return "", err
+	}
+	d.env = []string{"PATH=" + d.dir + ":/usr/bin:/bin", "HOME=/root", "LANG=C.UTF-8", "OMP_NUM_THREADS=1", "MPIUP_KEY=" + d.key}
+	h, err := newHosts(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	list := strings.Join(h.names(), ":2,") + ":2"
+	run := []string{"mpiup", "run", "--host", list, "--stall-timeout", "20s", "python3", "train.py"}
+	job := d.command(ctx, h, append(run[:len(run)-1:len(run)-1], filepath.Join(d.dir, "train.py")))
+	out, err := job.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	job.Stderr = job.Stdout
+	if err := job.Start(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "$ %s\n", strings.Join(run, " "))
+	said, err := until(out, "odd one out", &b)
+	if err == nil {
+		stacks := d.command(ctx, h, []string{"mpiup", "stacks", "--host", strings.Join(h.names(), ",")})
+		var text []byte
+		if text, err = stacks.Output(); err == nil {
+			fmt.Fprintf(&b, "\n$ %s\n%s", strings.Join(stacks.Args[1:], " "), text)
+		}
+	}
+	err = errors.Join(err, job.Process.Signal(syscall.SIGINT))
+	_, _ = io.Copy(io.Discard, said)
+	_ = job.Wait() // it was interrupted
+	return strings.ReplaceAll(b.String(), d.dir+"/", ""), err
+}
+
+// command is mpiup on the launcher's host, under its own name.
+func (d *demo) command(ctx context.Context, h *hosts, argv []string) *command {
+	c := h.onLauncher(ctx, append([]string{d.mpiup}, argv[1:]...)...)
+	c.Env, c.Dir = d.env, d.dir
+	return c
+}
+
+// until copies lines to b up to one that has the words.
+func until(r io.Reader, words string, b *strings.Builder) (rest io.Reader, err error) {
+	lines := bufio.NewReader(r)
+	var all bytes.Buffer
+	for {
+		line, err := lines.ReadString('\n')
+		all.WriteString(line)
+		if err != nil {
+			return lines, fmt.Errorf("the run said nothing of %q: %w\n%s", words, err, all.Bytes())
+		}
+		b.WriteString(line)
+		if strings.Contains(line, words) {
+			return lines, nil
+		}
+	}
+}
