@@ -11,7 +11,7 @@ import (
 // scriptVariables are what wrapper scripts and frameworks look at, by the names of the launchers
 // they were written for. Every rank of every protocol gets them: libraries take them for what they
 // are, or do not read them. PMI_* and PMIX_* are not among them, since by those a library tells which
-// server it has (pmi-wire.md 1.3). docs/environment.md says what each means.
+// server it has (pmi-wire.md 1.3). docs/data/environment.tsv says what each means.
 func scriptVariables(l *apiv1.Launch, p *apiv1.Proc, dir string) []string {
 	local := strconv.Itoa(len(l.Procs))
 	env := []string{

@@ -11,7 +11,7 @@
 //	horovod  HOROVOD_*, where the installed one meets by Gloo
 //
 // A launcher reads the user's words with Parse, and an agent makes the variables, so both mean the same by them.
-// docs/frameworks.md says for each variable why ranks get it, and why it misleads nobody.
+// docs/frameworks.md says of each variable who reads it, and when ranks get it.
 //
 // Everything here is a function of its arguments and may be called by any number of goroutines. The
 // package reads no environment, opens no port and does not know what a program is.
