@@ -86,10 +86,12 @@ func (d *demo) hang(ctx context.Context) (page string, err error) {
 	said, err := until(out, "odd one out", &b)
 	if err == nil {
 		stacks := d.command(ctx, h, []string{"mpiup", "stacks", "--host", strings.Join(h.names(), ",")})
-		var text []byte
-		if text, err = stacks.Output(); err == nil {
-			fmt.Fprintf(&b, "\n$ %s\n%s", strings.Join(stacks.Args[1:], " "), text)
+		var text, why bytes.Buffer
+		stacks.Stdout, stacks.Stderr = &text, &why
+		if err = stacks.Run(); err != nil {
+			err = fmt.Errorf("mpiup stacks: %w\n%s%s", err, &why, &text)
 		}
+		fmt.Fprintf(&b, "\n$ mpiup stacks --host %s\n%s", strings.Join(h.names(), ","), &text)
 	}
 	err = errors.Join(err, job.Process.Signal(syscall.SIGINT))
 	_, _ = io.Copy(io.Discard, said)
