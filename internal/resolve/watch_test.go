@@ -165,6 +165,46 @@ func TestWatchSeesChangesPastCaches(t *testing.T) {
 	}
 }
 
+// Pods that have numbers, of which it is known how many there are to be: each is seen within 2 s by its own name, whenever it comes, while
+// caches have the service's records of before.
+func TestNumberedPodsAreSeenPastCaches(t *testing.T) {
+	const service = "job.ns.svc.cluster.local"
+	dir := root(t, "", clusterConf)
+	pod := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
+	for _, at := range []time.Duration{time.Second, 4 * time.Second, 9 * time.Second, 12 * time.Second, 20 * time.Second, 29 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			d := netns.NewDNS("cluster.local")
+			d.Cache(30*time.Second, netns.CoreDNS)
+			d.Set(service, pod(1))
+			d.Set("w-0."+service, pod(1))
+			time.AfterFunc(at, func() {
+				d.Set(service, pod(1), pod(2))
+				d.Set("w-1."+service, pod(2))
+			})
+			r := by(d, dir)
+			w, pods, begun := r.Watch(service), r.Numbered("w-0", service, 3), time.Now()
+			for time.Since(begun) < time.Minute {
+				addrs, err := w.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if all := slices.Concat(addrs, pods.Beside(t.Context(), addrs)); len(all) == 2 && slices.Contains(all, pod(2)) {
+					break
+				}
+				w.Pause(t.Context())
+			}
+			if late := time.Since(begun) - at; late < 0 || late > 2*time.Second {
+				t.Errorf("what came after %v was seen %v late", at, late)
+			}
+		})
+	}
+	for _, host := range []string{"launcher", "w-", "-1", "w-x1", ""} {
+		if by(nil, dir).Numbered(host, service, 3).Beside(t.Context(), nil) != nil {
+			t.Errorf("%q has a number", host)
+		}
+	}
+}
+
 // A pod goes, and comes back elsewhere: what caches still have of its first address is not taken again.
 func TestWatchForgetsWhatIsGone(t *testing.T) {
 	dir := root(t, "", clusterConf)

@@ -24,6 +24,7 @@ type meeting struct {
 	dialer  *Dialer
 	service string
 	watch   *resolve.Watch            // of the service; nil: this pod has none
+	pods    *resolve.Numbered         // of a number that is known; nil: they have no numbers
 	dns     error                     // why it has no records
 	from    string                    // of the last hosts: the service, or gossip
 	known   map[string]quorum.Host    // by name or address: what agents said of themselves
@@ -40,6 +41,9 @@ func newMeeting(r *Reach) *meeting {
 		known: map[string]quorum.Host{}, causes: map[string]*link.Cause{}, tired: map[string]*link.Patience{}}
 	if sub := r.Subdomain(); sub != "" {
 		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
+		if n, _ := r.Count(); n > 0 {
+			m.pods = r.Resolver.Numbered(r.Hostname, sub, n)
+		}
 		m.from = m.service
 	}
 	return m
@@ -132,6 +136,9 @@ func (m *meeting) look(ctx context.Context) *hosts.Set {
 func (m *meeting) records(ctx context.Context) (all []hosts.Wanted) {
 	addrs, err := m.watch.Next(ctx)
 	m.dns = err
+	if err == nil {
+		addrs = append(slices.Clip(addrs), m.pods.Beside(ctx, addrs)...)
+	}
 	own := hosts.OwnAddresses()
 	for _, a := range slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare) {
 		// A pod of a dual-stack cluster has a record of each family.
