@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/ssh"
 	"github.com/mpiup/mpiup/launcher/cli/torchrun"
 	"github.com/mpiup/mpiup/launcher/kubectl"
 )
@@ -109,6 +110,16 @@ func TestCommandsAreRead(t *testing.T) {
 		{"horovodrun -np 4 --gloo python train.py", false},
 		{"horovodrun --glue", true},
 		{"torchrun --nnodes 1:4", false},
+		{"ssh -l USER", false},
+		{"ssh -o ConnectTimeout=5 w0 hostname", false},
+		{"mpiup ssh w0", false},
+		{"ssh -Z w0 hostname", true},
+		{"ssh -o ConnectTimeout=soon w0 hostname", true},
+		{"ssh-keygen -t ed25519 -N '' -f key", false},
+		{"ssh-keygen -t ed25519 -N quoted -f key", true},
+		{"mpiup sshd -De", false},
+		{"sshd --listen 0.0.0.0", true},
+		{"ssh-keygen -Q w0", true},
 		{"torchrun --nnodes none train.py", true},
 	} {
 		if err := readsCommand(tt.command); (err != nil) != tt.fails {
@@ -219,13 +230,21 @@ func written(line string) (string, bool) {
 		return "", false
 	}
 	// What is quoted is one word, whatever stands in it.
-	line = phrase.ReplaceAllString(line, "quoted")
+	line = phrase.ReplaceAllStringFunc(line, func(words string) string {
+		if len(words) == len(nothing) {
+			return nothing
+		}
+		return "quoted"
+	})
 	line = strings.TrimSpace(behind.ReplaceAllString(line, ""))
 	return line, len(strings.Fields(strings.TrimPrefix(line, "kubectl "))) > 1
 }
 
-// otherNames are launchers' for which mpiup stands in, and whose lines it reads as they are written for those.
-var otherNames = []string{"mpirun", "mpiexec", "horovodrun", "torchrun"}
+// otherNames are programs' for which mpiup stands in, and whose lines it reads as they are written for those.
+var otherNames = []string{"mpirun", "mpiexec", "horovodrun", "torchrun", "ssh", "sshd", "ssh-keygen"}
+
+// nothing is an empty word.
+const nothing = "''"
 
 // readsOther parses a line of another launcher's. One that names options alone, as prose does, gets a program.
 func readsOther(words []string) error {
@@ -239,6 +258,15 @@ func readsOther(words []string) error {
 		case "horovodrun":
 			_, err := horovodrun.Parse(words[1:])
 			return err
+		case "ssh":
+			_, err := ssh.Parse(words[1:])
+			return err
+		case "sshd":
+			_, err := parseSSHD(words[1:])
+			return err
+		case "ssh-keygen":
+			_, err := ssh.ParseKeygen(words[1:])
+			return err
 		case "torchrun":
 			_, err := torchrun.Parse(words[1:], torchrun.Outside{Lookup: outside.Lookup, Count: func(string) (int, error) { return 1, nil }})
 			return err
@@ -251,7 +279,10 @@ func readsOther(words []string) error {
 	}
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "..." })
 	for i, w := range words {
-		if placeholder.MatchString(w) {
+		switch {
+		case w == nothing:
+			words[i] = ""
+		case placeholder.MatchString(w):
 			words[i] = "4"
 		}
 	}
