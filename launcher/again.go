@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,72 +14,15 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
-	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // Ranks that are started again (launcher/run/choose) are a run of their own: other sessions with agents, another job for MPI, and
 // nothing that is late can be taken for theirs. What goes on is the command line, its time, its report and its streams.
-
-// retrial is a restart: what it is to know of the attempt that failed.
-type retrial struct {
-	number   int // 1: the first restart
-	failures int // of the restarts, those after a failure
-	since    time.Time
-	pause    time.Duration // between the two
-	seats    []choose.Seat
-	why      verdict.Verdict
-	grown    string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
-	had      int    // ranks of the attempt
-	size     int    // of an elastic job: as many ranks are to be started
-	vain     int    // how often in a row ranks were ended for hosts that then brought the job no rank
-
-	replaced []report.Replaced // once hosts are there
-}
-
-// begins is when hosts are sought.
-func (a *retrial) begins() time.Time {
-	if a == nil {
-		return time.Now()
-	}
-	return a.since.Add(a.pause)
-}
-
-// inVain is how often in a row hosts had come for nothing, where this restart brought the job to so many ranks.
-func (a *retrial) inVain(ranks int) int {
-	if a == nil || a.grown == "" || ranks > a.had {
-		return 0
-	}
-	return a.vain + 1
-}
-
-// times is how often ranks have been started again.
-func (a *retrial) times() int {
-	if a == nil {
-		return 0
-	}
-	return a.number
-}
-
-// failure is why ranks had ended; nil: they had not failed.
-func (a *retrial) failure() *verdict.Verdict {
-	if a.grown != "" {
-		return nil
-	}
-	return &a.why
-}
-
-// ended is a sentence on how ranks had ended.
-func (a *retrial) ended() string {
-	if a.grown != "" {
-		return run.Came{Hosts: a.grown}.Sentence()
-	}
-	return strings.Join(a.why.Evidence, "; ")
-}
 
 // restarts refuses what cannot be done for ranks that are started again.
 func (c *Config) restarts() error {
@@ -133,13 +75,12 @@ func (e *unmanned) Error() string { return strings.Join(e.lines, "; ") }
 // attempts runs the ranks until they end well, or are not started again. It returns the last attempt that had ranks, or what
 // ended an earlier one.
 func attempts(ctx context.Context, r *driver) (*driver, error) {
-	count := choose.Count{Max: r.cfg.MaxRestarts}
 	var last *driver
 	for {
 		begun := time.Now()
 		err := r.all(ctx)
 		if lack := (*unmanned)(nil); errors.As(err, &lack) {
-			if _, bad := last.run.Verdict().Cause(); !bad { // its ranks were ended for a host that came
+			if r.course.Again.Grown != "" { // nothing had failed
 				return r, &reach.Failure{Code: job.ExitHosts, Lines: lack.lines}
 			}
 			for _, l := range lack.lines {
@@ -151,14 +92,11 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 			return r, err
 		}
 		r.hear()
-		if r.heir != nil {
-			count.Done = max(count.Done, r.heir.journal.Restarts)
-		}
-		next := follows(ctx, r, &count, time.Since(begun))
-		if next == nil {
+		next := r.ended(ctx, time.Since(begun))
+		if next.Do == phases.End {
 			return r, nil
 		}
-		last, r = r, next
+		last, r = r, r.another(next)
 		r.cfg.Metrics.Phase("gathering")
 	}
 }
@@ -166,164 +104,101 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 // unread is how long an agent may put the end of a lease off (agent: pendingBound).
 const unread = 10 * time.Second
 
-// follows is the attempt after r, which has ended; nil: there is none.
-func follows(ctx context.Context, r *driver, count *choose.Count, ran time.Duration) *driver {
+// ended tells how this attempt has ended, and what is next.
+func (r *driver) ended(ctx context.Context, ran time.Duration) phases.Order {
 	if ctx.Err() != nil {
-		return nil
+		return phases.Order{Do: phases.End}
 	}
-	a := &retrial{number: r.restarted() + 1, since: time.Now(), had: len(r.plan.Placements)}
-	cause, bad := r.run.Verdict().Cause()
-	came, grows := r.run.Grows()
-	again, declined := r.run.Verdict().Again()
-	if bad && declined != "" && count.Done < count.Max {
-		r.say("the ranks do not start again (restart %d of %d): %s", count.Done+1, count.Max, declined)
-	}
-	switch {
-	case bad && again:
-		var ok bool
-		if a.pause, ok = count.Next(ran); !ok {
-			return nil
+	o := phases.Outcome{At: time.Now(), Ran: ran, Ranks: len(r.plan.Placements), Holdup: r.run.Verdict().Holdup}
+	if cause, bad := r.run.Verdict().Cause(); bad {
+		o.Cause = cause.Sentence()
+		if o.Mends, o.Refused = r.run.Verdict().Again(); o.Mends {
+			o.Why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
 		}
-		a.size = a.had
-		a.why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
-	case !bad && grows:
-		a.grown, a.size, a.vain = came.Hosts, came.Size, r.again.inVain(a.had)
-	default:
-		return nil
 	}
-	a.failures = count.Done
-	until := vacate(r, a)
-	if a.pause > 0 {
-		until = fmt.Sprintf(" in %v", a.pause.Round(100*time.Millisecond)) + until
+	if came, grows := r.run.Grows(); grows {
+		o.Came, o.Size = came.Hosts, came.Size
 	}
-	if r.sink.MidLine() {
+	losses := r.run.Losses()
+	for i, ranks := range r.plan.On() {
+		h, l := r.plan.Hosts[i].Name, losses[i]
+		o.Seats = append(o.Seats, choose.Seat{Host: h, Ranks: ranks, Lost: l.Lost})
+		if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && d > o.Left {
+			o.Left, o.On = d, h
+		}
+	}
+	next := r.course.Attempted(o)
+	if next.Do == phases.Rest && r.sink.MidLine() {
 		fmt.Fprintln(r.cfg.Stderr)
 	}
-	if bad {
-		r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, count.Done, count.Max)
-		for _, l := range r.run.Verdict().Holdup { // of a stall that nobody will see any more
-			r.say("%s", l)
-		}
-	} else {
-		r.say("%s; the ranks start again%s, %d in place of %d", came.Sentence(), until, a.size, a.had)
+	for _, l := range next.Say {
+		r.say("%s", l)
 	}
+	return next
+}
+
+// another is the attempt after r, which has ended.
+func (r *driver) another(o phases.Order) *driver {
 	next := newDriver(*r.cfg)
 	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
-	next.begun, next.phase, next.hosts, next.spare, next.shy, next.again = r.begun, "restarting", r.hosts, r.spare, r.shy, a
-	if bad {
-		return next
-	}
-	known := map[string]bool{}
-	for _, w := range r.hosts {
-		known[w.Entry.Name] = true
-	}
+	next.begun, next.phase, next.course, next.next = r.begun, "restarting", r.course, o
 	for _, w := range r.came {
-		if !known[w.Entry.Name] {
-			next.hosts = append(slices.Clone(next.hosts), w)
+		if r.course.Again.Grown != "" && !slices.ContainsFunc(r.course.Known, func(k hosts.Wanted) bool { return k.Entry.Name == w.Entry.Name }) {
+			r.course.Known = append(slices.Clone(r.course.Known), w)
 		}
 	}
 	return next
 }
 
-// vacate notes how the hosts of r went, and puts the next attempt off until none of them can have ranks any more, or until so long
-// before as the user allows; it says why.
-func vacate(r *driver, a *retrial) (until string) {
-	var left time.Duration
-	var last string // the host whose ranks may run for longest
-	losses := r.run.Losses()
-	for i, ranks := range r.plan.On() {
-		h, l := r.plan.Hosts[i].Name, losses[i]
-		a.seats = append(a.seats, choose.Seat{Host: h, Ranks: ranks, Lost: l.Lost})
-		if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && d > left {
-			left, last = d, h
-		}
-	}
-	a.pause, until = choose.Rest(a.pause, left, r.cfg.Beside, last)
-	return until
-}
-
 // round is how long the known hosts are waited for before others are looked for, where hosts are found one by one.
 const round = 3 * time.Second
 
-// goOn finds hosts for the ranks that are to start again, after their pause.
-func (r *planner) goOn(ctx, life context.Context) ([]reach.Found, *reach.Opener, error) {
-	rest := time.NewTimer(time.Until(r.again.begins()))
-	defer rest.Stop()
+// rest waits until ranks are to start again.
+func (r *planner) rest(ctx context.Context) (phases.Order, error) {
+	pause := time.NewTimer(time.Until(r.course.Again.Begins))
+	defer pause.Stop()
 	select {
-	case <-rest.C:
+	case <-pause.C:
+		return r.course.Rested(), nil
 	case <-ctx.Done():
-		return nil, nil, r.unrested(ctx)
+		return phases.Order{}, r.unrested(ctx)
 	}
-	return r.rally(ctx, life, r.hosts)
 }
 
-// choice is which of some hosts take part.
-func (r *planner) choice(answers []choose.Answer) choose.Choice {
-	target, seats := cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), []choose.Seat(nil)
-	if r.again != nil {
-		target, seats = r.again.size, r.again.seats
-	}
-	if r.cfg.Elastic.On() {
-		return r.wish().Muster(seats, target, answers)
-	}
-	return r.wish().Cast(seats, answers)
-}
-
-// rally finds hosts for an attempt, and gives them ranks: of an elastic job as many as may be; else each host of the last attempt keeps its ranks,
-// and one that is gone is replaced.
-func (r *planner) rally(ctx, life context.Context, known []hosts.Wanted) ([]reach.Found, *reach.Opener, error) {
-	opener, want, elastic := r.opens(), known, r.cfg.Elastic.On()
-	call := &lastCall{after: r.cfg.Elastic.LastCall}
-	defer call.done()
-	for {
-		within, cancel := context.WithCancel(ctx)
-		if r.cfg.Discovers() {
-			cancel()
-			within, cancel = awake.Within(ctx, round)
-		}
-		call.renew(cancel)
-		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
-			c := r.choice(answers(want, have))
-			most := elastic && c.Sum >= r.cfg.Elastic.Min
-			if most && c.Settled {
-				call.enough()
-			}
-			return c.Enough || most && call.over()
-		}, opener)
-		ended := within.Err() != nil
+// rally reaches hosts until some suffice for an attempt.
+func (r *planner) rally(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call *lastCall) ([]reach.Found, phases.Order, error) {
+	within, cancel := context.WithCancel(ctx)
+	finds := r.cfg.Discovers()
+	if finds {
 		cancel()
-		have := make([]reach.Answer, len(want))
-		for i, f := range found {
-			have[i] = reach.Answer{Session: f.Session, Tried: true}
-		}
-		c := r.choice(answers(want, have))
-		if c.Enough || elastic && c.Sum >= r.cfg.Elastic.Min && (call.over() || errors.Is(context.Cause(ctx), errWaited)) {
-			if elastic {
-				r.hosts = want
-			}
-			found, err := r.seat(found, c)
-			return found, opener, err
-		}
-		reach.CloseAll(found)
-		switch {
-		case elastic && (ctx.Err() != nil || !ended && !r.cfg.Discovers()):
-			return nil, nil, r.impatient(ctx, r.tooFew(ctx, lines, c.Sum))
-		case !elastic && (ctx.Err() != nil || !ended): // what no waiting changes
-			return nil, nil, r.impatient(ctx, r.lacks(c.Cast, lines))
-		case !ended:
-			link.Sleep(ctx, time.Second)
-		}
-		if want = known; r.cfg.Discovers() {
-			if seen := r.cfg.Seen(ctx); seen != nil {
-				want = choose.Joined(known, seen.Hosts)
-			}
-		}
+		within, cancel = awake.Within(ctx, round)
 	}
+	call.renew(cancel)
+	found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
+		c, begins := r.course.Choice(answers(want, have))
+		if begins && c.Settled {
+			call.enough()
+		}
+		return c.Enough || begins && call.over()
+	}, opener)
+	g := phases.Gathered{Lines: lines, Late: call.over() || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil, Over: ctx.Err() != nil, Found: finds,
+		Within: fmt.Sprintf("%v (%s)", r.cfg.Wait, r.cfg.WaitBy)}
+	cancel()
+	have := make([]reach.Answer, len(want))
+	for i, f := range found {
+		have[i] = reach.Answer{Session: f.Session, Tried: true}
+	}
+	g.Answers = answers(want, have)
+	next := r.course.Gathered(g)
+	if next.Do != phases.Place {
+		reach.CloseAll(found)
+	}
+	return found, next, nil
 }
 
 // unrested is the end of a run in the pause before its ranks would have started again.
 func (r *planner) unrested(ctx context.Context) error {
-	what := fmt.Sprintf("in the pause before restart %d, after %s", r.again.number, r.again.ended())
+	what := fmt.Sprintf("in the pause before restart %d, after %s", r.course.Again.Number, r.course.Again.Ended())
 	cause := context.Cause(ctx)
 	var sig reach.GotSignal
 	switch {
@@ -338,73 +213,58 @@ func (r *planner) unrested(ctx context.Context) error {
 // seat gives the hosts that were chosen their ranks, keeps spares, and lets the others go.
 func (r *planner) seat(found []reach.Found, c choose.Choice) (have []reach.Found, err error) {
 	r.enter("placing")
-	elastic, answers := r.cfg.Elastic.On(), []choose.Answer(nil)
-	r.hosts = slices.Clone(r.hosts)
-	for i, at := range c.Cast {
+	if c.Cast == nil {
+		return r.first(found)
+	}
+	var answers []choose.Answer
+	for _, at := range c.Cast {
 		f := found[at]
 		found[at] = reach.Found{}
-		delete(r.shy, f.Session.Opened.Host.GetIncarnation())
-		a := choose.Answer{Wanted: f.Wanted}
-		a.Host = r.hostOf(f)
+		delete(r.course.Shy, f.Session.Opened.Host.GetIncarnation())
+		a := choose.Answer{Wanted: f.Wanted, Host: r.hostOf(f)}
 		f.Entry.Name = a.Name()
 		if f.Bare || len(f.Fixed) > 0 {
 			f.Wanted = anew(f)
 		}
-		if elastic {
-			r.hosts[at] = f.Wanted
-		} else if !slices.ContainsFunc(r.hosts, func(w hosts.Wanted) bool { return w.Entry.Name == f.Entry.Name }) {
-			r.hosts = append(r.hosts, f.Wanted)
-		}
-		delete(r.spare, f.Entry.Name)
 		a.Wanted = f.Wanted
 		have, answers = append(have, f), append(answers, a)
-		if elastic || f.Entry.Name == r.again.seats[i].Host {
-			continue
-		}
-		s := r.again.seats[i]
-		r.say("%s comes in for %s: %s", f.Entry.Name, s.Host, s.Ranks.Named("rank"))
-		r.again.replaced = append(r.again.replaced, report.Replaced{Host: s.Host, By: f.Entry.Name, Ranks: s.Ranks.String()})
+	}
+	seated, lines := r.course.Seat(c, answers)
+	for _, l := range lines {
+		r.say("%s", l)
+	}
+	for i := range answers { // as they are reached again
+		answers[i].Wanted = anew(have[i])
 	}
 	for _, f := range found {
-		if f.Session != nil && r.spare[f.Entry.Name] {
+		if f.Session != nil && r.course.Spare[f.Entry.Name] {
 			have = append(have, f)
 		} else {
 			reach.CloseAll([]reach.Found{f})
 		}
 	}
-	seated := choose.Places(answers)
-	for i := range seated {
-		seated[i].Slots, seated[i].SlotsGiven = c.Ranks[i], true
-	}
-	if elastic {
+	if r.cfg.Elastic.On() {
 		r.cfg.Apps = slices.Clone(r.cfg.Apps)
 		r.cfg.Apps[0].N = c.Sum
 	}
-	for i := range answers { // as they are reached again
-		answers[i].Wanted = anew(have[i])
-	}
-	if err = r.place(have, answers, seated); err == nil && elastic {
+	if err = r.place(have, answers, seated); err == nil && r.cfg.Elastic.On() {
 		r.saySize(seated, c.Sum)
 	}
 	return have, err
 }
 
-// lacks says for which hosts nobody came.
-func (r *planner) lacks(cast []int, lines []string) error {
-	var lost []string
-	for i, at := range cast {
-		if at < 0 {
-			lost = append(lost, r.again.seats[i].Host)
-		}
-	}
-	return &unmanned{append(lines, fmt.Sprintf("the ranks were not started again: within %v (%s) no host came for %s", r.cfg.Wait, r.cfg.WaitBy, strings.Join(lost, ", ")))}
-}
-
 // tellRestart notes a restart, whose hosts are there.
 func tellRestart(r *driver) {
-	a := r.again
-	r.cfg.Metrics.Restarted(a.why.Kind)
-	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.ended(), Pause: a.pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: a.replaced})
+	a, replaced := r.course.Again, []report.Replaced(nil)
+	for _, by := range a.Replaced {
+		replaced = append(replaced, report.Replaced(by))
+	}
+	r.cfg.Metrics.Restarted(a.Why.Kind)
+	r.remains.Restarted(report.Restart{Kind: a.Why.Kind, Why: a.Ended(), Pause: a.Pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: replaced})
+	why := &a.Why
+	if a.Grown != "" {
+		why = nil
+	}
 	r.event(struct {
 		Time     time.Time         `json:"time"`
 		Event    string            `json:"event"`
@@ -415,5 +275,5 @@ func tellRestart(r *driver) {
 		Replaced []report.Replaced `json:"replaced,omitempty"`
 		Came     string            `json:"came,omitempty"` // hosts for which they were ended
 		Verdict  *verdict.Verdict  `json:"verdict,omitempty"`
-	}{time.Now().UTC(), "restart", a.number, r.cfg.MaxRestarts, a.pause.Seconds(), len(r.plan.Placements), a.replaced, a.grown, a.failure()})
+	}{time.Now().UTC(), "restart", a.Number, r.cfg.MaxRestarts, a.Pause.Seconds(), len(r.plan.Placements), replaced, a.Grown, why})
 }

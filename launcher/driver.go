@@ -28,6 +28,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -54,7 +55,7 @@ type driver struct {
 	joiners joiners
 
 	copier *copies.Copier // nil: nothing is copied
-	came   []hosts.Wanted // hosts that came, for which the ranks were ended; seek writes it until it returns
+	came   []hosts.Wanted // hosts that came, for which the ranks were ended; watch writes it until it returns
 	spares []*link.Conn   // hosts without ranks that are held until ranks are started again
 
 	unblock context.CancelFunc // output is waited for no longer
@@ -66,9 +67,10 @@ type driver struct {
 }
 
 func newDriver(cfg Config) *driver {
-	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering", shy: map[string]bool{}},
+	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering"},
 		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
+	r.course = phases.New(phases.Config{Wish: r.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
 	r.remains = report.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
 	return r
@@ -148,10 +150,10 @@ func (r *driver) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.again != nil {
+	if r.course.Again != nil {
 		tellRestart(r)
 	}
-	if r.cfg.Preflight && r.heir == nil && (r.again == nil || len(r.again.replaced) > 0) {
+	if r.cfg.Preflight && r.heir == nil && (r.course.Again == nil || len(r.course.Again.Replaced) > 0) {
 		if err := r.preflight(ctx, found); err != nil {
 			reach.CloseAll(found)
 			return err
@@ -172,7 +174,7 @@ func (r *driver) all(ctx context.Context) error {
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}
-	if r.heir == nil && r.again == nil {
+	if r.heir == nil && r.course.Again == nil {
 		r.sayWithheld(found)
 	}
 	if r.cfg.Loss.Hold > 0 {

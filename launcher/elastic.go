@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
 // An elastic job (--min-np, --max-np) begins each attempt with the hosts that are there. A host that comes while ranks run ends them, and
@@ -102,8 +102,8 @@ func (r *planner) saySize(seated []job.Host, size int) {
 	for i, h := range seated {
 		names[i] = h.Name
 	}
-	if r.again != nil && r.again.grown != "" {
-		for came := range strings.SplitSeq(r.again.grown, ", ") {
+	if r.course.Again != nil && r.course.Again.Grown != "" {
+		for came := range strings.SplitSeq(r.course.Again.Grown, ", ") {
 			if !slices.Contains(names, came) {
 				r.say("host %s had come, and did not answer when the ranks were to start again: they are not ended for it once more", came)
 			}
@@ -111,38 +111,15 @@ func (r *planner) saySize(seated []job.Host, size int) {
 	}
 	where := visible.Count(size, "rank") + " on " + visible.Few(names, 8, ", ")
 	switch {
-	case r.again != nil && r.again.had != size:
-		r.say("the job goes on with %s; it had %d", where, r.again.had)
-	case r.again == nil && size < r.cfg.Elastic.Begin:
+	case r.course.Again != nil && r.course.Again.Had != size:
+		r.say("the job goes on with %s; it had %d", where, r.course.Again.Had)
+	case r.course.Again == nil && size < r.cfg.Elastic.Begin:
 		r.say("the job begins with %s; for -n %d there are not hosts enough yet", where, r.cfg.Elastic.Begin)
 	}
 }
 
-// tooFew says that hosts do not suffice for the ranks that the job must have.
-func (r *planner) tooFew(ctx context.Context, lines []string, have int) error {
-	within := ""
-	if ctx.Err() != nil {
-		within = fmt.Sprintf(" that answered within %v (%s)", r.cfg.Wait, r.cfg.WaitBy)
-	}
-	text := fmt.Sprintf("the hosts%s have room for %s, and --min-np is %d", within, visible.Count(have, "rank"), r.cfg.Elastic.Min)
-	if r.again == nil {
-		return &reach.Failure{Code: job.ExitHosts, Lines: append(lines, text)}
-	}
-	return &unmanned{append(lines, "the ranks were not started again: "+text)}
-}
-
-// lookEvery is how often an elastic job looks for hosts that have come.
-const lookEvery = 2 * time.Second
-
-// untilLook is how long ranks run at least before they are ended for hosts that have come. It doubles with each time that those brought nothing:
-// a host that says that it has come, and under another name again, does not keep a job from its work.
-func (a *retrial) untilLook(ranks int) time.Duration {
-	const doublings = 9 // 17 minutes
-	return lookEvery << min(a.inVain(ranks), doublings)
-}
-
-// seek looks for hosts that have come while ranks run, until one is there by which the job would grow.
-func seek(life context.Context, r *driver) {
+// watch looks for hosts that have come while ranks run, until one is there by which the job would grow.
+func watch(life context.Context, r *driver) {
 	have := map[string]bool{} // agents and names of this attempt
 	var room []int
 	for _, h := range r.places.hosts() {
@@ -151,8 +128,8 @@ func seek(life context.Context, r *driver) {
 	for _, s := range r.sites {
 		room = append(room, r.wish().Room(s.Host))
 	}
-	for link.Sleep(life, r.again.untilLook(len(r.plan.Placements))); life.Err() == nil; link.Sleep(life, lookEvery) {
-		want := r.hosts
+	for link.Sleep(life, r.course.Again.UntilLook(len(r.plan.Placements))); life.Err() == nil; link.Sleep(life, phases.LookEvery) {
+		want := r.course.Known
 		if r.cfg.Discovers() {
 			if seen := r.cfg.Seen(life); seen != nil {
 				want = choose.Joined(want, seen.Hosts)
@@ -163,7 +140,7 @@ func seek(life context.Context, r *driver) {
 		var came []hosts.Wanted
 		more := slices.Clone(room)
 		for _, v := range r.cfg.Visit(life, want, nil) {
-			if v.Hello == nil || have[v.Hello.Incarnation] || v.Bare && have[v.Hello.Name] || r.shy[v.Hello.Incarnation] {
+			if v.Hello == nil || have[v.Hello.Incarnation] || v.Bare && have[v.Hello.Name] || r.course.Shy[v.Hello.Incarnation] {
 				continue
 			}
 			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
@@ -172,7 +149,7 @@ func seek(life context.Context, r *driver) {
 		}
 		if _, size := r.wish().Share(more); size > len(r.plan.Placements) {
 			for _, s := range seen {
-				r.shy[s] = true // one that does not join then is no reason again
+				r.course.Shy[s] = true // one that does not join then is no reason again
 			}
 			r.came = came
 			r.mail.put(run.Came{Hosts: strings.Join(names, ", "), Size: size})

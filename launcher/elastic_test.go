@@ -6,25 +6,26 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
 // A host that says again and again that it has come, and brings nothing, ends the ranks less and less often; one that brings ranks is believed at once.
 func TestHostsThatComeInVain(t *testing.T) {
 	const had = 4
-	a := &retrial{had: had, grown: "x"}
-	last := (*retrial)(nil).untilLook(had)
-	if last != lookEvery || a.untilLook(had+1) != lookEvery || (&retrial{had: had, vain: 7}).untilLook(had) != lookEvery {
+	a := &phases.Again{Had: had, Grown: "x"}
+	last := (*phases.Again)(nil).UntilLook(had)
+	if last != phases.LookEvery || a.UntilLook(had+1) != phases.LookEvery || (&phases.Again{Had: had, Vain: 7}).UntilLook(had) != phases.LookEvery {
 		t.Errorf("nobody has come in vain: %v", last)
 	}
 	for range 20 {
-		is := a.untilLook(had)
-		if is <= last && is != lookEvery<<9 {
-			t.Errorf("%v after %v, when hosts came in vain %d times", is, last, a.vain+1)
+		is := a.UntilLook(had)
+		if is <= last && is != phases.LookEvery<<9 {
+			t.Errorf("%v after %v, when hosts came in vain %d times", is, last, a.Vain+1)
 		}
-		last, a = is, &retrial{had: had, grown: "y", vain: a.inVain(had)}
+		last, a = is, &phases.Again{Had: had, Grown: "y", Vain: a.InVain(had)}
 	}
-	if a.vain != 20 {
-		t.Errorf("%d times in vain", a.vain)
+	if a.Vain != 20 {
+		t.Errorf("%d times in vain", a.Vain)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
 // planner finds the hosts of a run, and places its first job on them.
@@ -31,17 +32,15 @@ type planner struct {
 	say     func(format string, args ...any)
 	phase   string // how far the run has come, before there are ranks
 	sources *copies.Sources
-	hosts   []hosts.Wanted  // all that the run knows, spares too
-	spare   map[string]bool // hosts that get no ranks
-	shy     map[string]bool // agents for which an elastic job ended its ranks, and which did not join it then
-	sites   []model.Site    // that jobs may be placed on
-	wanted  []hosts.Wanted  // how those are reached again
-	plan    *job.Plan       // of the first job
-	heir    *heir           // nil: this launcher has started the ranks itself
-	vain    int             // how often a run could not be taken over
-	again   *retrial        // nil: the ranks have not been started yet
-	number  uint64          // of this incarnation, in every Launch
-	proof   []byte          // our signature under it, for agents that tell others; nil: none
+	course  *phases.Run    // what is to be done next, and which hosts are known
+	next    phases.Order   // what it was when this attempt began
+	sites   []model.Site   // that jobs may be placed on
+	wanted  []hosts.Wanted // how those are reached again
+	plan    *job.Plan      // of the first job
+	held    *reach.Held    // the host that holds a run for this launcher
+	heir    *heir          // nil: this launcher has started the ranks itself
+	number  uint64         // of this incarnation, in every Launch
+	proof   []byte         // our signature under it, for agents that tell others; nil: none
 }
 
 // gather finds, reaches and places; r.plan stands when it returns.
@@ -55,53 +54,92 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	}
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
-	if r.again != nil {
-		return r.goOn(ctx, life)
+	opener, call, next := r.opens(), &lastCall{after: r.cfg.Elastic.LastCall}, r.next
+	defer call.done()
+	var found []reach.Found
+	for {
+		switch err = nil; next.Do {
+		case phases.Seek:
+			next, err = r.seek(ctx)
+		case phases.Rest:
+			next, err = r.rest(ctx)
+		case phases.Gather:
+			found, next, err = r.reach(ctx, life, next, opener, call)
+		case phases.Adopt:
+			found, next, err = r.inherit(ctx, life, next.At, opener)
+		case phases.Attempt:
+			return found, opener, nil
+		case phases.Place:
+			if found, err = r.seat(found, next.Choice); err == nil {
+				r.course.Placed()
+				return found, opener, nil
+			}
+		case phases.End:
+			if f := next.Failure; f != nil {
+				return nil, nil, r.impatient(ctx, &reach.Failure{Code: f.Code, Lines: f.Lines, Outrun: f.Outrun})
+			}
+			return nil, nil, r.impatient(ctx, &unmanned{next.Say})
+		}
+		if err != nil {
+			r.course.Ended()
+			return nil, nil, err
+		}
 	}
+}
+
+// seek finds the hosts of a run.
+func (r *planner) seek(ctx context.Context) (next phases.Order, err error) {
 	r.cfg.shorten()
 	if err := errors.Join(r.cfg.restarts(), r.cfg.outlived()); err != nil {
-		return nil, nil, err
+		return next, err
 	}
 	told, why := r.cfg.Count()
 	least, atLeast := r.cfg.Least()
 	r.cfg.Need = r.wish().Needs(told, why, least, atLeast)
 	set, err := r.cfg.Find(ctx)
 	if err != nil {
-		return nil, nil, r.impatient(ctx, err)
+		return next, r.impatient(ctx, err)
 	}
-	if r.cfg.Elastic.On() {
-		return r.rally(ctx, life, set.Hosts)
+	return r.course.Sought(set.Hosts), nil
+}
+
+// reach reaches hosts: all, or as many as suffice.
+func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach.Opener, call *lastCall) (found []reach.Found, next phases.Order, err error) {
+	if o.Pause {
+		link.Sleep(ctx, time.Second) // what was held ends just now, or another host comes
 	}
-	want, err := r.wish().Needed(set.Hosts)
-	if err != nil {
-		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
-	}
-	opener := r.opens()
-	found, err := r.cfg.Assemble(ctx, life, want, opener)
-	for held := (*reach.Held)(nil); errors.As(err, &held); found, err = r.cfg.Assemble(ctx, life, want, opener) {
-		if found, ok, err := r.inherit(ctx, life, held, opener, set.Hosts); ok || err != nil {
-			return found, opener, err
+	want := o.Want
+	if o.Look {
+		if seen := r.cfg.Seen(ctx); seen != nil {
+			want = choose.Joined(want, seen.Hosts)
 		}
-		link.Sleep(ctx, time.Second) // what was held ends just now
+	}
+	if !o.All {
+		return r.rally(ctx, life, want, opener, call)
+	}
+	found, err = r.cfg.Assemble(ctx, life, want, opener)
+	if held := (*reach.Held)(nil); errors.As(err, &held) {
+		next, err = r.holds(held)
+		return nil, next, err
 	}
 	if err != nil {
-		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
+		return nil, next, r.exec.stranger(r.impatient(ctx, err))
 	}
-	r.enter("placing")
+	return found, r.course.Gathered(phases.Gathered{}), nil
+}
+
+// first gives ranks to hosts that have had none.
+func (r *planner) first(found []reach.Found) ([]reach.Found, error) {
 	reach.Christen(found)
-	r.hosts, r.spare = known(set.Hosts, found), map[string]bool{}
-	for _, w := range r.hosts[len(r.hosts)-r.cfg.Spares:] {
-		r.spare[w.Entry.Name] = true
-	}
 	var ranked []choose.Answer
-	for _, w := range r.hosts[:len(r.hosts)-r.cfg.Spares] {
+	for _, w := range r.course.First(known(r.course.Known, found)) {
 		a := choose.Answer{Wanted: w}
 		if at := slices.IndexFunc(found, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name }); at >= 0 {
 			a.Wanted, a.Host = anew(found[at]), r.hostOf(found[at])
 		}
 		ranked = append(ranked, a)
 	}
-	return found, opener, r.place(found, ranked, choose.Places(ranked))
+	return found, r.place(found, ranked, choose.Places(ranked))
 }
 
 // known are hosts as they are found again: those without a name for DNS by their addresses. Where they had none but that, they are called and
@@ -174,8 +212,12 @@ func (r *planner) sayUnbound() {
 
 // patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
 func (r *planner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	begins := time.Now()
+	if r.course.Again != nil {
+		begins = r.course.Again.Begins
+	}
 	ctx, end := context.WithCancelCause(ctx)
-	ctx, cancelWait := awake.WithinCause(ctx, time.Until(r.again.begins())+r.cfg.Wait, errWaited)
+	ctx, cancelWait := awake.WithinCause(ctx, time.Until(begins)+r.cfg.Wait, errWaited)
 	cancelLimit := func() {}
 	if r.cfg.Timeout > 0 {
 		ctx, cancelLimit = context.WithDeadlineCause(ctx, r.begun.Add(r.cfg.Timeout), errTimeout)

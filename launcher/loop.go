@@ -42,7 +42,7 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 		r.aside(r.holdSpare(h))
 	}
 	if r.cfg.Elastic.On() && r.cfg.Identity != nil {
-		r.aside(func(life context.Context) { seek(life, r) })
+		r.aside(func(life context.Context) { watch(life, r) })
 	}
 	inputCtx, endInput := context.WithCancel(life)
 	if r.input != nil {

@@ -31,7 +31,7 @@ func (r *driver) prepareOutput() error {
 	if out.Stderr == nil {
 		out.Stderr = r.cfg.Stderr
 	}
-	out.Append = r.again != nil
+	out.Append = r.course.Again != nil
 	out.Ranks, out.Begun = len(r.plan.Placements), r.begun
 	out.Process = func(id int) job.Process { return r.places.who().Process(id) }
 	out.Host = func(id int) string { return r.places.hosts()[r.places.who().HostOf(id)].Name }
@@ -49,8 +49,8 @@ func (r *driver) prepareOutput() error {
 		if err := out.NextAttempt(); err != nil {
 			return unwritable("output", err)
 		}
-		if dir != out.Dir && r.again != nil {
-			r.say("the output of restart %d goes to %s", r.again.number, out.Dir)
+		if dir != out.Dir && r.course.Again != nil {
+			r.say("the output of restart %d goes to %s", r.course.Again.Number, out.Dir)
 		} else if dir != out.Dir {
 			r.say("%s has the output of an earlier run; this one's goes to %s", dir, out.Dir)
 		}
@@ -183,7 +183,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
-	cfg.Restarts, cfg.Failures = r.restarted(), r.failures()
+	cfg.Restarts, cfg.Failures = r.course.Restarts, r.course.Failures()
 	cfg.Input, cfg.Sites, cfg.Errno = input, r.sites, errno
 	for _, f := range r.sources.Announced() {
 		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})
@@ -205,7 +205,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 		cfg.Hosts[i].Meets = meetsAt(i, r.places.hosts())
 	}
 	for name, unused := range byName {
-		if r.spare[name] {
+		if r.course.Spare[name] {
 			r.hold(unused, attach)
 		} else {
 			reach.CloseAll([]reach.Found{unused})

@@ -55,7 +55,7 @@ func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host 
 		hosts[i].Name, hosts[i].Ranks = r.plan.Hosts[i].Name, ranks.Len()
 	}
 	for _, f := range have {
-		if r.spare[f.Entry.Name] {
+		if r.course.Spare[f.Entry.Name] {
 			hosts = append(hosts, survey.Host{Name: f.Entry.Name})
 		}
 	}

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -27,7 +26,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -69,25 +70,6 @@ func (h *heir) lostAt(host string) *link.Cause {
 		return nil
 	}
 	return h.gone[host]
-}
-
-// restarted is how often the ranks had been started again.
-func (r *planner) restarted() int {
-	if r.heir != nil {
-		return r.heir.journal.Restarts
-	}
-	return r.again.times()
-}
-
-// failures is how often they were for a failure; a run that may be taken over is started again for nothing else.
-func (r *planner) failures() int {
-	switch {
-	case r.heir != nil:
-		return r.heir.journal.Restarts
-	case r.again != nil:
-		return r.again.failures
-	}
-	return 0
 }
 
 // anyNumber is where this launcher begins to count its questions. It is random, so that no earlier launcher used these numbers.
@@ -153,7 +135,7 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time
 	if r.cfg.Loss.Hold == 0 || r.exec != nil {
 		return nil, nil
 	}
-	j := &journal.Journal{Run: run, Begun: r.begun, Namespace: namespace, Universe: r.plan.Universe, Restarts: r.restarted()}
+	j := &journal.Journal{Run: run, Begun: r.begun, Namespace: namespace, Universe: r.plan.Universe, Restarts: r.course.Restarts}
 	at := map[string]int{}
 	for i, s := range r.sites {
 		site := journal.Site{Name: s.Name, Stated: s.Stated, Slots: s.Slots, Given: s.SlotsGiven, CPUs: s.CPUs}
@@ -208,41 +190,51 @@ func signedOf(h *apiv1.Hold) []byte {
 	return fmt.Appendf(nil, "%x %x %d %d", sha256.Sum256(h.GetJournal()), h.GetCommand(), h.GetSignedS(), h.GetHoldMs())
 }
 
-// inherit takes over a run whose launcher is lost, if a host holds one of this command. ok is false where there is none (any more).
-func (r *planner) inherit(ctx, life context.Context, held *reach.Held, o *reach.Opener, known []hosts.Wanted) (found []reach.Found, ok bool, err error) {
-	of, err := r.mine(held)
-	if err != nil {
-		return nil, false, err
+// holds takes a host's word that it holds runs whose launcher is lost.
+func (r *planner) holds(held *reach.Held) (next phases.Order, err error) {
+	var runs []choose.Held
+	for _, h := range held.Runs {
+		if err := r.believes(h.Hold, held.Host); err != nil {
+			return next, err
+		}
+		runs = append(runs, choose.Held{Launcher: h.Launcher, Command: h.Hold.GetCommand(), Text: h.Hold.GetText(), Taken: h.Taken, Left: time.Duration(h.LeftMs) * time.Millisecond})
 	}
-	j, err := r.read(of, held)
+	r.held = held
+	return r.course.Held(held.Host, runs, choose.Held{Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text}, r.cfg.Loss.Hold > 0), nil
+}
+
+// inherit takes over a run whose launcher is lost, of those that a host holds.
+func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (found []reach.Found, next phases.Order, err error) {
+	of := r.held.Runs[at]
+	j, err := r.read(of, r.held)
 	if err != nil {
-		return nil, false, err
+		return nil, next, err
 	}
 	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, visible.Count(len(j.Ranks), "rank"), visible.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
 	o.Run, r.heir = j.Run, &heir{journal: j, text: of.Hold.Journal, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
-	r.plan, r.begun = j.Plan(), j.Begun
 	found, any, first := r.adopt(ctx, life, o)
-	switch {
-	case first != nil:
+	if first != nil {
 		reach.CloseAll(found) // without a word: the ranks wait, and the other takes these too
-		return nil, false, outrun("%v: it was there first, and this launcher ends", first)
-	case !any:
-		lines := r.heir.lines()
-		r.heir, r.plan = nil, nil
-		if r.vain++; ctx.Err() != nil || r.vain == maxVain {
-			return nil, false, r.impatient(ctx, &reach.Failure{Code: job.ExitConnect, Lines: append(lines, fmt.Sprintf("the run of launcher %s could not be taken over", of.Launcher))})
-		}
-		return nil, false, nil
+		f := reach.Failf(job.ExitPreempted, "%v: it was there first, and this launcher ends", first)
+		f.Outrun = true
+		return nil, next, f
 	}
-	r.settle(j, known)
-	return found, true, nil
+	lines := r.heir.lines()
+	if next = r.course.Adopted(any, ctx.Err() != nil, j.Restarts, of.Launcher, lines); any {
+		r.plan, r.begun = j.Plan(), j.Begun
+		r.settle(j)
+	} else {
+		r.heir = nil
+	}
+	return found, next, nil
 }
 
 // settle notes the hosts of a run that was taken over. Where ranks start again they are found as the command line says: a pod that was
 // made anew has another address.
-func (r *planner) settle(j *journal.Journal, known []hosts.Wanted) {
-	r.hosts, r.spare, r.sites, r.wanted = nil, map[string]bool{}, nil, nil
+func (r *planner) settle(j *journal.Journal) {
+	known := r.course.Known
+	r.course.Known, r.sites, r.wanted = nil, nil, nil
 	for _, s := range j.Sites {
 		w := hosts.Wanted{Entry: hostlist.Entry{Name: s.Name, Slots: s.Slots, Given: s.Given}}
 		if s.Address.IsValid() {
@@ -253,13 +245,10 @@ func (r *planner) settle(j *journal.Journal, known []hosts.Wanted) {
 		if at := slices.IndexFunc(known, func(k hosts.Wanted) bool { return k.Entry.Name == s.Name && !k.Bare }); at >= 0 {
 			w = known[at]
 		}
-		r.hosts = append(r.hosts, w)
+		r.course.Known = append(r.course.Known, w)
 	}
 	r.enter("launching")
 }
-
-// maxVain is how often a run is met that no host hands over: once or twice it may be about to end.
-const maxVain = 3
 
 // lines are why hosts were not handed over.
 func (h *heir) lines() (lines []string) {
@@ -267,39 +256,6 @@ func (h *heir) lines() (lines []string) {
 		lines = append(lines, fmt.Sprintf("host %s was not handed over: %v", name, h.gone[name]))
 	}
 	return lines[:min(len(lines), 5)]
-}
-
-// outrun is the end of a launcher that came second.
-func outrun(format string, args ...any) error {
-	f := reach.Failf(job.ExitPreempted, format, args...)
-	f.Outrun = true
-	return f
-}
-
-// mine is the run of this command, of those that a host holds.
-func (r *planner) mine(held *reach.Held) (*apiv1.Held, error) {
-	command := r.cfg.Command.digest()
-	for _, h := range held.Runs {
-		if err := r.believes(h.Hold, held.Host); err != nil {
-			return nil, err
-		}
-	}
-	for _, h := range held.Runs {
-		switch {
-		case !bytes.Equal(h.Hold.GetCommand(), command) || r.cfg.Loss.Hold == 0:
-		case h.Taken:
-			return nil, outrun("launcher %s was there first: it has taken this very run over on host %s, and goes on with it; this launcher ends (for a run of its own leave out --on-launcher-loss hold)", h.Launcher, held.Host)
-		default:
-			return h, nil
-		}
-	}
-	h := held.Runs[0]
-	left := (time.Duration(h.LeftMs) * time.Millisecond).Round(time.Second)
-	how := fmt.Sprintf("start that one with --on-launcher-loss hold to go on with it, end its ranks with --on-launcher-loss fence, or wait %v", left)
-	if bytes.Equal(h.Hold.GetCommand(), command) {
-		return nil, reach.Failf(job.ExitUsage, "host %s holds the ranks of this very command, whose launcher %s is lost: add --on-launcher-loss hold to go on with them, end them with --on-launcher-loss fence, or wait %v", held.Host, h.Launcher, left)
-	}
-	return nil, reach.Failf(job.ExitUsage, "host %s holds the ranks of launcher %s, which is lost; its command was %.400s, and this one is %.400s: %s", held.Host, h.Launcher, h.Hold.GetText(), r.cfg.Command.Text, how)
 }
 
 // believes refuses what no launcher of this name and job has signed lately: agents may lie, and may have kept what was true once.

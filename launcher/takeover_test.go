@@ -12,8 +12,10 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/credential"
 )
@@ -79,9 +81,9 @@ func TestJournalOfAHostileAgent(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := of(launcher)
 			held := &reach.Held{Host: "w0", Agent: strings.Repeat("0a", 16), Runs: []*apiv1.Held{{Session: strings.Repeat("01", 16), Hold: tt.hold}}}
-			h, err := p.mine(held)
+			at, err := mine(p, held)
 			if err == nil {
-				_, err = p.read(h, held)
+				_, err = p.read(held.Runs[at], held)
 			}
 			if tt.code == 0 {
 				if err != nil {
@@ -114,6 +116,17 @@ func TestCommandOfARun(t *testing.T) {
 	}
 }
 
+// mine is which of a host's runs a launcher takes over that has met it.
+func mine(p *planner, held *reach.Held) (at int, err error) {
+	p.course = phases.New(phases.Config{})
+	p.course.Sought(make([]hosts.Wanted, 1))
+	next, err := p.holds(held)
+	if f := next.Failure; f != nil {
+		err = &reach.Failure{Code: f.Code, Lines: f.Lines, Outrun: f.Outrun}
+	}
+	return next.At, err
+}
+
 // Who comes to ranks of another command is told both, and how to go on.
 func TestRunOfAnotherCommand(t *testing.T) {
 	id := credential.Must(identity.Load(identity.Options{Insecure: true, Role: identity.RoleLauncher, Name: "l0", Root: t.TempDir()}))
@@ -121,22 +134,22 @@ func TestRunOfAnotherCommand(t *testing.T) {
 	p := &planner{cfg: &Config{Command: CommandOf([]string{"run", "./other"}, 1)}}
 	before.cfg.Identity, p.cfg.Identity = id, id
 	held := &reach.Held{Host: "w0", Runs: []*apiv1.Held{{Launcher: "l0", LeftMs: 90_000, Hold: credential.Must(before.sign([]byte("{}"), time.Now()))}}}
-	_, err := p.mine(held)
+	_, err := mine(p, held)
 	const want = "host w0 holds the ranks of launcher l0, which is lost; its command was run ./train, and this one is run ./other: " +
 		"start that one with --on-launcher-loss hold to go on with it, end its ranks with --on-launcher-loss fence, or wait 1m30s"
 	if f := failure(err); f.Code != job.ExitUsage || f.Lines[0] != want {
 		t.Errorf("%d %q", f.Code, f.Lines)
 	}
 	held.Runs[0].Hold = credential.Must(p.sign([]byte("{}"), time.Now()))
-	if _, err := p.mine(held); !strings.Contains(failure(err).Lines[0], "of this very command") {
+	if _, err := mine(p, held); !strings.Contains(failure(err).Lines[0], "of this very command") {
 		t.Errorf("without hold: %v", err)
 	}
 	p.cfg.Loss.Hold = time.Minute
-	if h, err := p.mine(held); err != nil || h != held.Runs[0] {
+	if _, err := mine(p, held); err != nil {
 		t.Errorf("with hold: %v", err)
 	}
 	held.Runs[0].Taken = true
-	_, err = p.mine(held)
+	_, err = mine(p, held)
 	f := failure(err)
 	if v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{}); f.Code != job.ExitPreempted || v.Kind != verdict.Interrupted {
 		t.Errorf("another launcher was there first: code %d, %s", f.Code, v.Kind)

@@ -26,7 +26,7 @@ const recent = 40
 // guilty rank wrote last.
 func (r *driver) final(f verdict.Fault, tail []string) int {
 	v, _ := r.run.Verdict().Verdict(r.circumstances(f))
-	if v.Restarts = r.restarted(); v.Restarts > 0 {
+	if v.Restarts = r.course.Restarts; v.Restarts > 0 {
 		v.Note(fmt.Sprintf("the ranks had been started again %s (%s)", map[bool]string{true: "once", false: fmt.Sprint(v.Restarts, " times")}[v.Restarts == 1], r.cfg.restartedBy()))
 	}
 	unseen := r.cfg.Output.NoCopy || f.ID >= 0 && r.sink != nil && r.sink.Words(f.ID).Above > recent

@@ -25,6 +25,7 @@ var levels = map[string]int{
 	"launcher/run":                5,
 	"launcher/run/model":          1,
 	"launcher/run/choose":         3,
+	"launcher/run/phases":         6,
 	"launcher/link":               3,
 	"launcher/reach":              4,
 	"launcher/hosts":              2,

@@ -60,6 +60,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/exchange"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -216,7 +217,7 @@ func (r *Run) sentence() string {
 		return f.Sentence()
 	}
 	if _, ok := r.Grows(); ok {
-		return r.grows.Sentence()
+		return choose.Came(r.grows.Hosts)
 	}
 	return "as mpiup was told"
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -12,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -64,15 +64,7 @@ func (r *Run) came(e Came) {
 		return
 	}
 	r.grows = e
-	r.stop(e.Sentence(), false)
-}
-
-// Sentence names the hosts.
-func (c Came) Sentence() string {
-	if strings.Contains(c.Hosts, ", ") {
-		return "hosts " + c.Hosts + " have come"
-	}
-	return "host " + c.Hosts + " has come"
+	r.stop(choose.Came(e.Hosts), false)
 }
 
 // abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.
