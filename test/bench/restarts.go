@@ -271,7 +271,10 @@ func (b *bench) mpiRestarts(ctx context.Context, l *lab) error {
 	if err := testlab.Compile("mpicc.openmpi", "meets", program); err != nil {
 		return err
 	}
-	mpi := []*survivor{b.ours("mpiup run", program, "-x", "OMPI_MCA_pml", "-x", "OMPI_MCA_btl")}
+	exports := []string{"-x", "OMPI_MCA_pml", "-x", "OMPI_MCA_btl"}
+	beside := b.ours("mpiup run", program, append([]string{"--restart-beside", "30s"}, exports...)...)
+	beside.name += " --restart-beside 30s"
+	mpi := []*survivor{b.ours("mpiup run", program, exports...), beside, b.anew("mpiup run", program, exports...)}
 	if _, err := exec.LookPath("sshd"); err != nil {
 		fmt.Println("mpirun over OpenSSH: not measured, no sshd (make bench-peers)")
 	} else {
@@ -318,7 +321,7 @@ func onLauncher(argv func(list string) []string) func([]string) map[string][]str
 // ours is mpiup, which restarts its ranks itself where it can: then it knows the spare host from the beginning.
 func (b *bench) ours(name, program string, before ...string) *survivor {
 	s := &survivor{name: name + ", started again", program: program, starter: func(string) bool { return false }}
-	run := []string{b.mpiup, "run", "--key", filepath.Join(b.dir, "key"), "-n", strconv.Itoa(jobRanks)}
+	run := b.launch()
 	help, err := exec.Command(b.mpiup, "run", "--help").Output()
 	if s.itself = err == nil && strings.Contains(string(help), "--max-restarts"); s.itself {
 		s.name = name + " --max-restarts"
@@ -331,6 +334,18 @@ func (b *bench) ours(name, program string, before ...string) *survivor {
 		return slices.Concat(run, []string{"--host", list}, before, []string{program})
 	})
 	return s
+}
+
+// launch is what a job of mpiup's begins with.
+func (b *bench) launch() []string {
+	return []string{b.mpiup, "run", "--key", filepath.Join(b.dir, "key"), "-n", strconv.Itoa(jobRanks)}
+}
+
+// anew is mpiup in a Job's hands, which starts a new launcher where one has ended.
+func (b *bench) anew(name, program string, before ...string) *survivor {
+	return &survivor{name: name + ", started again", program: program, starter: func(string) bool { return false }, commands: onLauncher(func(list string) []string {
+		return slices.Concat(b.launch(), []string{"--host", list}, before, []string{program})
+	})}
 }
 
 // survive measures each fault with all in turn.
