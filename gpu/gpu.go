@@ -29,6 +29,7 @@ import (
 	"strconv"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/topology"
 )
 
@@ -99,6 +100,26 @@ type Health struct {
 	Persistence bool   `json:"persistence"` // the driver keeps it awake
 	ECC         bool   `json:"ecc"`         // memory errors are corrected
 	Uncorrected uint64 `json:"uncorrected"` // memory errors since the driver was loaded
+
+	Pending bool     `json:"pending,omitempty"` // memory is to be taken out of use, and will be when the GPU is reset
+	Failed  bool     `json:"failed,omitempty"`  // memory could not be taken out of use: there are no rows left in its place
+	Slow    job.Slow `json:"slow,omitempty"`    // why its hardware holds its clocks back now
+}
+
+// Worse is what is worse than before: errors are those that came, and reasons to be slow those of now. before may be nil: then nobody knows
+// since when the rest is so, and nothing of it is told.
+func (h *Health) Worse(before *Health) (w Health) {
+	if h == nil {
+		return w
+	}
+	if w.Slow = h.Slow; before == nil {
+		return w
+	}
+	if h.Uncorrected > before.Uncorrected { // else the driver was loaded anew
+		w.Uncorrected = h.Uncorrected - before.Uncorrected
+	}
+	w.Pending, w.Failed = h.Pending && !before.Pending, h.Failed && !before.Failed
+	return w
 }
 
 // Unit is what one rank can be given: a GPU or one MIG device.

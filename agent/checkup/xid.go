@@ -59,8 +59,13 @@ func (x Xid) OfProgram() bool { return slices.Contains(ofPrograms, x.Number) }
 
 // On says that it is of the GPU at an address.
 func (x Xid) On(at topology.PCIAddr) bool {
-	address := strings.ToLower(strings.TrimSuffix(at.String(), "."+strconv.Itoa(int(at.Function))))
+	address := XidAddress(at)
 	return x.PCI == address || x.PCI == "0000"+address
+}
+
+// XidAddress is a GPU's PCI address as Xids have it, without the function: "0000:17:00".
+func XidAddress(at topology.PCIAddr) string {
+	return strings.ToLower(strings.TrimSuffix(at.String(), "."+strconv.Itoa(int(at.Function))))
 }
 
 // Xids is those of the kernel's log, oldest first; false where this container may not read it.

@@ -23,7 +23,7 @@ func (h *Host) GPUs(ctx context.Context) gpu.Inventory {
 	if h.gpus.asked {
 		return h.gpus.inv
 	}
-	inv, err := h.cfg.Ask(ctx, gpu.Config{FS: sysfs.Host(), Env: h.Getenv, Helper: h.cfg.GPUHelper, Run: h.cfg.Run})
+	inv, err := h.cfg.Ask(ctx, h.gpuConfig())
 	if err != nil {
 		h.cfg.Log.Info("GPUs: a better source tells nothing", "used", inv.Source, "cause", err)
 	}
@@ -31,4 +31,16 @@ func (h *Host) GPUs(ctx context.Context) gpu.Inventory {
 		h.gpus.inv = inv
 	}
 	return inv
+}
+
+func (h *Host) gpuConfig() gpu.Config {
+	return gpu.Config{FS: sysfs.Host(), Env: h.Getenv, Helper: h.cfg.GPUHelper, Run: h.cfg.Run}
+}
+
+// Health is the GPUs as mpiup-nvml, or nvidia-smi, tells of them now; nil where neither does before ctx ends.
+func (h *Host) Health(ctx context.Context) []gpu.GPU {
+	if inv, err := h.cfg.Ask(ctx, h.gpuConfig()); err == nil || inv.Source != "" {
+		return inv.GPUs
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/devices"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -118,16 +119,21 @@ func (p *Process) follow() {
 		drained <- cut
 	})
 	<-p.process.Done()
-	p.sendExited(p.process.Ended())
+	failed := p.sendExited(p.process.Ended())
 	frames := lookAtCore(p)
+	var troubles []devices.Trouble
+	if failed {
+		troubles = st.devices.Later(st.ctx, p.GPUNames())
+	}
 	cut := <-drained
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}
-	st.send((&apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames}).Frame())
+	st.send((&apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames, Devices: told(troubles)}).Frame())
 }
 
-func (p *Process) sendExited(at time.Time) {
+// sendExited tells of the end. failed: the rank failed by itself.
+func (p *Process) sendExited(at time.Time) (failed bool) {
 	st := p.Job
 	st.meeting.last()
 	st.sendDumps()
@@ -145,9 +151,9 @@ func (p *Process) sendExited(at time.Time) {
 	}
 	if ex.Status() != 0 {
 		st.s.Metrics.Failed.Inc(how(x))
-		if !x.StoppedByUs || p.aborted.Load() {
+		if failed = !x.StoppedByUs || p.aborted.Load(); failed {
 			lacking(p, ex).tell(x)
-			x.Devices = p.devices()
+			x.Devices = told(st.devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
 		}
 	} else {
 		x.Library = unspoken(p)
@@ -157,6 +163,15 @@ func (p *Process) sendExited(at time.Time) {
 	if st.space != nil {
 		st.space.RankGone(int(p.Spec.Rank), "has ended with "+ex.String())
 	}
+	return failed
+}
+
+// told is troubles as they are told of.
+func told(list []devices.Trouble) (errs []*apiv1.DeviceError) {
+	for _, t := range list {
+		errs = append(errs, &apiv1.DeviceError{What: apiv1.DeviceFault(t.What), Device: t.Device, Number: t.Number, Seconds: uint32(t.Ago.Seconds())})
+	}
+	return errs
 }
 
 // how is the way in which a process failed, for metrics.

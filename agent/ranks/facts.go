@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/devices"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -28,7 +29,7 @@ func bindingOf(st *Job) *outfit.Bound {
 func dress(st *Job) error {
 	st.flight = newFlight(st)
 	if st.Launch.Exec == nil {
-		st.ports = activePorts()
+		st.devices = devices.Begin(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
 	}
 	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
 		Hint: st.hint.path, Files: st.files, Recorder: st.recorder()}, factsFor(st))

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/devices"
 	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
@@ -133,7 +134,7 @@ type Job struct {
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
-	ports    []string         // of adapters, that were up when the job began
+	devices  *devices.Devices // of the host, as the job finds them
 	loads    []bool           // by program: an MPI library, as far as it shows
 	sure     atomic.Bool      // a program here loads a library that speaks PMIx, as far as one can see
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere

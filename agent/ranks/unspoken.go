@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -17,11 +16,8 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
-	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/rdma"
-	"github.com/mpiup/mpiup/topology/sysfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -241,60 +237,4 @@ func runTool(ctx context.Context, s *Shared, argv []string, limit int) (string, 
 		return "", look.ErrNoProgram
 	}
 	return string(o.Out), err
-}
-
-// When a rank fails, the agent asks what became of the devices that it had: the kernel's log for Xids of its GPUs, and its adapters'
-// ports. The log tells of the whole node, so that what is of other GPUs, or was before the rank's start, is none of its business.
-
-// maxDevices bounds what is told of one rank.
-const maxDevices = 8
-
-// activePorts are the adapters' ports that are up, as "mlx5_0:1".
-func activePorts() (list []string) {
-	inv := rdma.Read(sysfs.Host(), rdma.Config{})
-	for _, h := range inv.Usable() {
-		for _, port := range h.Active() {
-			list = append(list, fmt.Sprintf("%s:%d", h.Name, port.Number))
-		}
-	}
-	return list
-}
-
-// devices are what went wrong with those that the rank had, since its start.
-func (p *Process) devices() []*apiv1.DeviceError {
-	var xids []checkup.Xid
-	if len(p.Job.s.GPUs.GPUs) > 0 {
-		xids, _ = checkup.Xids()
-	}
-	var now []string
-	if len(p.Job.ports) > 0 {
-		now = activePorts()
-	}
-	return troubles(p.Job.s.GPUs.GPUs, p.GPUNames(), xids, time.Since(p.begun), p.Job.ports, now)
-}
-
-// troubles are, of a rank of an age, Xids of GPUs of which it saw those of some names (nil: all), and ports that were up before.
-func troubles(gpus []gpu.GPU, names []string, xids []checkup.Xid, age time.Duration, before, now []string) (list []*apiv1.DeviceError) {
-	for _, x := range slices.Backward(xids) { // the latest tells most
-		i := slices.IndexFunc(gpus, func(g gpu.GPU) bool { return g.Located() && x.On(g.At) })
-		if i < 0 || x.Ago > age || len(list) == maxDevices || len(names) > 0 && !sees(&gpus[i], names) {
-			continue
-		}
-		what := apiv1.DeviceFault_DEVICE_XID
-		if x.OfProgram() {
-			what = apiv1.DeviceFault_DEVICE_XID_OF_PROGRAM
-		}
-		list = append(list, &apiv1.DeviceError{What: what, Device: x.PCI, Number: uint32(x.Number), Seconds: uint32(x.Ago.Seconds())})
-	}
-	for _, port := range before {
-		if !slices.Contains(now, port) && len(list) < maxDevices {
-			list = append(list, &apiv1.DeviceError{What: apiv1.DeviceFault_DEVICE_PORT_DOWN, Device: port})
-		}
-	}
-	return list
-}
-
-// sees says that one of the names is the GPU's, or of a part of it.
-func sees(g *gpu.GPU, names []string) bool {
-	return slices.Contains(names, g.UUID) || slices.ContainsFunc(g.MIG, func(m gpu.MIG) bool { return slices.Contains(names, m.UUID) })
 }

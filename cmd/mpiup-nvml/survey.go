@@ -11,6 +11,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -76,7 +77,7 @@ func (s *survey) gpu(index int) (g gpu.ReportGPU, err error) {
 		}
 	}
 	s.links(d, &g)
-	g.Health = health(d)
+	g.Health = s.health(d)
 	if s.usage {
 		g.Usage = usage(d, memory.Used)
 		g.Usage.Xids = s.counts[g.UUID]
@@ -161,7 +162,7 @@ func (s *survey) links(d nvml.Device, g *gpu.ReportGPU) {
 // process.
 func (s *survey) has(symbol string) bool { return s.lib.Extensions().LookupSymbol(symbol) == nil }
 
-func health(d nvml.Device) *gpu.Health {
+func (s *survey) health(d nvml.Device) *gpu.Health {
 	mode, ret := d.GetPersistenceMode()
 	if ret != nvml.SUCCESS {
 		return nil
@@ -173,7 +174,33 @@ func health(d nvml.Device) *gpu.Health {
 			h.Uncorrected = n
 		}
 	}
+	if s.has("nvmlDeviceGetRetiredPagesPendingStatus") { // before Ampere
+		if state, ret := d.GetRetiredPagesPendingStatus(); ret == nvml.SUCCESS {
+			h.Pending = state == nvml.FEATURE_ENABLED
+		}
+	}
+	if s.has("nvmlDeviceGetRemappedRows") { // since Ampere
+		if _, _, pending, failed, ret := d.GetRemappedRows(); ret == nvml.SUCCESS {
+			h.Pending, h.Failed = h.Pending || pending, failed
+		}
+	}
+	if s.has("nvmlDeviceGetCurrentClocksThrottleReasons") {
+		if reasons, ret := d.GetCurrentClocksThrottleReasons(); ret == nvml.SUCCESS {
+			h.Slow = slow(reasons)
+		}
+	}
 	return h
+}
+
+// slow is the reasons for which hardware holds clocks back: those of power caps and applications' clocks are as they were asked for.
+func slow(reasons uint64) (s job.Slow) {
+	for bit, of := range map[uint64]job.Slow{nvml.ClocksThrottleReasonHwThermalSlowdown: job.SlowByHeat, nvml.ClocksEventReasonSwThermalSlowdown: job.SlowByHeat,
+		nvml.ClocksThrottleReasonHwPowerBrakeSlowdown: job.SlowByPower, nvml.ClocksThrottleReasonHwSlowdown: job.SlowByOther} {
+		if reasons&bit != 0 {
+			s |= of
+		}
+	}
+	return s
 }
 
 func usage(d nvml.Device, used uint64) *gpu.Usage {

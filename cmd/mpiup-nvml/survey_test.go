@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/topology/sysfs"
 
 	"testing/fstest"
@@ -42,6 +43,9 @@ func dgx() (*dgxa100.Server, []*dgxa100.Device) {
 			return nvml.FEATURE_ENABLED, nvml.FEATURE_ENABLED, nvml.SUCCESS
 		}
 		d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return uint64(i), nvml.SUCCESS }
+		d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.ERROR_NOT_SUPPORTED }
+		d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, i, false, false, nvml.SUCCESS }
+		d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksThrottleReasonGpuIdle, nvml.SUCCESS }
 		d.GetNvLinkStateFunc = func(link int) (nvml.EnableState, nvml.Return) {
 			if link < 12 {
 				return nvml.FEATURE_ENABLED, nvml.SUCCESS
@@ -198,6 +202,26 @@ func TestALostGPUIsLeftOut(t *testing.T) {
 	inv, said := asked(t, server)
 	if len(inv.GPUs) != 6 || !strings.Contains(said, "mpiup-nvml: GPU 2: UUID: ") || !strings.Contains(said, "mpiup-nvml: GPU 5: ") {
 		t.Errorf("%d GPUs, said %q", len(inv.GPUs), said)
+	}
+}
+
+// What NVML tells of memory that fails, and of clocks that hardware holds back.
+func TestHealth(t *testing.T) {
+	server, devices := dgx()
+	devices[1].GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 1, true, false, nvml.SUCCESS }
+	devices[2].GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 9, false, true, nvml.SUCCESS }
+	devices[3].GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, true, true, nvml.ERROR_NOT_SUPPORTED }
+	devices[3].GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
+	for i, reasons := range map[int]uint64{4: nvml.ClocksThrottleReasonHwSlowdown | nvml.ClocksThrottleReasonHwThermalSlowdown, 5: nvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
+		6: nvml.ClocksEventReasonSwThermalSlowdown, 7: nvml.ClocksEventReasonSwPowerCap | nvml.ClocksThrottleReasonApplicationsClocksSetting} {
+		devices[i].GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return reasons, nvml.SUCCESS }
+	}
+	inv, _ := asked(t, server)
+	for i, want := range []gpu.Health{{}, {Pending: true}, {Failed: true}, {Pending: true}, {Slow: job.SlowByHeat | job.SlowByOther}, {Slow: job.SlowByPower}, {Slow: job.SlowByHeat}, {}} {
+		want.Persistence, want.ECC, want.Uncorrected = true, true, uint64(i)
+		if d := cmp.Diff(&want, inv.GPUs[i].Health); d != "" {
+			t.Errorf("GPU %d: %s", i, d)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ var cupboards = []string{
 // wideTypes are types with more methods and functions that take them.
 var wideTypes = pile{
 	"agent/ranks.Job":        74,
-	"agent/ranks.Process":    45,
+	"agent/ranks.Process":    44,
 	"agent/reap.Supervisor":  43,
 	"agent/session.session":  56,
 	"cmd/mpiup.process":      103,

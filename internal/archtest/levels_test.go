@@ -69,6 +69,7 @@ var levels = map[string]int{
 	"agent/copies":                2,
 	"agent/gloo":                  2,
 	"agent/look":                  3,
+	"agent/devices":               4,
 	"agent/flight":                2,
 	"launcher/hang":               3,
 	"launcher/mixture":            2,

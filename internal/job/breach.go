@@ -36,8 +36,36 @@ type DeviceFault uint8
 
 // The faults, with the numbers that they have in frames.
 const (
-	DeviceUnknown   DeviceFault = iota
-	GPUXid                      // an Xid of the GPU, its driver or its links
-	GPUXidOfProgram             // one such as programs cause
-	PortDown                    // it was active when the process started
+	DeviceUnknown    DeviceFault = iota
+	GPUXid                       // an Xid of the GPU, its driver or its links
+	GPUXidOfProgram              // one such as programs cause
+	PortDown                     // it was active when the process started
+	GPUMemoryErrors              // uncorrected errors of its memory that came since the process started
+	GPUMemoryPending             // its memory is to be taken out of use, which was not so when the process started
+	GPUMemoryFailed              // its memory could not be taken out of use, likewise
+	GPUSlow                      // its hardware holds its clocks back
 )
+
+// Slow is reasons for which a GPU's hardware holds its clocks back, as bits.
+type Slow uint8
+
+// The bits.
+const (
+	SlowByHeat  Slow = 1 << iota // its temperature, or its memory's
+	SlowByPower                  // the power supply's brake
+	SlowByOther                  // the hardware's protection, for one of these two or another
+)
+
+// String is "heat, the power supply's brake".
+func (s Slow) String() string {
+	text := ""
+	for bit, why := range []string{"heat", "the power supply's brake"} {
+		if s&(1<<bit) != 0 {
+			text += ", " + why
+		}
+	}
+	if text == "" {
+		return "its protection"
+	}
+	return text[2:]
+}

@@ -126,7 +126,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	errno, _ := r.cfg.Errno(m.LackErrno)
-	r.verdict.Devices(f.ID, devicesOf(m))
+	r.verdict.Devices(f.ID, devicesOf(m.Devices))
 	r.verdict.Lacks(f.ID, verdict.Lack{What: known(m.Lack, job.LackTemp), Errno: errno, Text: m.Lacking})
 	if m.Text != "" && f.Exit.Signal == job.SIGKILL {
 		f.Broke = max(known(m.Breach, job.BreachVersion), job.BreachPMI) // agents of older builds do not say which
@@ -206,6 +206,7 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 	r.give(Silent{int(m.Rank), framesOf(m)})
 	s := &r.ranks[m.Rank]
 	if s.output {
+		r.verdict.Devices(int(m.Rank), devicesOf(m.Devices))
 		s.output = false
 		r.hosts[h].outputs--
 	}
@@ -215,10 +216,9 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 }
 
 // devicesOf is what its agent saw of a process's devices.
-func devicesOf(m *apiv1.Exited) (list []device.Fault) {
-	const most, longest = 8, 32
-	for _, d := range m.Devices[:min(len(m.Devices), most)] {
-		list = append(list, device.Fault{What: known(d.GetWhat(), job.PortDown), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), longest)]),
+func devicesOf(told []*apiv1.DeviceError) (list []device.Fault) {
+	for _, d := range told[:min(len(told), 8)] {
+		list = append(list, device.Fault{What: known(d.GetWhat(), job.GPUSlow), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), 32)]),
 			Number: int(d.GetNumber()), Ago: int(d.GetSeconds())})
 	}
 	return list
@@ -226,8 +226,7 @@ func devicesOf(m *apiv1.Exited) (list []device.Fault) {
 
 // framesOf is where a process crashed, by its core file.
 func framesOf(m *apiv1.OutputEnd) (frames []string) {
-	const most = 6
-	for _, f := range m.Frames[:min(len(m.Frames), most)] {
+	for _, f := range m.Frames[:min(len(m.Frames), 6)] {
 		frames = append(frames, word(f))
 	}
 	return frames

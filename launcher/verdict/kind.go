@@ -105,11 +105,11 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 // port that went down where the rank says that it lost another one. likely: what the rank said is not about that.
 func (c *Case) broken(f Fault) (kind Kind, likely, ok bool) {
 	said, spoke := c.found[f.ID]
-	had := func(what job.DeviceFault) bool {
-		return slices.ContainsFunc(c.devices[f.ID], func(d device.Fault) bool { return d.What == what })
+	had := func(what ...job.DeviceFault) bool {
+		return slices.ContainsFunc(c.devices[f.ID], func(d device.Fault) bool { return slices.Contains(what, d.What) })
 	}
 	switch {
-	case had(job.GPUXid):
+	case had(job.GPUXid, job.GPUMemoryErrors, job.GPUMemoryPending, job.GPUMemoryFailed):
 		return GPUFault, !spoke || said.Kind != GPUFault && said.Kind != GPUError && said.Kind != NCCL, true
 	case had(job.PortDown) && spoke && (said.Echo || said.Kind == FabricDown || said.Kind == NCCL):
 		return FabricDown, said.Kind != FabricDown && said.Kind != FabricError, true

@@ -69,15 +69,16 @@ func (c *Case) Lacks(id int, what Lack) {
 	c.lacking[id] = what
 }
 
-// Devices notes what an agent saw of a process's devices, of as many as faults are kept.
+// Devices notes more that an agent saw of a process's devices, of as many as faults are kept.
 func (c *Case) Devices(id int, list []device.Fault) {
-	if len(list) == 0 || len(c.devices) >= maxFaults {
+	const most = 16 // of a process
+	if len(list) == 0 || len(c.devices) >= maxFaults || len(c.devices[id])+len(list) > most {
 		return
 	}
 	if c.devices == nil {
 		c.devices = map[int][]device.Fault{}
 	}
-	c.devices[id] = list
+	c.devices[id] = append(c.devices[id], list...)
 }
 
 // Cut notes a rank that mpiup killed, since it had not ended when it was asked to.

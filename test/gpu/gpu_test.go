@@ -150,6 +150,7 @@ X
 		expect(t, lines, "0 GPU-0000000a,GPU-0000000b")
 		w.topo(t, "mpiup-nvml 418.226.00 GPU-0000000a NV4 GPU-0000000b")
 	})
+	t.Run("memory errors of a rank that fails", w.memoryErrors)
 	t.Run("metrics", w.metrics)
 	t.Run("mpiup-nvml without a driver", w.noDriver)
 }
@@ -199,6 +200,21 @@ func (w world) oldDriver(t *testing.T) {
 		one("0000:17:00.0", "GPU-0000000a", 0, "0000:65:00.0"), one("0000:65:00.0", "GPU-0000000b", 1, "0000:17:00.0")}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// Errors that came to the GPU of a rank since its start are told of when it fails, and those of another rank's GPU, or from before, are not.
+func (w world) memoryErrors(t *testing.T) {
+	const told = `while [ $(wc -c </dev/shm/told) -lt 4 ]; do :; done; ` // the launch asks of both, and the start does
+	for _, tt := range []struct{ name, script, want string }{
+		{"they came", told + `[ $MPIUP_RANK = 1 ] && echo 5 >/dev/shm/ecc1 && exit 3; sleep 100`, "its GPU at PCI 0000:65:00 had 3 uncorrectable ECC errors since the rank started"},
+		{"to another's", told + `[ $MPIUP_RANK = 1 ] && echo 5 >/dev/shm/ecc0 && exit 3; sleep 100`, ""},
+		{"before", told + `[ $MPIUP_RANK = 1 ] && exit 3; sleep 100`, ""},
+	} {
+		_, stderr := w.in(t, "echo 2 >/dev/shm/ecc1; : >/dev/shm/told; mpiup run -n 2 --timeout 30s --gpus-per-rank 1 sh -c '"+tt.script+"' || [ $? = 3 ]; rm /dev/shm/*")
+		if tt.want != "" && !strings.Contains(stderr, tt.want) || tt.want == "" && strings.Contains(stderr, "ECC") || !strings.Contains(stderr, "rank 1 on ") {
+			t.Errorf("%s: %s", tt.name, stderr)
+		}
 	}
 }
 

@@ -433,6 +433,10 @@ const (
 	DeviceFault_DEVICE_XID            DeviceFault = 1 // of the GPU, its driver or its links
 	DeviceFault_DEVICE_XID_OF_PROGRAM DeviceFault = 2 // such as programs cause
 	DeviceFault_DEVICE_PORT_DOWN      DeviceFault = 3 // it was active when the rank started
+	DeviceFault_DEVICE_MEMORY_ERRORS  DeviceFault = 4 // of a GPU, uncorrected ones that came since the rank started
+	DeviceFault_DEVICE_MEMORY_PENDING DeviceFault = 5 // memory of a GPU is to be taken out of use, which was not so when the rank started
+	DeviceFault_DEVICE_MEMORY_FAILED  DeviceFault = 6 // memory of a GPU could not be taken out of use, likewise
+	DeviceFault_DEVICE_SLOW           DeviceFault = 7 // a GPU's hardware holds its clocks back
 )
 
 // Enum value maps for DeviceFault.
@@ -442,12 +446,20 @@ var (
 		1: "DEVICE_XID",
 		2: "DEVICE_XID_OF_PROGRAM",
 		3: "DEVICE_PORT_DOWN",
+		4: "DEVICE_MEMORY_ERRORS",
+		5: "DEVICE_MEMORY_PENDING",
+		6: "DEVICE_MEMORY_FAILED",
+		7: "DEVICE_SLOW",
 	}
 	DeviceFault_value = map[string]int32{
 		"DEVICE_UNKNOWN":        0,
 		"DEVICE_XID":            1,
 		"DEVICE_XID_OF_PROGRAM": 2,
 		"DEVICE_PORT_DOWN":      3,
+		"DEVICE_MEMORY_ERRORS":  4,
+		"DEVICE_MEMORY_PENDING": 5,
+		"DEVICE_MEMORY_FAILED":  6,
+		"DEVICE_SLOW":           7,
 	}
 )
 
@@ -4722,8 +4734,9 @@ func (x *Output) GetTimeNs() int64 {
 type OutputEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	Cut           bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`      // a descendant still holds the pipe
-	Frames        []string               `protobuf:"bytes,3,rep,name=frames,proto3" json:"frames,omitempty"` // of a crash, by the process's core file, the innermost first; at most 6
+	Cut           bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`        // a descendant still holds the pipe
+	Frames        []string               `protobuf:"bytes,3,rep,name=frames,proto3" json:"frames,omitempty"`   // of a crash, by the process's core file, the innermost first; at most 6
+	Devices       []*DeviceError         `protobuf:"bytes,4,rep,name=devices,proto3" json:"devices,omitempty"` // by NVIDIA's library, which takes a while to tell; at most 8
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4775,6 +4788,13 @@ func (x *OutputEnd) GetCut() bool {
 func (x *OutputEnd) GetFrames() []string {
 	if x != nil {
 		return x.Frames
+	}
+	return nil
+}
+
+func (x *OutputEnd) GetDevices() []*DeviceError {
+	if x != nil {
+		return x.Devices
 	}
 	return nil
 }
@@ -5226,7 +5246,7 @@ type DeviceError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	What          DeviceFault            `protobuf:"varint,1,opt,name=what,proto3,enum=mpiup.v1.DeviceFault" json:"what,omitempty"`
 	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`    // a GPU's PCI address, an adapter's port: "0000:17:00", "mlx5_0:1"
-	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`   // of the Xid
+	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`   // of the Xid; how many errors; reasons to be slow, as the bits of job.Slow
 	Seconds       uint32                 `protobuf:"varint,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // how long before the end of the rank
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9167,11 +9187,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06stream\x18\x02 \x01(\x0e2\x10.mpiup.v1.StreamR\x06stream\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12\x18\n" +
 	"\apartial\x18\x04 \x01(\bR\apartial\x12\x17\n" +
-	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"I\n" +
+	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"z\n" +
 	"\tOutputEnd\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03cut\x18\x02 \x01(\bR\x03cut\x12\x16\n" +
-	"\x06frames\x18\x03 \x03(\tR\x06frames\"-\n" +
+	"\x06frames\x18\x03 \x03(\tR\x06frames\x12/\n" +
+	"\adevices\x18\x04 \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\"-\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03eof\x18\x02 \x01(\bR\x03eof\"2\n" +
@@ -9526,13 +9547,17 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bPmiState\x12\r\n" +
 	"\tPMI_NEVER\x10\x00\x12\x0f\n" +
 	"\vPMI_RUNNING\x10\x01\x12\x11\n" +
-	"\rPMI_FINALIZED\x10\x02*b\n" +
+	"\rPMI_FINALIZED\x10\x02*\xc2\x01\n" +
 	"\vDeviceFault\x12\x12\n" +
 	"\x0eDEVICE_UNKNOWN\x10\x00\x12\x0e\n" +
 	"\n" +
 	"DEVICE_XID\x10\x01\x12\x19\n" +
 	"\x15DEVICE_XID_OF_PROGRAM\x10\x02\x12\x14\n" +
-	"\x10DEVICE_PORT_DOWN\x10\x03*N\n" +
+	"\x10DEVICE_PORT_DOWN\x10\x03\x12\x18\n" +
+	"\x14DEVICE_MEMORY_ERRORS\x10\x04\x12\x19\n" +
+	"\x15DEVICE_MEMORY_PENDING\x10\x05\x12\x18\n" +
+	"\x14DEVICE_MEMORY_FAILED\x10\x06\x12\x0f\n" +
+	"\vDEVICE_SLOW\x10\a*N\n" +
 	"\x06Breach\x12\x0f\n" +
 	"\vBREACH_NONE\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -9782,41 +9807,42 @@ var file_mpiup_proto_depIdxs = []int32{
 	3,   // 71: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	4,   // 72: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 73: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	6,   // 74: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 75: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 76: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	58,  // 77: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 78: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 79: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	65,  // 80: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	64,  // 81: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	68,  // 82: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	70,  // 83: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	71,  // 84: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 85: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	13,  // 86: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	88,  // 87: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	23,  // 88: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	23,  // 89: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	95,  // 90: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	96,  // 91: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	96,  // 92: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	94,  // 93: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	14,  // 94: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	100, // 95: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	102, // 96: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	106, // 97: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	105, // 98: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	63,  // 99: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	15,  // 100: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	110, // 101: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	109, // 102: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	69,  // 103: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	104, // [104:104] is the sub-list for method output_type
-	104, // [104:104] is the sub-list for method input_type
-	104, // [104:104] is the sub-list for extension type_name
-	104, // [104:104] is the sub-list for extension extendee
-	0,   // [0:104] is the sub-list for field type_name
+	58,  // 74: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	6,   // 75: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 76: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 77: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	58,  // 78: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 79: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 80: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	65,  // 81: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	64,  // 82: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	68,  // 83: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	70,  // 84: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	71,  // 85: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 86: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	13,  // 87: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	88,  // 88: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	23,  // 89: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	23,  // 90: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	95,  // 91: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	96,  // 92: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	96,  // 93: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	94,  // 94: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	14,  // 95: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	100, // 96: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	102, // 97: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	106, // 98: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	105, // 99: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	63,  // 100: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	15,  // 101: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	110, // 102: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	109, // 103: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	69,  // 104: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	105, // [105:105] is the sub-list for method output_type
+	105, // [105:105] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }

@@ -12,7 +12,7 @@ import (
 type Fault struct {
 	What   job.DeviceFault
 	Name   string // a GPU's PCI address, an adapter's port
-	Number int    // of the Xid
+	Number int    // of the Xid; how many errors; a job.Slow
 	Ago    int    // seconds before the rank's end
 }
 
@@ -24,6 +24,14 @@ func (d Fault) String() string {
 		return fmt.Sprintf("its GPU at PCI %s had Xid %d, such as a faulty program causes, %d s before", d.Name, d.Number, d.Ago)
 	case job.PortDown:
 		return fmt.Sprintf("the adapter's port %s is down, and was up when the rank started", d.Name)
+	case job.GPUMemoryErrors:
+		return fmt.Sprintf("its GPU at PCI %s had %d uncorrectable ECC errors since the rank started", d.Name, d.Number)
+	case job.GPUMemoryPending:
+		return fmt.Sprintf("memory of its GPU at PCI %s waits to be taken out of use, and did not when the rank started", d.Name)
+	case job.GPUMemoryFailed:
+		return fmt.Sprintf("memory of its GPU at PCI %s could not be taken out of use, and was well when the rank started", d.Name)
+	case job.GPUSlow:
+		return fmt.Sprintf("its GPU at PCI %s is slowed down by its hardware (%v)", d.Name, job.Slow(d.Number))
 	}
 	return ""
 }

@@ -73,4 +73,18 @@ int nvmlDeviceGetEccMode(void *device, int *now, int *later) { *now = *later = 1
 int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]) { rates[0] = 50 + INDEX(device), rates[1] = 10; return SUCCESS; }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { *milliwatts = 250500; return SUCCESS; }
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) { *celsius = 41; return SUCCESS; }
-int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *n) { *n = 0; return SUCCESS; }
+
+/* Errors are as /dev/shm/ecc0 or ecc1 says, and each that is told of makes /dev/shm/told a byte longer. */
+int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *n) {
+    FILE *f = fopen(INDEX(device) ? "/dev/shm/ecc1" : "/dev/shm/ecc0", "r");
+    *n = 0;
+    if (f) {
+        if (fscanf(f, "%llu", n) != 1) *n = 0;
+        fclose(f);
+    }
+    if ((f = fopen("/dev/shm/told", "a"))) {
+        fputc('x', f);
+        fclose(f);
+    }
+    return SUCCESS;
+}
