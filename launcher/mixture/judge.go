@@ -64,9 +64,9 @@ func split(library string) (family, version string) {
 // maxKinds bounds what is compared with each other; a job has two or three.
 const maxKinds = 32
 
-// Judge says whether the ranks of all programs can talk to each other, and what is in the way: a sentence without
-// its end. A program that shows no library is compared with itself on other hosts only.
-func (j *Job) Judge() (Verdict, string) {
+// Judge says whether the ranks of all programs can talk to each other, and to those of the job that spawned theirs (nil: none did), and
+// what is in the way: a sentence without its end. A program that shows no library is compared with itself on other hosts only.
+func (j *Job) Judge(parent *Job) (Verdict, string) {
 	kinds := j.kinds()
 	worst := Fine
 	for i, a := range kinds {
@@ -74,9 +74,32 @@ func (j *Job) Judge() (Verdict, string) {
 			worst = max(worst, compare(a, b))
 		}
 	}
+	var parents []*Answer // that do not go with one of ours
+	if parent != nil {
+		for _, p := range parent.kinds() {
+			bad := Fine
+			for _, k := range kinds {
+				if p.Library != "" && k.Library != "" {
+					bad = max(bad, compare(p, k))
+				}
+			}
+			if worst = max(worst, bad); bad != Fine {
+				parents = append(parents, p)
+			}
+		}
+	}
 	if worst == Fine {
 		return Fine, ""
 	}
+	text := j.list(kinds, worst)
+	if beside := parent.list(parents, worst); beside != "" {
+		text += "; those that spawned them, " + beside
+	}
+	return worst, text
+}
+
+// list names kinds of a job: of those that cannot talk to each other the ones that are sure.
+func (j *Job) list(kinds []*Answer, worst Verdict) string {
 	kinds = slices.DeleteFunc(kinds, func(k *Answer) bool { return worst == Hopeless && !k.Sure })
 	const most = 4
 	var parts []string
@@ -94,7 +117,7 @@ func (j *Job) Judge() (Verdict, string) {
 	if n := len(kinds) - most; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", n))
 	}
-	return worst, strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // compare judges two kinds.

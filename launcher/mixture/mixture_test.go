@@ -80,10 +80,43 @@ func TestJudge(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got, text := j.Judge(); !j.Complete() || got != tt.want || !strings.Contains(text, tt.text) || (text != "") != (tt.want != Fine) {
+			if got, text := j.Judge(nil); !j.Complete() || got != tt.want || !strings.Contains(text, tt.text) || (text != "") != (tt.want != Fine) {
 				t.Errorf("complete %v, %d, %q; want %d, %q", j.Complete(), got, text, tt.want, tt.text)
 			}
 		})
+	}
+}
+
+// Ranks talk to those that spawned them, whatever else goes together.
+func TestJudgeBesideAParent(t *testing.T) {
+	of := func(library string, sure bool) *Job {
+		j := New([]string{"a"}, placed([]job.Placement{{}}))
+		pmi := job.PMI1
+		if strings.HasPrefix(library, "Open MPI") {
+			pmi = job.PMIx
+		}
+		if _, err := j.Add(Host{0, "w0"}, Answer{Library: library, Protocol: pmi, Sure: sure}); err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	for _, tt := range []struct {
+		name          string
+		child, parent *Job
+		want          Verdict
+		text          string
+	}{
+		{"one library", of(openMPI, true), of(openMPI, true), Fine, ""},
+		{"two", of("MPICH 4.0.2 (/b)", true), of(openMPI, true), Hopeless,
+			"MPICH 4.0.2 on host w0 (PMI-1); those that spawned them, Open MPI 4.1.4 on host w0 (PMIx)"},
+		{"a guess", of("MPICH 5.0.1 (/b)", true), of("MPICH 4.0.2 (/b)", false), Doubtful, "; those that spawned them, MPICH 4.0.2 on host w0"},
+		{"a parent that shows none", of(openMPI, true), of("", false), Fine, ""},
+		{"a child that shows none", of("", false), of(openMPI, true), Fine, ""},
+		{"a parent of which nothing is known", of(openMPI, true), nil, Fine, ""},
+	} {
+		if got, text := tt.child.Judge(tt.parent); got != tt.want || text != tt.text && (tt.want != Doubtful || !strings.HasSuffix(text, tt.text+" (PMI-1)")) {
+			t.Errorf("%s: %d, %q", tt.name, got, text)
+		}
 	}
 }
 

@@ -119,3 +119,32 @@ func TestWhetherAJobWiresUp(t *testing.T) {
 		}
 	}
 }
+
+// Ranks talk to those that spawn them: a spawn with another library is an error of the rank that asked, before anything is started.
+func TestASpawnIsComparedWithItsParent(t *testing.T) {
+	for library, refused := range map[string]bool{openMPI: false, "MPICH 4.0.2 (/a)": true} {
+		r := playing(t, Config{Wishes: Wishes{PMI: job.AutoProtocol, Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}},
+			[]job.Host{{Name: "w0", Slots: 3, SlotsGiven: true}, {Name: "w1", Slots: 3, SlotsGiven: true}})
+		r.play(r.Start(r.now))
+		said := &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI, Sure: true}
+		chose(r, said, said)
+		for id := range uint32(4) {
+			r.on(r.who.HostOf(int(id)), (&apiv1.Started{Rank: id, Pid: 1}).Frame())
+		}
+		r.on(0, (&apiv1.SpawnRequest{Id: 7, Apps: []*apiv1.SpawnApp{{App: &apiv1.App{Argv: []string{"child"}}, Procs: 1}}}).Frame())
+		if len(r.jobs) != 2 {
+			t.Fatalf("%d jobs; said: %s", len(r.jobs), r.said.String())
+		}
+		at := r.who.HostOf(4)
+		r.on(at, (&apiv1.Chosen{Job: 1, Pmi: apiv1.Pmi_PMI_PMIX, Library: library, Sure: true, Waits: true}).Frame())
+		why := ""
+		for _, f := range r.sent(at) {
+			if m := f.GetProceed(); m.GetJob() == 1 {
+				why = m.Refused + "."
+			}
+		}
+		if why == "" || (why != ".") != refused || r.verdict.Any() {
+			t.Errorf("%s: refused with %q; the run has failed: %v", library, why, r.verdict.Any())
+		}
+	}
+}

@@ -302,7 +302,11 @@ func (r *Run) judgeMixture(j *jobRun) {
 	if r.job == jobStopping || j.mixture == nil || !j.mixture.Complete() {
 		return
 	}
-	judged, text := j.mixture.Judge()
+	var parent *mixture.Job
+	if j.asked != nil {
+		parent = r.jobs[r.who.Process(j.asked.Parent).Job].mixture
+	}
+	judged, text := j.mixture.Judge(parent)
 	switch {
 	case judged == mixture.Hopeless && j.asked != nil:
 		r.drop(j, verdict.Fault{Event: verdict.Mixed, Text: text}.Sentence())
