@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/docs"
-	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/cli/manual"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/spf13/cobra"
 )
@@ -14,85 +18,138 @@ import (
 // helpWidth is how wide help is where there is no terminal.
 const helpWidth = 100
 
-// helpCommand shows a command's help, or a page of the documentation. A name may be both.
+// screen is how help looks on this process's standard output, and how many lines fit.
+func screen(p *process) (l manual.Look, rows int) {
+	l.Width = helpWidth
+	if high, columns, err := streams.TerminalSize(p.stdout); err == nil && columns > 40 {
+		l.Width, rows = min(int(columns), 120), int(high)
+		l.Bold = p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb"
+	}
+	return l, rows
+}
+
+// show writes help; on a terminal that is too small for it, the pager does, in this process's place.
+func show(p *process, text string) error {
+	if _, rows := screen(p); rows > 0 && strings.Count(text, "\n") >= rows {
+		page(p.env, p.getenv, text)
+	}
+	_, err := io.WriteString(p.stdout, text)
+	return err
+}
+
+// page executes the user's pager, else less or cat, with the text as its standard input. It returns where there is no shell.
+func page(env []string, getenv func(string) string, text string) {
+	words := []string{"sh", "-c", getenv("PAGER")}
+	if words[2] == "" {
+		words[2] = "command -v less >/dev/null && exec less; exec cat"
+	}
+	fd, err := unix.MemfdCreate("help", 0)
+	if err != nil {
+		return
+	}
+	file := os.NewFile(uintptr(fd), "help")
+	defer file.Close()
+	if _, err := file.WriteString(text); err != nil {
+		return
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil || unix.Dup2(fd, 0) != nil {
+		return
+	}
+	if getenv("LESS") == "" {
+		env = append(slices.Clone(env), "LESS=FRX")
+	}
+	_ = unix.Exec("/bin/sh", words, env)
+}
+
+// extent is how much of a command's help its line asks for.
+func extent(args []string, whole bool) manual.Extent {
+	for _, word := range args {
+		switch {
+		case whole:
+			return manual.Whole
+		case word == "-h":
+			return manual.Short
+		case word == "--help", word == "--":
+			return manual.Long
+		}
+	}
+	return manual.Long
+}
+
+// helpOf shows a command's help.
+func helpOf(p *process, c *cobra.Command, much manual.Extent) error {
+	l, _ := screen(p)
+	if !c.HasParent() {
+		return show(p, manual.Root(rootCommand(p, ""), l))
+	}
+	return show(p, manual.Command(c, much, l))
+}
+
+// helpCommand shows a command's help, one of its flags, or a page of the documentation. A name may be both.
 func helpCommand(p *process) *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND or TOPIC]",
+		Use:   "help [COMMAND or TOPIC] [FLAG]",
 		Short: "Show the help of a command, or a page of the documentation",
-		Long: "Show the help of a command, or a page of the documentation, which is all in this binary. The name of a kind of failure, as the\n" +
+		Long: "Show the help of a command, one of its flags, or a page of the documentation, which is all in this binary. The name of a kind of failure, as the\n" +
 			"last line of a failed run has it, shows its section of the page troubleshooting.",
 		Example: `  mpiup help run
+  mpiup help run --stall-timeout
   mpiup help exit-codes
   mpiup help out-of-memory`,
-		Args: cobra.MaximumNArgs(1),
+		DisableFlagParsing: true, DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Root().Help()
+			switch {
+			case len(args) == 0:
+				return helpOf(p, c.Root(), manual.Long)
+			case len(args) > 2:
+				return usage(fmt.Errorf("help takes a command and one of its flags, or a topic"))
+			case args[0] == "-h" || args[0] == "--help":
+				return helpOf(p, c, manual.Long)
 			}
-			known := false
-			if cmd, _, err := c.Root().Find(args); err == nil && cmd != c.Root() {
-				known = true
-				if err := cmd.Help(); err != nil {
-					return err
-				}
+			text, err := helpText(p, c.Root(), args)
+			if err != nil {
+				return usage(err)
 			}
-			for _, page := range docs.Pages() {
-				if page.Name != args[0] {
-					continue
-				}
-				if known {
-					fmt.Fprintln(p.stdout)
-				}
-				_, err := io.WriteString(p.stdout, page.Text)
-				return err
-			}
-			if known {
-				return nil
-			}
-			for _, page := range docs.Pages() { // a kind of failure
-				if text, ok := page.Section(args[0]); ok && page.Name == "troubleshooting" {
-					_, err := io.WriteString(p.stdout, text)
-					return err
-				}
-			}
-			return usage(fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup --help lists both", args[0]))
+			return show(p, text)
 		},
 	}
 }
 
-// usageOf writes how a command is used, with its flags in groups.
-func usageOf(p *process, c *cobra.Command) error {
-	width := helpWidth
-	if _, columns, err := streams.TerminalSize(p.stdout); err == nil && columns > 40 {
-		width = min(int(columns), 120)
-	}
-	var b strings.Builder
-	b.WriteString("Usage:\n")
-	if c.Runnable() && c.HasParent() {
-		fmt.Fprintf(&b, "  %s\n", c.UseLine())
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s COMMAND [flags] ...\n", c.CommandPath())
-	}
-	if c.HasExample() {
-		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
-	}
-	if c.HasAvailableSubCommands() {
-		b.WriteString("\nCommands:\n")
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), sub.Short)
+func helpText(p *process, root *cobra.Command, args []string) (text string, err error) {
+	l, _ := screen(p)
+	name := args[0]
+	cmd, _, err := root.Find(args[:1])
+	known := err == nil && cmd != root
+	if len(args) == 2 {
+		if known && args[1] == "--all" {
+			return manual.Command(cmd, manual.Whole, l), nil
+		}
+		if known {
+			if text, ok := manual.Flag(cmd, args[1], l); ok {
+				return text, nil
 			}
 		}
+		return "", fmt.Errorf("help: %.40q has no flag %.40q; mpiup help %.40s lists them", name, args[1], name)
 	}
-	b.WriteString(cli.Usages(c.LocalFlags(), width))
-	if !c.HasParent() {
-		b.WriteString("\nTopics:\n")
-		for _, page := range docs.Pages() {
-			fmt.Fprintf(&b, "  %-11s %s\n", page.Name, page.Title)
+	if known {
+		text = manual.Command(cmd, manual.Long, l)
+	}
+	is := func(page string) bool {
+		return slices.ContainsFunc(docs.Pages(), func(p docs.Page) bool { return p.Name == page })
+	}
+	for _, page := range docs.Pages() {
+		section, of := page.Section(name)
+		switch {
+		case page.Name == name && known:
+			text += "\n" + manual.Page(page.Text, is, l)
+		case page.Name == name:
+			text = manual.Page(page.Text, is, l)
+		case of && page.Name == "troubleshooting" && text == "": // a kind of failure
+			text = manual.Page(section, is, l)
 		}
-		b.WriteString("\nmpiup COMMAND --help shows a command's flags, mpiup help TOPIC a page.\n")
 	}
-	_, err := io.WriteString(c.OutOrStderr(), b.String())
-	return err
+	if text == "" {
+		return "", fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup --help lists both", name)
+	}
+	return text, nil
 }

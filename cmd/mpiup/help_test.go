@@ -4,11 +4,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/docs"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // printed calls the binary with argv and returns what it wrote to standard output.
@@ -29,63 +29,81 @@ func printed(t *testing.T, argv ...string) string {
 	return string(text)
 }
 
-// Every command's --help has examples, and mpiup's own lists all commands and topics.
+// Every command has examples, fits on a screen with -h, and stands in mpiup's own help as every topic does; stand-ins are one line.
 func TestHelpOfEveryCommand(t *testing.T) {
 	all := printed(t, "mpiup", "--help")
 	for _, c := range rootCommand(&process{}, "").Commands() {
-		if c.Hidden {
+		if c.Hidden || c.Name() == "help" {
 			continue
 		}
-		if !strings.Contains(all, "\n  "+c.Name()+" ") {
+		if stands := standsIn[c.Name()]; !stands && c.Name() != "completion" && c.Name() != "version" && !strings.Contains(all, "\n  "+c.Name()+" ") || !strings.Contains(all, c.Name()) {
 			t.Errorf("mpiup --help does not list %s", c.Name())
 		}
+		if c.Name() == "completion" {
+			continue
+		}
 		help := printed(t, "mpiup", c.Name(), "--help")
-		if !strings.Contains(help, "\nExamples:\n  ") || !strings.Contains(help, "Usage:\n  ") {
+		if !strings.Contains(help, "Examples:\n  ") || !strings.Contains(help, "Usage:\n  ") {
 			t.Errorf("mpiup %s --help has no examples:\n%s", c.Name(), help)
+		}
+		if standsIn[c.Name()] {
+			continue
+		}
+		short := printed(t, "mpiup", c.Name(), "-h")
+		if n := strings.Count(short, "\n"); n > 45 || n < 5 {
+			t.Errorf("mpiup %s -h has %d lines", c.Name(), n)
 		}
 	}
 	for _, page := range docs.Pages() {
-		if !strings.Contains(all, "\n  "+page.Name+" ") {
-			t.Errorf("mpiup --help does not list the topic %s", page.Name)
+		if !strings.Contains(all, page.Name) {
+			t.Errorf("mpiup --help does not name the topic %s", page.Name)
 		}
-		if got := printed(t, "mpiup", "help", page.Name); !strings.HasSuffix(got, page.Text) {
-			t.Errorf("mpiup help %s: %.100q", page.Name, got)
+		text := printed(t, "mpiup", "help", page.Name)
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "<!--") || strings.Contains(line, "](") || strings.HasPrefix(line, "|") {
+				t.Errorf("mpiup help %s shows Markdown: %s", page.Name, line)
+			}
+		}
+		if !strings.Contains(text, strings.ReplaceAll(page.Title, "`", "")+"\n") {
+			t.Errorf("mpiup help %s lacks its title", page.Name)
 		}
 	}
 }
 
-// The name of a kind of failure shows its section alone.
-func TestHelpOfAKind(t *testing.T) {
-	got := printed(t, "mpiup", "help", "segfault")
-	if !strings.HasPrefix(got, "## segfault\n") || !strings.Contains(got, "\n1. ") || strings.Contains(got[3:], "\n## ") {
-		t.Errorf("%q", got)
-	}
-}
+var standsIn = map[string]bool{"ssh": true, "sshd": true, "ssh-keygen": true, "mpirun": true, "mpiexec": true, "torchrun": true, "horovodrun": true}
 
-// The common flags come first in the help of run, and each flag stands in one group.
-func TestHelpOfRun(t *testing.T) {
-	_, flags, _ := strings.Cut(printed(t, "mpiup", "run", "--help"), "\nCommon flags:\n")
-	common, rest, found := strings.Cut(flags, "\n\n")
-	if !found {
-		t.Fatalf("there are no groups: %q", flags)
-	}
-	var names []string
-	for line := range strings.Lines(common) {
-		if name, _, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, "-") {
-			names = append(names, strings.Trim(name, ","))
+// With -h mpiup run shows what most people need, with --help all but 16 flags that few do, with --all these too.
+func TestExtentsOfHelp(t *testing.T) {
+	short, long, whole := printed(t, "mpiup", "run", "-h"), printed(t, "mpiup", "run", "--help"), printed(t, "mpiup", "run", "--help", "--all")
+	for text, has := range map[string]map[string]bool{
+		short: {"--timeout": true, "--stall-timeout": false, "--nccl": false, "all ": true},
+		long:  {"--timeout": true, "--on-stall": true, "--nccl PARTS": false, "--pty": false, "16 flags that are rarely used": true},
+		whole: {"--timeout": true, "--on-stall": true, "--nccl PARTS": true, "--pty": true, "rarely used": false},
+	} {
+		for word, want := range has {
+			if strings.Contains(text, word) != want {
+				t.Errorf("%q: %v, want %v in\n%s", word, !want, want, text)
+			}
 		}
 	}
-	want := []string{"-n", "-x", "--wdir", "-N", "--bind-to", "-H", "--hostfile", "--timeout", "--tag-output", "-v", "-h"}
-	if !slices.Equal(names, want) {
-		t.Errorf("common are %q, not %q", names, want)
+	if one := printed(t, "mpiup", "help", "run", "--nccl"); !strings.HasPrefix(one, "      --nccl PARTS   ") || strings.Count(one, "\n") > 3 {
+		t.Errorf("%q", one)
 	}
-	if strings.Contains(rest, "\nFlags:") || strings.Count(flags, "--map-by ORDER") != 1 {
-		t.Errorf("groups: %s", rest)
+	if _, text := said(t, "mpiup", "help", "run", "--bogus"); !strings.Contains(text, `"run" has no flag "--bogus"`) {
+		t.Error(text)
 	}
 }
 
-func TestVersionFlag(t *testing.T) {
-	if got := printed(t, "mpiup", "--version"); !strings.HasPrefix(got, "mpiup devel (protocol ") || got != printed(t, "mpiup", "version") {
-		t.Errorf("%q", got)
+// What people type who come from elsewhere is answered by what to type here.
+func TestWhatOthersType(t *testing.T) {
+	for line, says := range map[string]string{
+		"mpiup train.py": "mpiup run -n N python3 train.py", "mpiup top": "mpiup ps --watch", "mpiup status": "mpiup ps --watch", "mpiup kill": "Ctrl-C",
+		"mpiup run --time 60 a": "--timeout 60m", "mpiup run -t 60 a": "--timeout 60m", "mpiup run -o x a": "--output-dir out", "mpiup run --gres=gpu:1 a": "--gpus-per-rank 1",
+		"mpiup run -m train": "python3 -m package.train", "mpiup run --log-dir x a": "--output-dir logs", "mpiup ps x": "ps takes no such word",
+		"mpirun --ntasks 2 a": "for srun's mpiup run has: -n 16", "torchrun --ntasks 2 a": "for srun's mpiup run has: -n 16", "horovodrun --ntasks 2 a": "-n 16",
+	} {
+		if code, text := said(t, strings.Fields(line)...); code != job.ExitUsage || !strings.Contains(text, says) {
+			t.Errorf("%s: %d, %s", line, code, text)
+		}
 	}
 }

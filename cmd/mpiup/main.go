@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -45,7 +46,9 @@ type process struct {
 	code           int                 // exit code, set by the subcommand
 	keys           []identity.NamedKey // that ssh's options and files name
 	programs       program.Finder
-	up             *up // nil: this pod's command is not that of all of the job's
+	whole          bool  // --help --all
+	shown          error // of help that could not be written
+	up             *up   // nil: this pod's command is not that of all of the job's
 }
 
 func (p *process) getenv(name string) string {
@@ -78,12 +81,18 @@ func (p *process) command(args ...string) int {
 		named = args[0]
 	}
 	root := rootCommand(p, named)
+	if at := slices.Index(args, "--help"); at >= 0 && at+1 < len(args) && args[at+1] == "--all" {
+		args, p.whole = slices.Delete(slices.Clone(args), at+1, at+2), true
+	}
 	p.args = oneDash(root, args)
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	stderr := p.stderr
 	err := root.Execute()
+	if err == nil {
+		err = p.shown
+	}
 	var ended *exitError
 	switch {
 	case err == nil:
@@ -100,6 +109,13 @@ func (p *process) command(args ...string) int {
 		return job.ExitOutput
 	}
 	// What remains is cobra's: unknown commands and flags.
+	if meant := cli.Meant(named); meant != "" && commands()[named] == nil {
+		tell(stderr, fmt.Sprintf("mpiup: %.60q is no command; did you mean: %.80s", named, meant))
+		return job.ExitUsage
+	}
+	if command := commands()[named]; command != nil { // of words that nobody takes
+		err = fmt.Errorf("%w: %s takes no such word", err, named)
+	}
 	tell(stderr, "mpiup:", err)
 	fmt.Fprintln(stderr, "mpiup: `mpiup --help` lists the commands, `mpiup COMMAND --help` their flags")
 	return job.ExitUsage
@@ -136,7 +152,7 @@ func usage(err error) error { return &exitError{job.ExitUsage, err} }
 func commands() map[string]func(*process) *cobra.Command {
 	return map[string]func(*process) *cobra.Command{
 		"run": runCommand, "up": upCommand, "launcher": launcherCommand, "agent": agentCommand, "exec": execCommand, "peers": peersCommand, "ps": psCommand,
-		"stacks": stacksCommand, "shutdown": shutdownCommand, "topo": topoCommand, "doctor": doctorCommand, "verdict": verdictCommand, "logs": logsCommand,
+		"stacks": stacksCommand, "shutdown": shutdownCommand, "topo": topoCommand, "doctor": doctorCommand, "verdict": verdictCommand, "why": whyCommand, "logs": logsCommand,
 		"env": envCommand, "report": reportCommand, "keygen": keygenCommand, "install": installCommand, "version": versionCommand,
 		"check-image": checkImageCommand, "trial": trialCommand,
 	}
@@ -182,7 +198,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
 	root.AddCommand(commandsOf(p, named)...)
 	root.SetHelpCommand(helpCommand(p))
-	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(p, c) })
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { p.shown = helpOf(p, c, extent(p.args, p.whole)) })
 	return root
 }
 

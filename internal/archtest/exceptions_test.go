@@ -11,12 +11,10 @@ var largeRooms = pile{
 }
 
 // largeWiring is cmd/mpiup where it has more than a command line needs.
-var largeWiring = pile{"cmd/mpiup": 5300}
+var largeWiring = pile{"cmd/mpiup": 5200}
 
 // cupboards are small packages with one user.
-var cupboards = []string{
-	"docs",
-}
+var cupboards = []string{}
 
 // wideTypes are types with more methods and functions that take them.
 var wideTypes = pile{

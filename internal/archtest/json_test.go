@@ -8,16 +8,16 @@ import (
 
 // ownJSON are the packages that make JSON without internal/visible, each with its reason.
 var ownJSON = map[string]string{
-	"internal/visible":        "it is what makes it visible",
-	"internal/frameworks":     "a variable for ranks",
-	"agent/outfit":            "a line of a rank's output, as any",
-	"agent/host":              "the agent's own record, for itself",
-	"launcher/journal":        "for the next launcher",
-	"launcher/doctor":         "a baseline: numbers, and names that were checked",
-	"launcher/report": "packed, for mpiup report",
-	"cmd/mpiup":               "trial, a line of a rank's output, which doctor reads",
-	"cmd/mpiup/draw":          "its texts are made visible one by one (clean)",
-	"cmd/mpiup-nvml":          "for the agent",
+	"internal/visible":    "it is what makes it visible",
+	"internal/frameworks": "a variable for ranks",
+	"agent/outfit":        "a line of a rank's output, as any",
+	"agent/host":          "the agent's own record, for itself",
+	"launcher/journal":    "for the next launcher",
+	"launcher/doctor":     "a baseline: numbers, and names that were checked",
+	"launcher/report":     "packed, for mpiup report",
+	"cmd/mpiup":           "trial, a line of a rank's output, which doctor reads",
+	"cmd/mpiup/draw":      "its texts are made visible one by one (clean)",
+	"cmd/mpiup-nvml":      "for the agent",
 }
 
 // encoding/json leaves C1 controls and changes of direction as they are, which a terminal obeys. So JSON that somebody may look at is made

@@ -26,7 +26,7 @@ var only = []rule{
 		"grpc ends at the two ends of a connection; everything else sees frames"},
 	{[]string{"github.com/prometheus", "runtime/metrics"}, nil,
 		"their tables are made at the start of every command; internal/exposition writes the two pages of metrics"},
-	{[]string{"github.com/spf13"}, []string{"cmd/mpiup", "launcher/cli"},
+	{[]string{"github.com/spf13"}, []string{"cmd/mpiup", "launcher/cli", "launcher/cli/manual"},
 		"the command line is parsed in one place; the rest is handed values"},
 	{[]string{"C", "github.com/NVIDIA/go-nvml"}, []string{"cmd/mpiup-nvml"},
 		"bin/mpiup is static and runs in any image: no cgo"},

@@ -16,10 +16,9 @@ var rawWrites = map[string]string{
 	"agent/look.AskRAS":        "to NCCL's own service, what its protocol has",
 	"cmd/mpiup.asHorovodrun":   "a page of this binary's",
 	"cmd/mpiup.asTorchrun":     "a page of this binary's",
-	"cmd/mpiup.helpCommand":    "a page of this binary's",
+	"cmd/mpiup.show":           "a page of this binary's",
 	"cmd/mpiup.helpOfKubectl":  "a page of this binary's",
 	"cmd/mpiup.mpirun":         "a page of this binary's",
-	"cmd/mpiup.usageOf":        "a page of this binary's",
 	"cmd/mpiup/draw.SVG":       "XML: numbers, and texts that are escaped and visible (escape)",
 	"cmd/mpiup/draw.write":     "XML: numbers, and texts that are escaped and visible (escape)",
 	"cmd/mpiup/draw.distances": "numbers",
@@ -32,8 +31,8 @@ var rawWrites = map[string]string{
 	"launcher/peers.print":     "visible text, behind what clears the terminal for the next look",
 	"launcher/reach.draw":      "the line of what is waited for, whose rows are made visible, behind what moves the cursor",
 	"launcher/reach.erase":     "what moves the cursor",
-	"launcher/report.Ready":   "a hash in hexadecimal",
-	"launcher/report.Seal":    "base64",
+	"launcher/report.Ready":    "a hash in hexadecimal",
+	"launcher/report.Seal":     "base64",
 }
 
 // Text of others does not get to a stream but through internal/visible: by its Fprint and its kin, whose arguments show on one line, or as what its

@@ -328,7 +328,7 @@ func TestEntries(t *testing.T) {
 func TestHelp(t *testing.T) {
 	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	new(RunFlags).Register(fs)
-	got := Usages(fs, 110) + "\nExamples:\n" + RunExample + "\n"
+	got := Usages(fs, 110, true) + "\nExamples:\n" + RunExample + "\n"
 	golden.Is(t, "testdata/help.txt", got)
 	fs.VisitAll(func(f *pflag.Flag) {
 		isBool := f.NoOptDefVal != ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -120,10 +121,34 @@ func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
 	if text != "" {
 		return fmt.Errorf("unknown flag %s; %s", said, text)
 	}
+	if elsewhere := docs.Elsewhere(said); elsewhere != "" && fs.Lookup("np") != nil && fs.Lookup(strings.ReplaceAll(name, "_", "-")) == nil {
+		return fmt.Errorf("unknown flag %s%s", said, elsewhere)
+	}
 	if near := nearest(fs, name); near != "" {
 		return fmt.Errorf("unknown flag %s; did you mean %s?", said, near)
 	}
 	return fmt.Errorf("unknown flag %s; --help lists the flags (a flag of the program stands after the program)", said)
+}
+
+// Meant is what a word may mean that is no command of mpiup; "": nothing is known.
+func Meant(word string) string {
+	switch word {
+	case "top", "status", "watch":
+		return "mpiup ps --watch"
+	case "list", "jobs":
+		return "mpiup peers"
+	case "kill", "stop", "cancel":
+		return "Ctrl-C in the run, or kubectl delete; mpiup shutdown ends the job's agents"
+	case "start", "launch", "srun":
+		return "mpiup run"
+	}
+	switch {
+	case strings.HasSuffix(word, ".py"):
+		return "mpiup run -n N python3 " + word
+	case strings.ContainsAny(word, "/."):
+		return "mpiup run -n N " + word
+	}
+	return ""
 }
 
 // flagName is the flag as the user wrote it.

@@ -60,10 +60,40 @@ func (g group) take(f *pflag.Flag) {
 	f.Annotations[inGroup] = []string{string(g)}
 }
 
-// Usages is the flags as help shows them, by group, in lines of at most width characters.
-func Usages(fs *pflag.FlagSet, width int) string {
+// rare are flags that most people never need: help shows them with --all.
+var rare = strings.Fields("launcher-timeout node-timeout last-call no-topology-hint no-transport-hints spawn-hostfiles termination-log expand nccl pty worker-logs " +
+	"rank-by rankfile cpu-set spares max-np")
+
+// Rare are the flags of fs that are rarely used.
+func Rare(fs *pflag.FlagSet) (names []string) {
+	return slices.DeleteFunc(slices.Clone(rare), func(name string) bool { return fs.Lookup(name) == nil })
+}
+
+// Main are the flags that most people need, at most so many: the common ones, where a command has such, else its first.
+func Main(fs *pflag.FlagSet, most int) (list []*pflag.Flag) {
+	var others []*pflag.Flag
+	fs.VisitAll(func(f *pflag.Flag) {
+		switch of := f.Annotations[inGroup]; {
+		case f.Hidden || slices.Contains(rare, f.Name):
+		case of != nil && group(of[0]) == commonFlags:
+			list = append(list, f)
+		case of == nil:
+			others = append(others, f)
+		}
+	})
+	if len(list) == 0 {
+		list = others
+	}
+	return list[:min(len(list), most)]
+}
+
+// Usages is the flags as help shows them, by group, in lines of at most width characters; those that are rarely used where all are wanted.
+func Usages(fs *pflag.FlagSet, width int, all bool) string {
 	by := map[group]*pflag.FlagSet{}
 	fs.VisitAll(func(f *pflag.Flag) {
+		if !all && slices.Contains(rare, f.Name) {
+			return
+		}
 		var g group
 		if names := f.Annotations[inGroup]; names != nil {
 			g = group(names[0])

@@ -9,10 +9,11 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // View is which events and last lines are wanted. What does not say what is asked for is left out, but for events, which are on no stream. The zero value wants all events, and the
-// lines of ranks that did not end well.
+// lines of the rank whose failure it is, or, where that is not known, of all that did not end well.
 type View struct {
 	Ranks        idset.Set              // of the first job; empty: all
 	Host         string                 // "": all
@@ -36,30 +37,37 @@ func (v View) event(begun time.Time, e Event) bool {
 	return err == nil && !ranks.Intersect(v.Ranks).Empty()
 }
 
-func (v View) rank(r Rank) bool {
+func (v View) rank(r Rank, whose *verdict.Verdict) bool {
 	if !v.Ranks.Empty() && (r.Job != 0 || !v.Ranks.Contains(r.Rank)) || v.Host != "" && r.Host != v.Host {
 		return false
 	}
 	if v.Stream != "" && r.Stream != v.Stream {
 		return false
 	}
+	if !v.picks() && whose != nil && whose.Rank != nil { // others are its victims, or nobody knows better
+		return r.Rank == *whose.Rank && r.Job == whose.Job
+	}
 	return v.picks() || r.End != "exit code 0"
 }
 
-// Timeline writes a report for a person: how it ended, what it was, and what happened when.
-func Timeline(w io.Writer, r *Report, v View) error {
+// Timeline writes a report for a person: how it ended, what the guilty rank wrote last, what it was, and what happened when.
+func Timeline(w io.Writer, r *Report, view View) error {
 	t := &page{w: w}
 	t.line("Job %s: %s", visible.Line(r.Job), visible.Line(strings.Join(r.Command, " ")))
 	t.line("%s on %s, %s, for %s, exit code %d", r.Begun.UTC().Format(time.DateTime), visible.Line(r.Launcher), "mpiup "+visible.Line(r.Mpiup), took(r), r.ExitCode)
 	if v := r.Verdict; v != nil {
 		t.line("")
 		t.line("Verdict: %s", visible.Line(string(v.Kind)))
-		for _, list := range [][]string{v.Evidence, v.Advice} {
+		for _, list := range [][]string{v.Evidence, v.Others, v.Advice} {
 			for _, l := range list {
 				t.line("  %s", visible.Line(l))
 			}
 		}
+		for _, s := range v.Stacks {
+			t.line("  %s", visible.Line(s.Sentence()))
+		}
 	}
+	t.ranks(r, view)
 	t.line("")
 	t.hosts(r)
 	t.line("")
@@ -67,11 +75,10 @@ func Timeline(w io.Writer, r *Report, v View) error {
 		if r.Dropped > 0 && i == len(r.Events)/2 {
 			t.line("            … %d events are left out", r.Dropped)
 		}
-		if v.event(r.Begun, e) {
+		if view.event(r.Begun, e) {
 			t.line("%10.3f  %-9s %s", e.At, visible.Line(e.Kind), e.sentence())
 		}
 	}
-	t.ranks(r, v)
 	for _, l := range r.LeftOut {
 		t.line("left out, since a sealed report has at most %d KiB: %s", MaxSealed>>10, visible.Line(l))
 	}
@@ -141,7 +148,7 @@ func (p *page) ranks(r *Report, v View) {
 		if v.Line != nil {
 			lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !v.Line(l) })
 		}
-		if len(lines) == 0 || !v.rank(rank) {
+		if len(lines) == 0 || !v.rank(rank, r.Verdict) {
 			continue
 		}
 		p.line("")

@@ -3,6 +3,7 @@ package horovodrun
 import (
 	"errors"
 	"fmt"
+	"github.com/mpiup/mpiup/docs"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func Parse(args []string) (l Line, err error) {
 		r, ok := table[name]
 		switch {
 		case !ok:
-			return Line{}, fmt.Errorf("unknown option %.60s; --help lists them", word)
+			return Line{}, fmt.Errorf("unknown option %.60s%s; --help lists them", word, docs.Elsewhere(word))
 		case r.level == line.Refused:
 			return Line{}, fmt.Errorf("%s: %s", name, r.means)
 		case joined && r.args == 0:

@@ -3,6 +3,7 @@ package torchrun
 import (
 	"errors"
 	"fmt"
+	"github.com/mpiup/mpiup/docs"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ func Parse(args []string, out Outside) (l Line, err error) {
 		r, ok := table[name]
 		switch {
 		case !ok:
-			return Line{}, fmt.Errorf("unknown option %.60s; --help lists them", text)
+			return Line{}, fmt.Errorf("unknown option %.60s%s; --help lists them", text, docs.Elsewhere(text))
 		case joined && r.flag && r.level != line.Refused:
 			return Line{}, fmt.Errorf("%.60s: %s takes no value", text, name)
 		case !joined && !r.flag && r.level != line.Refused:

@@ -2,6 +2,7 @@ package line
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/docs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -179,7 +180,7 @@ func (p *Parser) unknown(word, name string) error {
 	if f := p.Rules.Owner(name); f != "" {
 		return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.Line.Family)
 	}
-	return fmt.Errorf("unknown option %.60s; --help lists them", word)
+	return fmt.Errorf("unknown option %.60s%s; --help lists them", word, docs.Elsewhere(word))
 }
 
 func (p *Parser) take(word string, r *Row, value []string) error {

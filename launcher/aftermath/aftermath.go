@@ -1,0 +1,265 @@
+// Package aftermath answers what people ask when a run is over, from logs and from reports that runs have left.
+//
+//	logs of any launcher ──▶ Verdict   which rank ended the job, and why
+//	                     ──▶ Logs      the lines that are wanted
+//	reports, and both    ──▶ Report    what happened when
+//	                     ──▶ Why       the verdict, the culprit's last lines, what to type next
+//
+// A Desk belongs to one goroutine. What it reads may be hostile: logs and report bound it, and what it writes is made visible.
+package aftermath
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/outfile"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
+)
+
+// Desk is where somebody asks.
+type Desk struct {
+	Stdin          *os.File // nil: there is none
+	Stdout, Stderr io.Writer
+	Typed          bool   // Stdin is a terminal
+	Kept           string // the folder in which runs of this user that failed leave their reports
+}
+
+// files are those that are named, or standard input.
+func files(names []string) []string {
+	if len(names) == 0 {
+		return []string{"-"}
+	}
+	return names
+}
+
+// open opens a file; "-" is standard input, of which it is said where somebody may wait for an answer.
+func (d *Desk) open(name string) (io.ReadCloser, error) {
+	switch {
+	case name != "-":
+		return os.Open(name)
+	case d.Stdin == nil:
+		return nil, errors.New("there is no standard input")
+	case d.Typed:
+		fmt.Fprintln(d.Stderr, "mpiup: reading standard input until Ctrl-D; a pod's log comes by kubectl logs POD | mpiup ..., a file's by its name")
+	}
+	return io.NopCloser(d.Stdin), nil
+}
+
+// eachLine calls f with a file's lines, and their ends; with a long one in pieces.
+func eachLine(in io.Reader, f func(piece []byte, begins bool) error) error {
+	b := bufio.NewReaderSize(in, logs.MaxLine)
+	for begins := true; ; {
+		piece, err := b.ReadSlice('\n')
+		if len(piece) > 0 {
+			if err := f(piece, begins); err != nil {
+				return err
+			}
+		}
+		begins = !errors.Is(err, bufio.ErrBufferFull)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && begins {
+			return err
+		}
+	}
+}
+
+// Logs prints the lines that are wanted of files; found: there are some. The error is a *fs.PathError of Op "write" where Stdout could not be written.
+func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
+	f, out := logs.NewFilter(w), bufio.NewWriter(d.Stdout)
+	for i, name := range files(names) {
+		if i > 0 {
+			f.File()
+		}
+		in, err := d.open(name)
+		if err != nil {
+			return false, err
+		}
+		err = eachLine(in, func(line []byte, begins bool) error {
+			if begins {
+				f.Begin(line)
+			}
+			if !f.Kept() {
+				return nil
+			}
+			found = true
+			_, err := out.Write(line)
+			return err
+		})
+		if err = errors.Join(err, in.Close()); err != nil {
+			return found, errors.Join(err, out.Flush())
+		}
+	}
+	if l := f.Lacking(); l != "" {
+		visible.Fprintln(d.Stderr, "mpiup: warning:", l)
+	}
+	return found, out.Flush()
+}
+
+// Verdict says of files which rank ended the job, and why; found: they tell of a failure.
+func (d *Desk) Verdict(names []string, asJSON bool) (found bool, err error) {
+	var r logs.Reader
+	for i, name := range files(names) {
+		if i > 0 {
+			r.File()
+		}
+		in, err := d.open(name)
+		if err != nil {
+			return false, err
+		}
+		err = eachLine(in, func(piece []byte, begins bool) error {
+			if begins {
+				r.Line(strings.TrimSuffix(string(piece), "\n"))
+			}
+			return nil
+		})
+		if err = errors.Join(err, in.Close()); err != nil {
+			return false, err
+		}
+	}
+	v, found := r.Verdict()
+	return found, d.tell(v, found, asJSON)
+}
+
+func (d *Desk) tell(v verdict.Verdict, found, asJSON bool) error {
+	text := []byte("null")
+	if asJSON {
+		var err error
+		if found {
+			if text, err = visible.JSONLine(v); err != nil {
+				return err
+			}
+		}
+		_, err = d.Stdout.Write(append(text, '\n'))
+		return err
+	}
+	if !found {
+		_, err := visible.Fprintf(d.Stdout, "no failure that mpiup knows is in these lines\n%s\n", logs.StillRuns)
+		return err
+	}
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-6s %s\n", name+":", visible.Line(fmt.Sprintf(format, args...)))
+	}
+	line("kind", "%s%s", map[bool]string{true: "probably "}[v.Likely], v.Kind)
+	line("rank", "%s", accused(v))
+	if v.Why != "" {
+		line("why", "%s", v.Why)
+	}
+	for _, d := range []struct{ name, id string }{{"GPU", v.GPU}, {"PCI", v.PCI}, {"HCA", v.HCA}} {
+		if d.id != "" {
+			line(d.name, "%s", d.id)
+		}
+	}
+	for _, e := range v.Evidence {
+		line("line", "%s", e)
+	}
+	for _, d := range v.Advice {
+		line("do", "%s", d)
+	}
+	line("more", "mpiup help %s", v.Kind)
+	_, err := visible.Fprint(d.Stdout, b.String())
+	return err
+}
+
+// accused says whose the failure is and how sure that is, or who only reports it.
+func accused(v verdict.Verdict) string {
+	text := "unknown"
+	switch {
+	case v.Rank != nil && v.Confidence == verdict.Probable:
+		text = fmt.Sprintf("probably %d", *v.Rank)
+	case v.Rank != nil:
+		text = fmt.Sprint(*v.Rank)
+	case v.Confidence == verdict.OneOfSeveral:
+		text = "one of " + v.Ranks + ", which failed alike"
+	case v.Confidence == verdict.Certain || v.Confidence == verdict.Probable:
+		text = "none: it is the job's"
+	}
+	if v.Host != "" {
+		text += " on " + v.Host
+	}
+	if v.Reporters != "" {
+		text += "; only reported by " + v.Reporters
+	}
+	return text
+}
+
+// kept are the reports that runs of this user have left, the newest first. The folder may be in one where others make things: only one that is
+// this user's alone is read.
+func (d *Desk) kept() ([]string, error) {
+	if _, err := os.Lstat(d.Kept); err != nil {
+		return nil, fmt.Errorf("no run of this user has left a report in %s: mpiup run leaves one when it fails", d.Kept)
+	}
+	dir, err := outfile.Private(d.Kept)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".json") || strings.HasPrefix(n, ".") })
+	slices.Sort(names) // by their time
+	slices.Reverse(names)
+	for i, n := range names {
+		names[i] = filepath.Join(d.Kept, n)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no run of this user has left a report in %s: mpiup run leaves one when it fails", d.Kept)
+	}
+	return names, nil
+}
+
+// which is the file that is meant: one that is named, else the newest failure of this user where nobody hands a log over.
+func (d *Desk) which(name string) (string, error) {
+	if name != "" || !d.Typed && d.Stdin != nil {
+		if name == "" {
+			name = "-"
+		}
+		return name, nil
+	}
+	all, err := d.kept()
+	if err != nil {
+		return "", err
+	}
+	visible.Fprintf(d.Stderr, "mpiup: the newest of %s: %s\n", visible.Count(len(all), "report"), all[0])
+	return all[0], nil
+}
+
+// read reads a folder, a report's JSON or a log; log gets what a log has.
+func (d *Desk) read(name string, log io.Writer) (*report.Report, []string, error) {
+	open := d.open
+	if info, err := os.Stat(name); err == nil && info.IsDir() { // what is in it somebody else may have put there
+		name = filepath.Join(name, report.FileName)
+		open = func(name string) (io.ReadCloser, error) { return bounded.Open(name) }
+	}
+	in, err := open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	from := io.TeeReader(in, log)
+	r, doubts, err := report.Read(bufio.NewReader(from), logs.OfRank)
+	if errors.Is(err, report.ErrNone) {
+		return nil, nil, err
+	}
+	if err != nil {
+		if name == "-" {
+			name = "standard input"
+		}
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return r, doubts, err
+}

@@ -1,0 +1,124 @@
+package aftermath
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// left writes reports of two failures into a folder, the newer of rank 1.
+func left(t *testing.T, dir string) {
+	t.Helper()
+	rank := 1
+	for i, code := range []int{7, 3} {
+		r := &report.Report{Version: report.Version, Job: "j", Command: []string{"mpiup", "run", "./\x1b[31mtrain"}, ExitCode: code,
+			Verdict: &verdict.Verdict{Kind: verdict.ExitCode, Rank: &rank, Host: "w1", Evidence: []string{"rank 1 on w1 exited with code 3"}, Advice: []string{"see what it wrote"}},
+			Ranks:   []report.Rank{{Rank: 0, Host: "w0", End: "signal 15 (SIGTERM)", Last: []string{"lost my peer"}}, {Rank: 1, Host: "w1", End: "exit code 3", Last: []string{"no input.dat"}}}}
+		var b strings.Builder
+		if err := visible.JSON(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, []string{"20260101T000000.000-a.json", "20260102T000000.000-b.json"}[i]), []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Without a name, at a terminal, the newest failure of this user is shown, of a folder that is this user's alone.
+func TestTheNewestFailure(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	d := &Desk{Stdout: &out, Stderr: &errs, Typed: true, Kept: filepath.Join(dir, "none")}
+	if _, err := d.Why(""); err == nil || !strings.Contains(err.Error(), "no run of this user has left a report") {
+		t.Errorf("without any: %v", err)
+	}
+	d.Kept = dir
+	left(t, dir)
+	found, err := d.Why("")
+	want := "rank 1 on w1 exited with code 3\nsee what it wrote\n\nLast lines of rank 1 on w1 (exit code 3):\n  no input.dat\n\nNext: mpiup help exit-code    mpiup report --rank 1 " + dir + "/20260102T000000.000-b.json\n"
+	if err != nil || !found || out.String() != want || !strings.HasPrefix(errs.String(), "mpiup: the newest of 2 reports: ") {
+		t.Errorf("%v, %q on stderr, %q, want %q", err, errs.String(), out.String(), want)
+	}
+	out.Reset()
+	if err := d.Report("", report.View{}, false); err != nil || !strings.Contains(out.String(), "exit code 3\n\nVerdict: exit-code") || strings.Contains(out.String(), "lost my peer") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	out.Reset()
+	if err := d.List(); err != nil || strings.Count(out.String(), "\n") != 3 || !strings.Contains(out.String(), "7 exit-code") || strings.Contains(out.String(), "\x1b") ||
+		strings.Index(out.String(), "3 exit-code") > strings.Index(out.String(), "7 exit-code") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	if err := os.Chmod(dir, 0o777); err != nil { // anybody may put a report there
+		t.Fatal(err)
+	}
+	if err := d.List(); err == nil || !strings.Contains(err.Error(), "is not a directory that only uid ") {
+		t.Errorf("of a folder of all: %v", err)
+	}
+}
+
+// A log without a report tells why by its lines, on standard input too; and who waits at a terminal reads that it is read.
+func TestWhyOfALog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "a log")
+	text := "[0] step 1\n[1] cannot open \x1b[2Jinput.dat\n[0] lost\nmpiup: rank 1 on w1 exited with code 3\nmpiup: exit-code; more: mpiup help exit-code, mpiup report\n"
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func(d *Desk) error{
+		"why":    func(d *Desk) error { _, err := d.Why(log); return err },
+		"report": func(d *Desk) error { return d.Report(log, report.View{}, false) },
+		"stdin": func(d *Desk) error {
+			f, err := os.Open(log)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			d.Stdin = f
+			_, err = d.Why("")
+			return err
+		},
+	} {
+		var out, errs strings.Builder
+		if err := ask(&Desk{Stdout: &out, Stderr: &errs}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range []string{"kind:  exit-code\nrank:  1 on w1\n", "\nLast lines of rank 1:\n  [1] cannot open ", "input.dat\n\nNext: mpiup help exit-code"} {
+			if !strings.Contains(out.String(), want) || strings.ContainsRune(out.String(), 0x1b) {
+				t.Errorf("%s: %q lacks %q", name, out.String(), want)
+			}
+		}
+		if name == "why" && !strings.HasSuffix(out.String(), "    mpiup logs --rank 1 '"+log+"'\n") {
+			t.Errorf("%q", out.String())
+		}
+	}
+	var out, errs strings.Builder
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d := &Desk{Stdin: f, Stdout: &out, Stderr: &errs, Typed: true}
+	if found, err := d.Verdict(nil, false); found || err != nil || !strings.HasPrefix(errs.String(), "mpiup: reading standard input until Ctrl-D") {
+		t.Errorf("%v, %q", err, errs.String())
+	}
+}
+
+// What is kept of a log is bounded, however long it and its lines are.
+func TestALogIsBounded(t *testing.T) {
+	g := &gathered{}
+	for range 8 {
+		if n, err := g.Write([]byte(strings.Repeat("x", 1<<20))); n != 1<<20 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if len(g.line) > 64<<10 || len(g.end) > 2*maxEnd || cap(g.end) > 8*maxEnd {
+		t.Errorf("%d bytes of a line, %d of the end", len(g.line), len(g.end))
+	}
+}

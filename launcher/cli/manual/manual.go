@@ -1,0 +1,190 @@
+// Package manual is what mpiup shows of itself: the help of commands, short with -h and long with --help, and pages of the documentation as text.
+//
+//	-h             usage, five examples, a dozen flags: 45 lines at most
+//	--help         all flags but those that are rarely used
+//	--help --all   all flags
+//	help run --nccl    one flag
+//
+// It returns text; its caller has the terminal.
+package manual
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/docs"
+	"github.com/mpiup/mpiup/launcher/cli"
+)
+
+// Extent is how much of a command's help is wanted.
+type Extent int
+
+// The extents.
+const (
+	Long Extent = iota
+	Short
+	Whole
+)
+
+// groups are the commands in the order in which people meet them.
+var groups = []struct{ title, names string }{
+	{"Run", "run up exec"},
+	{"Look at a job", "ps stacks peers"},
+	{"After a run", "why report verdict logs"},
+	{"Before a run", "doctor check-image topo env"},
+	{"Serve", "agent launcher shutdown keygen install"},
+}
+
+// first are the topics that most people look for.
+var first = strings.Fields("guide from hosts exit-codes troubleshooting hangs environment frameworks")
+
+// Root is the help of mpiup itself.
+func Root(root *cobra.Command, look Look) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n  mpiup COMMAND [flags] ...\n\n%s\n%s\n", root.Long, look.strong("Usage:"), look.strong("Examples:"), root.Example)
+	for _, g := range groups {
+		b.WriteString("\n" + look.strong(g.title+":") + "\n")
+		for name := range strings.FieldsSeq(g.names) {
+			if c, _, err := root.Find([]string{name}); err == nil && c != root {
+				fmt.Fprintf(&b, "  %-11s %s\n", name, c.Short)
+			}
+		}
+	}
+	b.WriteString("\n" + look.strong("Topics:") + "\n")
+	var more []string
+	for _, page := range docs.Pages() {
+		if !slices.Contains(first, page.Name) {
+			more = append(more, page.Name)
+		}
+	}
+	for _, name := range first {
+		for _, page := range docs.Pages() {
+			if page.Name == name {
+				fmt.Fprintf(&b, "  %-15s %s\n", name, page.Title)
+			}
+		}
+	}
+	r := &reader{look: look}
+	r.wrap("  and ", "  ", strings.Join(more, ", "))
+	b.WriteString(r.out.String())
+	b.WriteString("\nmpiup COMMAND -h shows a command in short, --help all of it, mpiup help TOPIC a page; mpiup version, mpiup completion.\n" +
+		"Called by their names mpiup stands in for mpirun, mpiexec, torchrun, horovodrun, ssh, sshd and ssh-keygen (mpiup install --names all DIR).\n")
+	return b.String()
+}
+
+// Command is the help of one command.
+func Command(c *cobra.Command, extent Extent, look Look) string {
+	c.InitDefaultHelpFlag()
+	if extent == Short {
+		return short(c, look)
+	}
+	var b strings.Builder
+	text := c.Long
+	if text == "" {
+		text = c.Short
+	}
+	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", strings.TrimSpace(text), look.strong("Usage:"), c.UseLine())
+	if c.HasExample() {
+		fmt.Fprintf(&b, "\n%s\n%s\n", look.strong("Examples:"), c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString("\n" + look.strong("Commands:") + "\n")
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), sub.Short)
+			}
+		}
+	}
+	flags := cli.Usages(c.LocalFlags(), look.Width, extent == Whole)
+	for line := range strings.Lines(flags) {
+		if text := strings.TrimRight(line, "\n"); strings.HasSuffix(text, ":") && !strings.HasPrefix(text, " ") {
+			line = look.strong(text) + "\n"
+		}
+		b.WriteString(line)
+	}
+	if rare := cli.Rare(c.LocalFlags()); len(rare) > 0 && extent != Whole {
+		fmt.Fprintf(&b, "\n%d flags that are rarely used: %s --help --all\n", len(rare), c.CommandPath())
+	}
+	return b.String()
+}
+
+const (
+	mostExamples = 5
+	mostFlags    = 12
+)
+
+// short is what fits on a screen.
+func short(c *cobra.Command, look Look) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", c.Short, look.strong("Usage:"), c.UseLine())
+	if c.HasExample() {
+		b.WriteString("\n" + look.strong("Examples:") + "\n")
+		lines := strings.Split(strings.Trim(c.Example, "\n"), "\n")
+		b.WriteString(strings.Join(lines[:min(len(lines), mostExamples)], "\n") + "\n")
+	}
+	flags := cli.Main(c.LocalFlags(), mostFlags)
+	if len(flags) == 0 {
+		return b.String()
+	}
+	b.WriteString("\n" + look.strong("Flags:") + "\n")
+	heads, width := make([]string, len(flags)), 0
+	for i, f := range flags {
+		heads[i] = head(f)
+		width = max(width, len(heads[i]))
+	}
+	for i, f := range flags {
+		_, usage := pflag.UnquoteUsage(f)
+		r := &reader{look: look}
+		r.wrap(fmt.Sprintf("  %-*s  ", width, heads[i]), strings.Repeat(" ", width+4), brief(usage))
+		b.WriteString(r.out.String())
+	}
+	all := 0
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			all++
+		}
+	})
+	fmt.Fprintf(&b, "\nall %d flags: %s --help; one of them: mpiup help %s --%s\n", all, c.CommandPath(), c.Name(), flags[0].Name)
+	return b.String()
+}
+
+// head is a flag with its value, as "-n, --np N".
+func head(f *pflag.Flag) string {
+	value, _ := pflag.UnquoteUsage(f)
+	text := "    --" + f.Name
+	if f.Shorthand != "" {
+		text = "-" + f.Shorthand + ", --" + f.Name
+	}
+	if value != "" && f.NoOptDefVal == "" {
+		text += " " + value
+	}
+	return text
+}
+
+// brief is the beginning of a flag's sentence, without its default and what else it says.
+func brief(usage string) string {
+	for _, end := range []string{" (default", "; "} {
+		usage, _, _ = strings.Cut(usage, end)
+	}
+	return usage
+}
+
+// Flag is the help of one flag of a command; false where it has no such one.
+func Flag(c *cobra.Command, word string, look Look) (string, bool) {
+	c.InitDefaultHelpFlag()
+	name := strings.TrimLeft(word, "-")
+	f := c.Flags().Lookup(name)
+	if f == nil && len(name) == 1 {
+		f = c.Flags().ShorthandLookup(name)
+	}
+	if f == nil {
+		return "", false
+	}
+	one := pflag.NewFlagSet("", pflag.ContinueOnError)
+	one.AddFlag(f)
+	return one.FlagUsagesWrapped(look.Width), true
+}
