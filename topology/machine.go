@@ -1,6 +1,6 @@
 // Package topology is the model of one machine: where its processors, caches, memories and PCI
 // devices lie to each other. It follows hwloc's model, because MPI libraries are told of the
-// machine in hwloc's words (topology/hwlocxml) and users know lstopo's picture.
+// machine in hwloc's words (topology) and users know lstopo's picture.
 //
 //	Machine
 //	 ├─ Package                   CPUs: the hardware threads below

@@ -103,13 +103,13 @@ func sharedMemory(h *Host) Finding {
 	case h.ShmSize == 0:
 		return Finding{name, Fail, "/dev/shm is not there", fix}
 	case h.ShmSize < LeastShm: // nothing that fills it could be ended
-		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s in all", bytes(h.ShmSize)), fix}
+		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s in all", sizeOf(h.ShmSize)), fix}
 	case h.ShmFree < LeastShm:
-		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s free of %s", bytes(h.ShmFree), bytes(h.ShmSize)), "end what fills it (ls -l /dev/shm), or " + fix}
+		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s free of %s", sizeOf(h.ShmFree), sizeOf(h.ShmSize)), "end what fills it (ls -l /dev/shm), or " + fix}
 	case h.ShmSize < want:
-		return Finding{name, Warn, fmt.Sprintf("/dev/shm has %s for %s", bytes(h.ShmSize), visible.Count(ranks, "rank")), fix}
+		return Finding{name, Warn, fmt.Sprintf("/dev/shm has %s for %s", sizeOf(h.ShmSize), visible.Count(ranks, "rank")), fix}
 	}
-	return Finding{Name: name, Text: fmt.Sprintf("/dev/shm has %s", bytes(h.ShmSize))}
+	return Finding{Name: name, Text: fmt.Sprintf("/dev/shm has %s", sizeOf(h.ShmSize))}
 }
 
 func (h *Host) ranks() int {
@@ -129,7 +129,7 @@ func lockedMemory(h *Host) Finding {
 	case h.Locked.Limit == rdma.Unlimited:
 		return Finding{Name: name, Text: "unlimited"}
 	}
-	text := fmt.Sprintf("limit %s (ulimit -l)", bytes(h.Locked.Limit))
+	text := fmt.Sprintf("limit %s (ulimit -l)", sizeOf(h.Locked.Limit))
 	if h.Locked.Limit >= 64*mib || len(h.HCAs.HCAs) == 0 {
 		return Finding{Name: name, Text: text}
 	}
@@ -298,7 +298,7 @@ func Facts(h *Host) []Fact {
 	return append(facts, Fact{"RDMA devices", fmt.Sprint(len(h.HCAs.Usable()))}, Fact{"CPUs", fmt.Sprint(h.CPUs)})
 }
 
-func bytes(n uint64) string {
+func sizeOf(n uint64) string {
 	switch {
 	case n >= 10<<30:
 		return fmt.Sprintf("%d GiB", n>>30)

@@ -65,7 +65,7 @@ func (t Temp) Wrong() string {
 	case t.Err != nil:
 		return fmt.Sprintf("nothing can be written to %s (%v)", t.Dir, t.Err)
 	case t.Free < LeastTemp:
-		return fmt.Sprintf("%s has %s free", t.Dir, bytes(t.Free))
+		return fmt.Sprintf("%s has %s free", t.Dir, sizeOf(t.Free))
 	}
 	return ""
 }
@@ -78,5 +78,5 @@ func temporary(h *Host) Finding {
 	case h.Temp.Dir == "" || h.Temp.Unknown:
 		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the free space of %s cannot be read (%v)", h.Temp.Dir, h.Temp.Err)}
 	}
-	return Finding{Name: name, Text: fmt.Sprintf("%s can be written, %s free", h.Temp.Dir, bytes(h.Temp.Free))}
+	return Finding{Name: name, Text: fmt.Sprintf("%s can be written, %s free", h.Temp.Dir, sizeOf(h.Temp.Free))}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
-	"github.com/mpiup/mpiup/topology/hwlocxml"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -26,7 +25,7 @@ func (m *known) xml(fsys sysfs.FS) (string, error) {
 	defer m.mu.Unlock()
 	m.read(fsys)
 	if m.text == "" && m.err == nil {
-		m.text = hwlocxml.String(m.machine)
+		m.text = topology.String(m.machine)
 	}
 	return m.text, m.err
 }

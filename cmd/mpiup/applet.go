@@ -28,7 +28,6 @@ func applets() map[string]applet {
   ln -s /usr/local/bin/mpiup /usr/sbin/sshd`, true},
 		"ssh-keygen": {sshKeygenApplet, "Stand in for ssh-keygen: make keys, for scripts that set up ssh", `  mpiup ssh-keygen -t ed25519 -N '' -f key
   mpiup ssh-keygen -A                      host keys, which agents have no use for`, true},
-		"kubexec.sh":    {run: kubexecApplet},
 		"kubectl-mpiup": {run: kubectlApplet},
 
 		"mpirun": mpirun("mpirun", "Stand in for Open MPI's mpirun and for Hydra's mpiexec: run a job", `  mpiup mpirun -np 4 ./a.out

@@ -62,10 +62,10 @@ func TestInstallBringsTheHelper(t *testing.T) {
 
 func TestInstallNames(t *testing.T) {
 	names, err := linkNames([]string{"ssh", "all"})
-	if want := []string{"horovodrun", "kubectl-mpiup", "kubexec.sh", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "prterun", "ssh", "ssh-keygen", "sshd", "torchrun"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"horovodrun", "kubectl-mpiup", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "prterun", "ssh", "ssh-keygen", "sshd", "torchrun"}; err != nil || !slices.Equal(names, want) {
 		t.Fatalf("%q, %v", names, err)
 	}
-	if _, err := linkNames([]string{"scp"}); err == nil || !strings.Contains(err.Error(), `"scp"; use all, or some of horovodrun, kubectl-mpiup, kubexec.sh, mpiexec`) {
+	if _, err := linkNames([]string{"scp"}); err == nil || !strings.Contains(err.Error(), `"scp"; use all, or some of horovodrun, kubectl-mpiup, mpiexec`) {
 		t.Errorf("scp: %v", err)
 	}
 	dir := t.TempDir()

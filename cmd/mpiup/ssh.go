@@ -46,15 +46,6 @@ func sshApplet(p *process, args []string) int {
 	return runSSH(p, line, args)
 }
 
-// kubexecApplet is the script of the first MPI Operator that Horovod still calls: HOST CMD...
-func kubexecApplet(p *process, args []string) int {
-	if len(args) < 2 {
-		fmt.Fprintln(p.stderr, "kubexec.sh (mpiup): write kubexec.sh HOST COMMAND")
-		return sshFailed
-	}
-	return runSSH(p, ssh.Line{Host: args[0], Command: strings.Join(args[1:], " ")}, args)
-}
-
 // sshError tells of an error, and is the code to end with.
 func sshError(p *process, err error) int {
 	tell(p.stderr, "ssh (mpiup):", err)

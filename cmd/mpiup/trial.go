@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mpiup/mpiup/agent/trial"
+	"github.com/mpiup/mpiup/agent/checkup"
 	result "github.com/mpiup/mpiup/internal/trial"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
@@ -40,13 +40,13 @@ func tried(args []string) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trial: %w", err)
 		}
-		return trial.Compute(ctx, d), nil
+		return checkup.Compute(ctx, d), nil
 	case len(args) == 8 && args[0] == "shared":
 		host, err1 := strconv.Atoi(args[4])
 		hosts, err2 := strconv.Atoi(args[5])
 		size, err3 := strconv.ParseInt(args[6], 10, 64)
 		patience, err4 := time.ParseDuration(args[7])
-		s := trial.Shared{Dir: args[2], Token: args[3], Host: host, Hosts: hosts, Size: size, Patience: patience}
+		s := checkup.Shared{Dir: args[2], Token: args[3], Host: host, Hosts: hosts, Size: size, Patience: patience}
 		return s.Phase(ctx, args[1]), errors.Join(err1, err2, err3, err4)
 	}
 	return nil, errors.New("trial: mpiup doctor starts it, with words of its own")
@@ -85,8 +85,8 @@ func (t *trialFlags) config(given *pflag.FlagSet) (examine.TrialConfig, error) {
 		return c, errors.New("--shared-size goes with --shared, --compute-time with --compute, --check-time with --check")
 	case t.size < result.MinSize>>20 || t.size > result.MaxSize>>20:
 		return c, fmt.Errorf("--shared-size: %d is out of range; use %d to %d MiB", t.size, result.MinSize>>20, result.MaxSize>>20)
-	case t.time <= 0 || t.time > trial.MaxTime:
-		return c, fmt.Errorf("--compute-time: %v is out of range; use up to %v", t.time, trial.MaxTime)
+	case t.time <= 0 || t.time > checkup.MaxTime:
+		return c, fmt.Errorf("--compute-time: %v is out of range; use up to %v", t.time, checkup.MaxTime)
 	case t.limit <= 0:
 		return c, errors.New("--check-time: a command needs some time")
 	case len(t.checks) > most:

@@ -112,8 +112,6 @@ func TestMissingWords(t *testing.T) {
 		{"mpiup launcher", "", 240},
 		{"mpiup install", "install takes one directory", 240},
 		{"ssh", "ssh (mpiup): which host? write ssh [options] HOST [command]", 255},
-		{"kubexec.sh", "kubexec.sh (mpiup): write kubexec.sh HOST COMMAND", 255},
-		{"kubexec.sh w0", "kubexec.sh (mpiup): write kubexec.sh HOST COMMAND", 255},
 		{"mpirun", "mpirun (mpiup): which program? write mpirun -n 4 ./a.out", 240},
 		{"mpiexec.hydra -n 2", "mpiexec.hydra (mpiup): which program?", 240},
 		{"orterun -np", "orterun (mpiup): -np needs a value", 240},

@@ -22,7 +22,7 @@ var wideTypes = pile{
 	"agent/ranks.Process":    44,
 	"agent/reap.Supervisor":  43,
 	"agent/session.session":  56,
-	"cmd/mpiup.process":      103,
+	"cmd/mpiup.process":      102,
 	"launcher.driver":        44,
 	"launcher/run.Run":       88,
 	"pmi/pmix.conn":          49,
@@ -83,7 +83,7 @@ var onTheWall = pile{
 	"agent/stdio/reader.go":          1, // a line's part is handed on
 	"agent/survey/answer.go":         1, // how long ports are open
 	"agent/survey/way.go":            1, // how long is measured
-	"agent/trial/compute.go":         1, // how long is computed
+	"agent/checkup/trycompute.go":    1, // how long is computed
 	"cmd/mpiup-nvml/xid.go":          1, // pause
 	"cmd/mpiup/main.go":              1, // the user's second signal
 	"cmd/mpiup/sshport.go":           1, // pause

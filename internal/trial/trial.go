@@ -1,6 +1,6 @@
 // Package trial has what a host says of a trial that mpiup doctor ran on it: one line of JSON on standard output.
 //
-//	agent/trial ──Shared, Computed──▶ JSON ──▶ launcher/examine ──▶ launcher/doctor
+//	agent/checkup ──Shared, Computed──▶ JSON ──▶ launcher/examine ──▶ launcher/doctor
 //
 // PURE: text in, values out. Values may be anything a host made up; Parse bounds them.
 package trial

@@ -18,7 +18,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/modex"
 	"github.com/mpiup/mpiup/pmi/pmix/names"
-	"github.com/mpiup/mpiup/pmi/pmix/spawn"
 )
 
 // namespace is a job as the server keeps it.
@@ -36,7 +35,7 @@ type namespace struct {
 
 // caller is the rank that spawned a job, and where it waits for the job's first call.
 type caller struct {
-	*spawn.Caller
+	*jobdata.Caller
 	who   names.Process
 	asked Who
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/spawn"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
 // party is the processes that a request lists, by job in the order of their numbers.
@@ -35,7 +35,7 @@ func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc)
 	known := map[string]*namespace{own.Namespace: own}
 	for _, p := range procs {
 		ns := known[p.Namespace]
-		if p.Namespace == spawn.RefusedNamespace {
+		if p.Namespace == jobdata.RefusedNamespace {
 			return nil, bfrops.Quiet
 		}
 		if ns == nil {

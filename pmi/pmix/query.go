@@ -10,7 +10,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/modex"
-	"github.com/mpiup/mpiup/pmi/pmix/spawn"
 )
 
 // Bounds of the answer to a query, which may ask for the same many times.
@@ -104,7 +103,7 @@ var facts = map[string]func(*host, subject) bfrops.Value{
 		if h.cfg.Spawn == nil {
 			return bfrops.Value{}
 		}
-		return text(spawn.Attributes)
+		return text(jobdata.Attributes)
 	},
 	"pmix.hwlocxml2": func(h *host, _ subject) bfrops.Value {
 		if h.cfg.HwlocXML == "" {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/names"
-	"github.com/mpiup/mpiup/pmi/pmix/spawn"
 )
 
 // spawnJob is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The answer names the new job and tells what
@@ -41,7 +41,7 @@ func spawnJob(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, e
 
 // start has the job started.
 func start(ctx context.Context, c *conn, infos []bfrops.Info, apps []bfrops.App) (*namespace, error) {
-	req, err := spawn.Request(c.rank, infos, apps, func(name string) string { return c.ns.UserHas(c.rank, name) })
+	req, err := jobdata.Request(c.rank, infos, apps, func(name string) string { return c.ns.UserHas(c.rank, name) })
 	if c.host.cfg.Spawn == nil {
 		err = errors.New("this job was started in a way that cannot start more processes")
 	}
@@ -66,7 +66,7 @@ func sayRefused(c *conn, apps []bfrops.App, cause error) {
 	c.host.log.Warn("MPI_Comm_spawn is refused", "id", c.id(), "cause", cause)
 	program := "nothing"
 	if len(apps) > 0 {
-		program = spawn.Argv(apps[0])[0]
+		program = jobdata.Argv(apps[0])[0]
 	}
 	c.host.show(c.id(), true, fmt.Sprintf("mpiup: MPI_Comm_spawn of %.200s by %s: %v\n", program, c.who(), cause))
 }
@@ -79,7 +79,7 @@ func spawnRefused(ctx context.Context, c *conn, infos []bfrops.Info, apps []bfro
 		if err := c.host.release(ctx, by); err == nil {
 			w := c.writer()
 			w.Status(int(bfrops.Success))
-			w.Group(bfrops.String, spawn.RefusedNamespace)
+			w.Group(bfrops.String, jobdata.RefusedNamespace)
 			return w, nil
 		}
 	}
@@ -89,7 +89,7 @@ func spawnRefused(ctx context.Context, c *conn, infos []bfrops.Info, apps []bfro
 // callerOf is how the rank waits for the new job's call; nil if it does not. A program that is not MPI's never calls: its
 // parent would wait without end, as under mpirun, and callForJob answers it.
 func callerOf(c *conn, infos []bfrops.Info, apps []bfrops.App) *caller {
-	by := spawn.CallerOf(infos, apps)
+	by := jobdata.CallerOf(infos, apps)
 	if by == nil {
 		return nil
 	}

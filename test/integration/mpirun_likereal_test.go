@@ -359,15 +359,13 @@ func TestWordsAreNobodysShells(t *testing.T) {
 			t.Errorf("%s: %q, ended with %d: %s", name, r.Stdout, r.Code, r.Stderr)
 		}
 	}
-	// Of the text for a shell, as ssh and kubexec.sh have it, each word is quoted by who writes it.
+	// Of the text for a shell, as ssh has it, each word is quoted by who writes it.
 	quoted := make([]string, len(line))
 	for i, w := range line {
 		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}
 	text := "V='" + strings.ReplaceAll(value, "'", `'\''`) + "' " + strings.Join(quoted, " ")
-	for _, name := range []string{"ssh", "kubexec.sh"} {
-		if r := l.called(t, name, job{}, "w1", text); r.Code != 0 || r.Stdout != want {
-			t.Errorf("%s: %q, ended with %d: %s", name, r.Stdout, r.Code, r.Stderr)
-		}
+	if r := l.called(t, "ssh", job{}, "w1", text); r.Code != 0 || r.Stdout != want {
+		t.Errorf("ssh: %q, ended with %d: %s", r.Stdout, r.Code, r.Stderr)
 	}
 }

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -90,46 +89,4 @@ func TestHorovodrunEnds(t *testing.T) {
 	h.Signal(t, syscall.SIGINT)
 	h.Wait(t)
 	gone("sleep 1008")
-}
-
-// Where $OMPI_MCA_plm_rsh_agent is the first MPI Operator's script, horovodrun calls that and no ssh.
-func TestHorovodrunByKubexec(t *testing.T) {
-	t.Parallel()
-	l := hosted(t)
-	const inPod = `set -e
-mount -t tmpfs tmpfs /mnt
-cp -a /etc /mnt/etc
-rm -f /mnt/etc/hosts /mnt/etc/resolv.conf
-cp /etc/hosts /etc/resolv.conf /mnt/etc
-mkdir /mnt/etc/mpi
-ln -s "$1" /mnt/etc/mpi/kubexec.sh
-mount --bind /mnt/etc /etc
-hostname launcher-kubexec
-shift
-exec "$@"`
-	for _, c := range []struct {
-		name    string
-		args    []string
-		servers bool // look for interfaces
-	}{
-		{"interface named", []string{"--network-interface", "eth0"}, false},
-		{"interface looked for", nil, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			j := job{dir: l.folder(t), env: []string{"PATH=/usr/bin:/bin", "HOME=/root", "MPIUP_KEY=" + l.key, "OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh"}}
-			argv := append([]string{"unshare", "-m", "-u", "sh", "-c", inPod, "sh", l.bin}, l.script(t, "horovod", horovodrun)...)
-			argv = append(append(argv, "--gloo", "--start-timeout", "150", "-np", "2", "-H", "w0:1,w1:1"), c.args...)
-			r := l.command(t, j, append(argv, "sh", "-c", glooRank)...).Wait(t)
-			for _, line := range []string{"[0]<stdout>:rank 0 of 2 on w0, gloo over eth0\n", "[1]<stdout>:rank 1 of 2 on w1, gloo over eth0\n"} {
-				if !strings.Contains(r.Stdout, line) {
-					t.Errorf("ended with %d, printed %q and %.4000s", r.Code, r.Stdout, r.Stderr)
-				}
-			}
-			// A server that fails while it ends makes horovodrun 0.28.1 fail, though nothing needs it any more: its
-			// threads that wait for them call os._exit.
-			if r.Code != 0 && !c.servers {
-				t.Errorf("ended with %d: %.4000s", r.Code, r.Stderr)
-			}
-		})
-	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
-	"github.com/mpiup/mpiup/topology/hwlocxml"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
 )
@@ -36,7 +36,7 @@ func described(t *testing.T, fsys fs.FS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := regexp.MustCompile(`(?m)^.*name="(Address|NodeGUID|SysImageGUID)".*\n`).ReplaceAllString(hwlocxml.String(m), "")
+	text := regexp.MustCompile(`(?m)^.*name="(Address|NodeGUID|SysImageGUID)".*\n`).ReplaceAllString(topology.String(m), "")
 	text += fmt.Sprintf("%+v\n", limits)
 	none := func(string) (string, bool) { return "", false }
 	text += fmt.Sprintf("%+v\n%+v\n%+v\n", gpu.Survey(files, none, m), gpu.Read(files, none), rdma.Read(files, rdma.Config{Survey: true}))

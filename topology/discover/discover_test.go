@@ -35,7 +35,7 @@ func counts(m *topology.Machine, types ...topology.Type) string {
 	return strings.Join(parts, ", ")
 }
 
-// The whole of each machine is in topology/hwlocxml's golden files; this is what to look at.
+// The whole of each machine is in topology's golden files; this is what to look at.
 func TestMachines(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -32,7 +32,7 @@ var exceptions = map[string]string{
 	"nvidiagpunumanodes-kept":      "HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES is hwloc's own; on POWER GPUs' memory is left out, hwloc's default",
 }
 
-// large machines are compared with lstopo itself (topology/hwlocxml), not with files.
+// large machines are compared with lstopo itself (topology), not with files.
 var large = []string{"h100", "mi300x"}
 
 // TestExpected: what lstopo (hwloc 2.9) said of our own machines, object by object: processors, caches, memory,

@@ -1,21 +1,19 @@
-package hwlocxml
+package topology
 
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/mpiup/mpiup/topology"
 )
 
 // object writes o and what is below it: memory, then CPUs, then I/O.
-func (x *writer) object(o *topology.Object) {
+func (x *writer) object(o *Object) {
 	x.open("object")
 	x.attr("type", o.Type.String())
-	if o.OS != topology.NoIndex {
+	if o.OS != NoIndex {
 		x.number("os_index", o.OS)
 	}
 	switch o.Type {
-	case topology.TypeBridge, topology.TypePCIDevice, topology.TypeOSDevice:
+	case TypeBridge, TypePCIDevice, TypeOSDevice:
 	default:
 		x.sets(o)
 	}
@@ -36,7 +34,7 @@ func (x *writer) object(o *topology.Object) {
 			x.info(i)
 		}
 	}
-	for _, list := range [][]*topology.Object{o.Memory, o.Children, o.IO} {
+	for _, list := range [][]*Object{o.Memory, o.Children, o.IO} {
 		for _, c := range list {
 			x.object(c)
 		}
@@ -44,7 +42,7 @@ func (x *writer) object(o *topology.Object) {
 	x.close("object")
 }
 
-func (x *writer) sets(o *topology.Object) {
+func (x *writer) sets(o *Object) {
 	x.attr("cpuset", bitmap(o.CPUs))
 	x.attr("complete_cpuset", bitmap(o.CompleteCPUs))
 	if o == x.m.Root {
@@ -59,7 +57,7 @@ func (x *writer) sets(o *topology.Object) {
 
 // attributes writes what objects of one type have. A NUMA node's pages are elements, and the last
 // thing written of its attributes for that.
-func (x *writer) attributes(o *topology.Object) {
+func (x *writer) attributes(o *Object) {
 	switch {
 	case o.Cache != nil:
 		x.attr("cache_size", strconv.FormatUint(o.Cache.Size, 10))
@@ -70,7 +68,7 @@ func (x *writer) attributes(o *topology.Object) {
 	case o.Group != nil:
 		x.number("kind", o.Group.Kind)
 		x.number("subkind", o.Group.Subkind)
-	case o.Type == topology.TypeOSDevice:
+	case o.Type == TypeOSDevice:
 		x.number("osdev_type", int(o.OSDev))
 	case o.Memo != nil:
 		x.memory(o.Memo)
@@ -83,7 +81,7 @@ func (x *writer) attributes(o *topology.Object) {
 	}
 }
 
-func (x *writer) memory(m *topology.Memory) {
+func (x *writer) memory(m *Memory) {
 	if m.Size > 0 {
 		x.attr("local_memory", strconv.FormatUint(m.Size, 10))
 	}
@@ -96,7 +94,7 @@ func (x *writer) memory(m *topology.Memory) {
 }
 
 // bridge: type "0-1" leads from the host to PCI, "1-1" from PCI to PCI.
-func (x *writer) bridge(b *topology.Bridge) {
+func (x *writer) bridge(b *Bridge) {
 	kind := "1-1"
 	if b.Host {
 		kind = "0-1"
@@ -106,7 +104,7 @@ func (x *writer) bridge(b *topology.Bridge) {
 	x.attr("bridge_pci", fmt.Sprintf("%04x:[%02x-%02x]", b.Domain, b.Secondary, b.Subordinate))
 }
 
-func (x *writer) pci(p *topology.PCIDevice) {
+func (x *writer) pci(p *PCIDevice) {
 	x.attr("pci_busid", p.Addr.String())
 	x.attr("pci_type", fmt.Sprintf("%04x [%04x:%04x] [%04x:%04x] %02x",
 		p.Class, p.Vendor, p.Device, p.SubVendor, p.SubDevice, p.Revision))

@@ -1,4 +1,4 @@
-package trial
+package checkup
 
 // digests are the known results of digest, by pattern.
 var digests = []string{

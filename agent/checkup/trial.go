@@ -1,4 +1,6 @@
-// Package trial is what mpiup doctor starts on each host, as a rank of a job, to try what cannot be looked up: whether a
+package checkup
+
+// A trial is what mpiup doctor starts on each host, as a rank of a job, to try what cannot be looked up: whether a
 // directory is shared, and whether processors compute what they should.
 //
 //	shared DIR:  write ─▶ read ─▶ clean      a phase begins on all hosts when the last has ended on all
@@ -11,4 +13,3 @@
 // link out of it. What it writes and how long it computes is bounded by its caller, and by trial.MaxSize and MaxTime.
 //
 // Each function blocks until it is done, and waits for all that it started. The package judges nothing.
-package trial

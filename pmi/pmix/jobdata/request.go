@@ -1,12 +1,4 @@
-// Package spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple as PMIx clients put them (PMIx_Spawn): what they ask for, and
-// how one that gets nothing is told. PURE.
-//
-//	apps, attributes ──Request──▶ job.Spawn, within its bounds
-//	                 ──CallerOf─▶ the port where Open MPI's root waits for the new ranks' call
-//	                                └─Refusal──▶ the pair that answers there in place of new ranks
-//
-// Values only, for use from any goroutine. It starts nothing.
-package spawn
+package jobdata
 
 import (
 	"strings"
@@ -14,6 +6,15 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
+
+// A spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple as PMIx clients put them (PMIx_Spawn): what they ask for, and
+// how one that gets nothing is told.
+//
+//	apps, attributes ──Request──▶ job.Spawn, within its bounds
+//	                 ──CallerOf─▶ the port where Open MPI's root waits for the new ranks' call
+//	                                └─Refusal──▶ the pair that answers there in place of new ranks
+//
+// Values only, for use from any goroutine. It starts nothing.
 
 // Request is what the rank parent asks for. getenv is what its user has set for it. Its error is for people.
 func Request(parent int, infos []bfrops.Info, apps []bfrops.App, getenv func(name string) string) (job.Spawn, error) {

@@ -1,4 +1,15 @@
-// Package hwlocxml writes a machine as hwloc's version 2 XML, so that programs which use hwloc
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// XML writes a machine as hwloc's version 2 XML, so that programs which use hwloc
 // need not read /sys themselves (HWLOC_XMLFILE, pmix.hwlocxml2, PMI_hwloc_xmlfile).
 //
 //	<?xml version="1.0" encoding="UTF-8"?>
@@ -24,20 +35,9 @@
 // or hwloc would not take is left out of it.
 //
 // hwloc 1.x has another format and refuses this one.
-package hwlocxml
-
-import (
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/topology"
-)
 
 // String is m's XML.
-func String(m *topology.Machine) string {
+func String(m *Machine) string {
 	x := &writer{m: m}
 	x.text(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	x.text(`<!DOCTYPE topology SYSTEM "hwloc2.dtd">` + "\n")
@@ -53,7 +53,7 @@ func String(m *topology.Machine) string {
 // writer writes elements as they come.
 type writer struct {
 	w     strings.Builder
-	m     *topology.Machine
+	m     *Machine
 	depth int
 	inTag bool // "<name a="b"" is written, and not yet how it ends
 	gp    int  // global numbers given
@@ -100,7 +100,7 @@ func (x *writer) attr(name, value string) { x.text(" " + name + `="` + escape(va
 
 func (x *writer) number(name string, n int) { x.attr(name, strconv.Itoa(n)) }
 
-func (x *writer) info(i topology.Info) {
+func (x *writer) info(i Info) {
 	x.open("info")
 	x.attr("name", i.Name)
 	x.attr("value", i.Value)
@@ -153,7 +153,7 @@ func bitmap(s idset.Set) string {
 const maxLine = 10
 
 // latency is the NUMA distances: kind 5 is "from the OS" and "means latency".
-func (x *writer) latency(l *topology.Latency) {
+func (x *writer) latency(l *Latency) {
 	if l == nil || len(l.Nodes) < 2 {
 		return
 	}
@@ -163,7 +163,7 @@ func (x *writer) latency(l *topology.Latency) {
 		}
 	}
 	x.open("distances2")
-	x.attr("type", topology.TypeNUMANode.String())
+	x.attr("type", TypeNUMANode.String())
 	x.number("nbobjs", len(l.Nodes))
 	x.attr("kind", "5")
 	x.attr("name", "NUMALatency")
@@ -192,13 +192,13 @@ func (x *writer) values(name string, values []uint64) {
 }
 
 // kinds of cores came with hwloc 2.4; older ones end their reading here.
-func (x *writer) kinds(kinds []topology.CPUKind) {
+func (x *writer) kinds(kinds []CPUKind) {
 	for i, k := range kinds {
 		x.open("cpukind")
 		x.attr("cpuset", bitmap(k.CPUs))
 		x.number("forced_efficiency", i)
 		if len(k.Infos) == 0 {
-			x.info(topology.Info{Name: "CoreType", Value: k.Name})
+			x.info(Info{Name: "CoreType", Value: k.Name})
 		}
 		for _, i := range k.Infos {
 			x.info(i)
