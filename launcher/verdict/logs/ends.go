@@ -345,7 +345,7 @@ func mild(text string, s *verdict.Sign) bool {
 		return false
 	}
 	level, ok := stated(text)
-	return warns(text) || ok && level <= Info
+	return warns(text) && !(ok && level == Error) || ok && level <= Info
 }
 
 // starts says that a kind is one of starting, which is tried again.

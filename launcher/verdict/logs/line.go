@@ -85,6 +85,7 @@ var tags = []func() *regexp.Regexp{
 	pattern.Of(`^(?P<host>\d{1,3}(?:\.\d{1,3}){3}) \[\d+\] `),
 	pattern.Of(`^(?P<stream>std(?:err|out)) [FP] `), // a kubelet's files
 	pattern.Of(`^\| +`),
+	pattern.Of(`^> `), // quoted
 	// MVAPICH's handler of signals.
 	pattern.Of(`^\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\](?:\[\w+\])* ?`),
 	// srun --label, mpiup --output tag, mpiexec -l; ctest, whose number is no rank's.
@@ -132,7 +133,7 @@ func (s *scanner) parse(text string) line {
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
-		if trimmed == "" || !strings.ContainsRune("[(|<0123456789stdMTWFSabcefEC", rune(trimmed[0])) && !lowerTag(trimmed) {
+		if trimmed == "" || !strings.ContainsRune("[(|<>0123456789stdMTWFSabcefEC", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
 		rest, ok := s.untag(trimmed, &l)

@@ -84,7 +84,7 @@ func (r *Reader) accused(f *finding) named {
 		}
 		return n
 	}
-	alike := r.equals(f)
+	alike := append(r.equals(f), r.besides(f)...)
 	if len(alike) == 0 {
 		return n
 	}
@@ -258,12 +258,28 @@ func (r *Reader) equals(f *finding) (list []int) {
 // alike is a line without what differs from rank to rank: its numbers.
 func alike(text string) string {
 	const most = 60
-	return strings.Map(func(c rune) rune {
+	text = strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
 			return -1
 		}
 		return c
-	}, text[:min(len(text), most)])
+	}, text)
+	return text[:min(len(text), most)]
+}
+
+// besides are the ranks of which a launcher says in one line that they ended as the one of a finding did.
+func (r *Reader) besides(f *finding) (ranks []int) {
+	end := func(g *finding) string { return g.line[strings.LastIndex(g.line, ": ")+1:] }
+	for _, g := range r.of(f.weight, func(g *finding) bool {
+		return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file && end(g) == end(f)
+	}) {
+		for rank := range g.among.All() {
+			if len(ranks) < maxFound {
+				ranks = append(ranks, rank)
+			}
+		}
+	}
+	return ranks
 }
 
 // victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
