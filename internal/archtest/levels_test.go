@@ -91,7 +91,7 @@ var levels = map[string]int{
 	"pmi/pmix/bfrops":    0,
 	"pmi/pmix/leftover":  0,
 	"topology/capture":   1,
-	"topology":           1,
+	"topology":           0,
 	"gpu":                1,
 	"rdma":               1,
 	"topology/discover":  1,
