@@ -1,49 +1,33 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
-	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // A run with --on-launcher-loss hold outlives its launcher. Once all ranks run, each agent has a journal of it (launcher/journal), which
 // the launcher has signed. The next launcher with the same command is told of it when it opens a session there, takes over the
 // sessions that the journal names, and goes on with a launcher/run that begins by what the agents tell it again.
-
-// journalKind is what a launcher signs.
-const journalKind = "journal of a run"
-
-// maxHold is how long ranks are held at the most, as the command line and agents bound it.
-const maxHold = 24 * time.Hour
-
-// otherClock is how far the clocks of two pods may be apart, as certificates have it (docs/security.md).
-const otherClock = 12 * time.Hour
 
 // heir is what a launcher has from the one before it.
 type heir struct {
@@ -130,66 +114,6 @@ func apart(found []reach.Found) error {
 	return nil
 }
 
-// describe is what another launcher needs to take this run over; nil: none is to.
-func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time.Time) *apiv1.Hold, error) {
-	if r.cfg.Loss.Hold == 0 || r.exec != nil {
-		return nil, nil
-	}
-	j := &journal.Journal{Run: run, Begun: r.begun, Namespace: namespace, Universe: r.plan.Universe, Restarts: r.course.Restarts}
-	at := map[string]int{}
-	for i, s := range r.sites {
-		site := journal.Site{Name: s.Name, Stated: s.Stated, Slots: s.Slots, Given: s.SlotsGiven, CPUs: s.CPUs}
-		if fixed := r.wanted[i].Fixed; len(fixed) > 0 {
-			site.Address = fixed[0]
-		}
-		at[s.Name] = i
-		j.Sites = append(j.Sites, site)
-	}
-	for _, c := range conns {
-		o := c.First.Opened
-		j.Hosts = append(j.Hosts, journal.Host{Site: at[c.Name], Session: c.First.Open.Session, Agent: o.Host.GetIncarnation(), Version: o.Version})
-		j.Sites[at[c.Name]].Address = c.First.Addr
-	}
-	for i := range j.Hosts {
-		j.Hosts[i].Meets = meetsAt(i, conns)
-	}
-	for _, p := range r.plan.Placements {
-		j.Ranks = append(j.Ranks, journal.Rank{Host: p.Host, App: p.App, Local: p.LocalRank, CPUs: p.CPUs.String()})
-	}
-	b, err := j.Encode()
-	if err != nil {
-		return nil, reach.Failf(job.ExitUsage, "--on-launcher-loss hold: %v", err)
-	}
-	if _, err := r.sign(b, time.Now()); err != nil {
-		return nil, reach.Failf(job.ExitTLS, "--on-launcher-loss hold: %v", err)
-	}
-	return r.signs(b), nil
-}
-
-// sign is a journal as hosts get it, from a launcher that lives at that time.
-func (r *planner) sign(text []byte, at time.Time) (h *apiv1.Hold, err error) {
-	h = &apiv1.Hold{Journal: text, Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text, SignedS: uint64(at.Unix()), HoldMs: uint64(r.cfg.Loss.Hold.Milliseconds())}
-	h.Proof, err = r.cfg.Identity.Sign(journalKind, signedOf(h))
-	return h, err
-}
-
-// signs signs a journal whenever it is asked; nil: it cannot, and hosts keep the one that they have.
-func (r *planner) signs(text []byte) func(time.Time) *apiv1.Hold {
-	return func(at time.Time) *apiv1.Hold {
-		h, err := r.sign(text, at)
-		if err != nil {
-			r.cfg.Log.Warn("what another launcher needs of this run is not signed anew", "cause", err)
-			return nil
-		}
-		return h
-	}
-}
-
-// signedOf is all of it that a launcher signs: all but the text that people read.
-func signedOf(h *apiv1.Hold) []byte {
-	return fmt.Appendf(nil, "%x %x %d %d", sha256.Sum256(h.GetJournal()), h.GetCommand(), h.GetSignedS(), h.GetHoldMs())
-}
-
 // holds takes a host's word that it holds runs whose launcher is lost.
 func (r *planner) holds(held *reach.Held) (next phases.Order, err error) {
 	var runs []choose.Held
@@ -256,162 +180,6 @@ func (h *heir) lines() (lines []string) {
 		lines = append(lines, fmt.Sprintf("host %s was not handed over: %v", name, h.gone[name]))
 	}
 	return lines[:min(len(lines), 5)]
-}
-
-// believes refuses what no launcher of this name and job has signed lately: agents may lie, and may have kept what was true once.
-func (r *planner) believes(h *apiv1.Hold, host string) error {
-	no := func(format string, args ...any) error {
-		return reach.Failf(job.ExitTLS, "host %s describes the run that it holds %s: end it with --on-launcher-loss fence", host, fmt.Sprintf(format, args...))
-	}
-	if len(h.GetJournal()) > journal.MaxSize {
-		return no("in %d bytes, and %d are possible", len(h.Journal), journal.MaxSize)
-	}
-	self, err := r.cfg.Identity.Self()
-	if err != nil {
-		return reach.Failf(job.ExitTLS, "%v", err)
-	}
-	at := time.Unix(int64(min(h.GetSignedS(), 1<<40)), 0)
-	who, err := r.cfg.Identity.VerifyAt(journalKind, signedOf(h), h.GetProof(), at)
-	if err == nil {
-		err = identity.Require(who, identity.RoleLauncher)
-	}
-	holds := time.Duration(min(h.GetHoldMs(), uint64(maxHold/time.Millisecond))) * time.Millisecond
-	now := time.Now()
-	switch {
-	case err != nil:
-		return no("in words that no launcher of this job has signed (%v)", err)
-	case who.RoleProven && who.Name != self.Name:
-		return no("in words of launcher %s, and this one is %s", who.Name, self.Name)
-	case now.After(at.Add(run.Renewed+holds+otherClock)) || now.Add(otherClock).Before(at):
-		return no("in words of %s, and a launcher that lives says them anew each hour; the clock here says %s",
-			at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
-	}
-	return nil
-}
-
-// read is the journal of a run that a host holds, which must be of that very agent and session.
-func (r *planner) read(of *apiv1.Held, held *reach.Held) (*journal.Journal, error) {
-	j, err := journal.Decode(of.Hold.Journal, len(r.cfg.Apps))
-	if err != nil {
-		return nil, reach.Failf(job.ExitUsage, "host %s: %v: end the run that it holds with --on-launcher-loss fence", held.Host, err)
-	}
-	if !slices.ContainsFunc(j.Hosts, func(h journal.Host) bool { return h.Session == of.Session && h.Agent == held.Agent }) {
-		return nil, reach.Failf(job.ExitTLS, "host %s describes a run that is not there: its launcher names another agent, or another session: end it with --on-launcher-loss fence", held.Host)
-	}
-	return j, nil
-}
-
-// claims are the sessions that a launcher has taken over or tries to. Of two launchers that come at once, the one that has the first
-// of the journal's hosts, of those that either has, goes on.
-type claims struct {
-	cancel context.CancelCauseFunc
-
-	mu  sync.Mutex
-	was []claim // by host, guarded by mu
-}
-
-type claim int
-
-const (
-	sought claim = iota
-	had
-	missed
-)
-
-func (c *claims) set(host int, to claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.was[host] = to
-}
-
-// yields says that another launcher wins: it has this host, and we have none of the hosts before it.
-func (c *claims) yields(host int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !slices.ContainsFunc(c.was[:host], func(of claim) bool { return of != missed })
-}
-
-// adopt takes over each host's session. Those that cannot be had are in the heir's list; any says that one could. first is the word of
-// another launcher that was there before us.
-func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []reach.Found, any bool, first error) {
-	j := r.heir.journal
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	all := &claims{cancel: cancel, was: make([]claim, len(j.Hosts))}
-	attach, causes := reach.NewDialer(r.cfg.Identity, len(j.Hosts)).Attach, make([]*link.Cause, len(j.Hosts))
-	found = make([]reach.Found, len(j.Hosts))
-	survey.InParallel(len(j.Hosts), func(i int) {
-		site := j.Sites[j.Hosts[i].Site]
-		found[i].Wanted = hosts.Wanted{Entry: hostlist.Entry{Name: site.Name, Slots: site.Slots, Given: site.Given}, Fixed: []netip.AddrPort{site.Address}}
-		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, i, all, o.Adopt(j.Hosts[i].Session))
-		r.heir.taken[i] = time.Now()
-		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
-	})
-	r.heir.settled = time.Now()
-	if c := (*link.Cause)(nil); errors.As(context.Cause(ctx), &c) {
-		first = c
-	}
-	left := map[string]bool{}
-	for _, f := range found {
-		if f.Session != nil {
-			for _, agent := range f.Session.Opened.Left {
-				left[agent] = true
-			}
-		}
-	}
-	for i, c := range causes {
-		if c != nil && left[j.Hosts[i].Agent] {
-			c = &link.Cause{Stage: c.Stage, Ending: true, Err: fmt.Errorf("its agent was told to end while no launcher was there: %w", c)}
-		}
-		if any = any || c == nil; c != nil {
-			site := j.Sites[j.Hosts[i].Site]
-			r.heir.gone[site.Name] = c
-			found[i].Session = &link.Session{Addr: site.Address, Open: &apiv1.Open{}, Close: func() {}, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Name: site.Stated}}}
-		}
-	}
-	return found, any, first
-}
-
-const (
-	takePause = 100 * time.Millisecond
-	tellAlive = 3 * time.Second // how long a host is waited for that has not given the launcher before us up, without a word
-)
-
-// takeHost takes over one session: at once where its launcher was given up, else when it is.
-func (r *planner) takeHost(ctx, life context.Context, attach link.Attach, host int, all *claims, open *apiv1.Open) (*link.Session, *link.Cause) {
-	h := r.heir.journal.Hosts[host]
-	at := r.heir.journal.Sites[h.Site].Address
-	begun, told, last := time.Now(), false, (*link.Cause)(nil)
-	late, stop := awake.Within(ctx, r.cfg.NodeTimeout)
-	defer stop()
-	for {
-		s, err := attach(ctx, life, at, open)
-		if err == nil {
-			if s.Opened.Host.GetIncarnation() == h.Agent {
-				return s, nil
-			}
-			s.Close()
-			return nil, link.Causef(link.StageConnect, "%v: another incarnation of its agent answers", at)
-		}
-		c := link.AsCause(err)
-		if ctx.Err() != nil {
-			return nil, cmp.Or(last, c)
-		}
-		switch last = c; {
-		case c.Stage == link.StageFenced && all.yields(host):
-			all.cancel(c)
-			return nil, c
-		case c.Stage == link.StageFenced: // by one that will let it go
-		case c.Alive:
-			if !told && time.Since(begun) > tellAlive {
-				told = true
-				r.say("%v: it is waited for", c)
-			}
-		case c.Refused || c.Stranger || c.Ending || c.Stage == link.StageTLS || c.Stage == link.StageVersion || late.Err() != nil:
-			return nil, c
-		}
-		link.Sleep(ctx, takePause)
-	}
 }
 
 // CommandOf is what launchers compare of a command line, of whose words the first so many are flags of mpiup's.
