@@ -178,8 +178,10 @@ func (st *Job) release() {
 	st.kill()
 }
 
-// End is the first id above those of the job.
-func (st *Job) End() uint32 { return st.Launch.Job.Base + st.Launch.Job.Size }
+// Ours are the ids of its ranks.
+func (st *Job) Ours() job.Span { return span(st.Launch.Job) }
+
+func span(j *apiv1.Job) job.Span { return job.Span{Base: int(j.Base), Size: int(j.Size)} }
 
 // ranksHere are the job's ranks on this host.
 func (st *Job) ranksHere() []int {

@@ -14,18 +14,12 @@ import (
 // maxJobs bounds the jobs of one session that are not over: its first and those that ranks spawned.
 const maxJobs = 4096
 
-// Jobs are those of one session. Every process of the run has an id, the base of its job plus its rank
-// there:
-//
-//	ids   0 ........ 7   8 .. 9   10 ....... 17
-//	      job 0          job 1    job 2
-//
-// A job without processes on this host is there too: ranks of other jobs may ask for it. The zero
+// Jobs are those of one session. A job without processes on this host is there too: ranks of other jobs may ask for it. The zero
 // value is empty and ready for use, by several goroutines.
 type Jobs struct {
 	mu       sync.Mutex
 	byNumber map[uint32]*Job // guarded by mu
-	byBase   []*Job          // ascending; guarded by mu
+	byID     job.Table[*Job] // guarded by mu
 }
 
 // Check says why the job of a Launch, whose numbers are within bounds, may not join the others; nil: it may.
@@ -42,13 +36,12 @@ func (j *Jobs) Check(l *apiv1.Launch) error {
 		return errors.New("launch: a command is a session's only job")
 	case first != nil && first.Launch.Number != l.Number:
 		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job.Number, l.Number, first.Launch.Number)
-	case l.Job.Spawned && j.of(l.Job.Parent) == nil:
+	case l.Job.Spawned && j.byID.Of(int(l.Job.Parent)) == nil:
 		return fmt.Errorf("launch of job %d: process %d, which spawned it, belongs to no job", l.Job.Number, l.Job.Parent)
-	case len(j.byBase) >= maxJobs:
+	case len(j.byID) >= maxJobs:
 		return fmt.Errorf("launch of more than %d jobs in one session", maxJobs)
 	}
-	i := j.above(l.Job.Base)
-	if i > 0 && j.byBase[i-1].End() > l.Job.Base || i < len(j.byBase) && l.Job.Base+l.Job.Size > j.byBase[i].Launch.Job.Base {
+	if !j.byID.Free(span(l.Job)) {
 		return fmt.Errorf("launch of job %d: ids %d to %d belong to another job too", l.Job.Number, l.Job.Base, l.Job.Base+l.Job.Size-1)
 	}
 	return nil
@@ -62,7 +55,7 @@ func (j *Jobs) Add(st *Job) {
 		j.byNumber = map[uint32]*Job{}
 	}
 	j.byNumber[st.Launch.Job.Number] = st
-	j.byBase = slices.Insert(j.byBase, j.above(st.Launch.Job.Base), st)
+	j.byID.Add(st)
 }
 
 // Remove forgets a job.
@@ -70,33 +63,14 @@ func (j *Jobs) Remove(st *Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.byNumber, st.Launch.Job.Number)
-	j.byBase = slices.DeleteFunc(j.byBase, func(other *Job) bool { return other == st })
-}
-
-// above is the index of the first job whose ids begin above id. mu is held.
-func (j *Jobs) above(id uint32) int {
-	i, _ := slices.BinarySearchFunc(j.byBase, id, func(st *Job, id uint32) int {
-		if st.Launch.Job.Base > id {
-			return 1
-		}
-		return -1
-	})
-	return i
-}
-
-// of is Of with mu held.
-func (j *Jobs) of(id uint32) *Job {
-	if i := j.above(id); i > 0 && id < j.byBase[i-1].End() {
-		return j.byBase[i-1]
-	}
-	return nil
+	j.byID.Remove(st)
 }
 
 // Of is the job that a process belongs to, nil for an id of none.
 func (j *Jobs) Of(id uint32) *Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.of(id)
+	return j.byID.Of(int(id))
 }
 
 // Number is the job of a number, nil if there is none.
@@ -110,7 +84,7 @@ func (j *Jobs) Number(n uint32) *Job {
 func (j *Jobs) All() []*Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.byBase)
+	return slices.Clone(j.byID)
 }
 
 // Process is a process here that was started, nil for any other id.

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // fences is the table of one host's fences. It has no goroutine, clock or I/O: the engine calls
 // it and does what it says. It names processes by their ids in the run. Not safe for concurrent use.
 type fences struct {
-	max   int     // in flight, of one job
-	parts []*part // of jobs, ascending
+	max   int // in flight, of one job
+	parts job.Table[*part]
 	open  map[string]*fence
 	begun uint64 // fences of any set
 }
@@ -20,14 +21,14 @@ type fences struct {
 // part is one job in the table. A fence over several jobs counts for the youngest of them, the one with the highest
 // ids. When that is over nobody can enter the fence again, and the engine lets go of it.
 type part struct {
-	base, size int
-	here       []int             // ids of this host, ascending
-	all        string            // the set of all its ids
-	gone       map[int]string    // why, by id
-	open       int               // fences in flight
-	epochs     map[string]uint64 // fences begun so far, by set
-	named      int               // bytes of the names in epochs
-	alone      []*part           // itself
+	job.Span
+	here   []int             // ids of this host, ascending
+	all    string            // the set of all its ids
+	gone   map[int]string    // why, by id
+	open   int               // fences in flight
+	epochs map[string]uint64 // fences begun so far, by set
+	named  int               // bytes of the names in epochs
+	alone  []*part           // itself
 }
 
 // fence is one set's fence between its first entry and its end.
@@ -53,23 +54,23 @@ func newFences(max int) fences { return fences{max: max, open: map[string]*fence
 
 // add takes a job of which this host has the ranks of local, ascending; nil if another has its ids.
 func (t *fences) add(base, size int, local []int) *part {
-	i := t.above(base)
-	if i > 0 && t.parts[i-1].end() > base || i < len(t.parts) && base+size > t.parts[i].base {
+	span := job.Span{Base: base, Size: size}
+	if !t.parts.Free(span) {
 		return nil
 	}
-	p := &part{base: base, size: size, here: make([]int, len(local)), all: idset.Range(base, base+size-1).String(),
+	p := &part{Span: span, here: make([]int, len(local)), all: span.IDs().String(),
 		gone: map[int]string{}, epochs: map[string]uint64{}}
 	p.alone = []*part{p}
 	for i, r := range local {
 		p.here[i] = base + r
 	}
-	t.parts = slices.Insert(t.parts, i, p)
+	t.parts.Add(p)
 	return p
 }
 
 // remove forgets a job and returns the fences that hold processes of it, not yet ended.
 func (t *fences) remove(p *part) (failed []*fence) {
-	t.parts = slices.DeleteFunc(t.parts, func(o *part) bool { return o == p })
+	t.parts.Remove(p)
 	return t.those(func(f *fence) bool { return slices.Contains(f.parts, p) })
 }
 
@@ -83,25 +84,6 @@ func (t *fences) those(is func(*fence) bool) (list []*fence) {
 	slices.SortFunc(list, func(a, b *fence) int { return strings.Compare(a.set, b.set) })
 	return list
 }
-
-// above is the index of the first job whose ids begin above id.
-func (t *fences) above(id int) int {
-	i, _ := slices.BinarySearchFunc(t.parts, id+1, func(p *part, id int) int { return p.base - id })
-	return i
-}
-
-// of is the job that a process belongs to, nil for an id of none.
-func (t *fences) of(id int) *part {
-	if i := t.above(id); i > 0 && t.parts[i-1].has(id) {
-		return t.parts[i-1]
-	}
-	return nil
-}
-
-func (p *part) has(id int) bool { return id >= p.base && id < p.end() }
-
-// end is the first id above those of the job.
-func (p *part) end() int { return p.base + p.size }
 
 // EnterError is a process that may not enter a fence.
 type EnterError struct {
@@ -196,7 +178,7 @@ func (t *fences) begin(f *fence, by, tag int) error {
 	t.begun++
 	f.number = t.begun
 	if f.ids.Empty() {
-		f.local, f.allHere = p.here, len(p.here) == p.size
+		f.local, f.allHere = p.here, len(p.here) == p.Size
 	} else {
 		for _, p := range f.parts {
 			for _, id := range p.here {
@@ -231,7 +213,7 @@ const (
 // members checks that id may be in a fence of set and finds the jobs; ids is empty for all of one job, so that a world
 // fence costs nothing per rank.
 func (t *fences) members(id int, set idset.Set) (name string, ids idset.Set, parts []*part, err error) {
-	own := t.of(id)
+	own := t.parts.Of(id)
 	if own == nil || !isIn(own.here, id) {
 		name = set.String()
 		if name == "" && own != nil {
@@ -248,15 +230,15 @@ func (t *fences) members(id int, set idset.Set) (name string, ids idset.Set, par
 	n, end := 0, 0
 	for m := range set.All() {
 		if m >= end {
-			p := t.of(m)
+			p := t.parts.Of(m)
 			if p == nil {
 				return "", ids, nil, &GoneError{Set: set.String(), Gone: []int{m}, Why: "belongs to no job that runs"}
 			}
-			parts, end = append(parts, p), p.end()
+			parts, end = append(parts, p), p.End()
 		}
 		n++
 	}
-	if len(parts) == 1 && n == own.size {
+	if len(parts) == 1 && n == own.Size {
 		return own.all, ids, own.alone, nil
 	}
 	return set.String(), set, parts, nil
@@ -265,7 +247,7 @@ func (t *fences) members(id int, set idset.Set) (name string, ids idset.Set, par
 // leave marks id, of the job p, as gone and returns the fences that this ends, not yet ended. Those that have left
 // this host are over for other hosts, maybe: upstream knows, and tells of the process where they are not.
 func (t *fences) leave(p *part, id int, why string) (failed []*fence) {
-	if _, ok := p.gone[id]; ok || !p.has(id) {
+	if _, ok := p.gone[id]; ok || !p.Has(id) {
 		return nil
 	}
 	p.gone[id] = why
@@ -294,7 +276,7 @@ func (t *fences) goneError(f *fence) error {
 		return nil
 	}
 	slices.Sort(ids)
-	return &GoneError{Set: f.set, Gone: ids, Why: t.of(ids[0]).gone[ids[0]]}
+	return &GoneError{Set: f.set, Gone: ids, Why: t.parts.Of(ids[0]).gone[ids[0]]}
 }
 
 // youngest is the last of f's jobs, for which it counts.
@@ -302,7 +284,7 @@ func (f *fence) youngest() *part { return f.parts[len(f.parts)-1] }
 
 func (f *fence) has(id int) bool {
 	if f.ids.Empty() {
-		return f.parts[0].has(id)
+		return f.parts[0].Has(id)
 	}
 	return f.ids.Contains(id)
 }

@@ -96,7 +96,7 @@ func step(tab *fences, f []string) string {
 		}
 		return "ok"
 	case "over":
-		return fails(tab.remove(tab.of(num(f[1]))), func(fence *fence) string { tab.end(fence); return fence.set })
+		return fails(tab.remove(tab.parts.Of(num(f[1]))), func(fence *fence) string { tab.end(fence); return fence.set })
 	case "enter":
 		var set idset.Set
 		var tag string
@@ -128,7 +128,7 @@ func step(tab *fences, f []string) string {
 		tab.end(fence)
 		return "ok"
 	case "gone":
-		p := tab.of(num(f[1]))
+		p := tab.parts.Of(num(f[1]))
 		if p == nil {
 			p = tab.parts[0]
 		}
@@ -137,7 +137,7 @@ func step(tab *fences, f []string) string {
 			return tab.goneError(fence).Error()
 		})
 	case "back":
-		delete(tab.of(num(f[1])).gone, num(f[1]))
+		delete(tab.parts.Of(num(f[1])).gone, num(f[1]))
 		return "ok"
 	case "open":
 		return strconv.Itoa(len(tab.open))

@@ -52,7 +52,7 @@ func (c *conn) takeTurn(ctx context.Context) error {
 
 func (c *conn) giveTurn() { <-c.turn }
 
-func (c *conn) id() int           { return c.ns.base + c.rank }
+func (c *conn) id() int           { return c.ns.span.Base + c.rank }
 func (c *conn) who() Who          { return c.ns.who(c.rank) }
 func (c *conn) proc() bfrops.Proc { return c.ns.Proc(c.rank) }
 func (c *conn) me() names.Process { return c.ns.process(c.rank) }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -23,10 +22,11 @@ import (
 // namespace is a job as the server keeps it.
 type namespace struct {
 	jobdata.Job
-	number, base int
-	space        *kvs.Space
-	puts         *modex.Job
-	told         told
+	span   job.Span
+	number int
+	space  *kvs.Space
+	puts   *modex.Job
+	told   told
 
 	over   bool    // guarded by jobs.mu; no process of it is left anywhere
 	mute   bool    // guarded by jobs.mu; and none had connected
@@ -49,24 +49,19 @@ func newNamespace(j Job, machine jobdata.Machine, log *slog.Logger) (*namespace,
 	if err := j.Validate(); err != nil {
 		return nil, err
 	}
-	ns := &namespace{Job: j.Job, number: j.Space.Number, base: j.Space.Base, space: j.Space}
+	ns := &namespace{Job: j.Job, number: j.Space.Number, span: job.Span{Base: j.Space.Base, Size: j.Size}, space: j.Space}
 	ns.puts = modex.New(j.Space, log.With("job", ns.number))
 	ns.told = told{job: &ns.Job, machine: machine}
 	return ns, nil
 }
 
-// has says whether a process is of the job.
-func (ns *namespace) has(id int) bool { return id >= ns.base && id < ns.base+ns.Size }
-
-func (ns *namespace) ids() idset.Set { return idset.Range(ns.base, ns.base+ns.Size-1) }
-
 func (ns *namespace) who(rank int) Who {
-	return Who{ns.base + rank, job.Process{Job: ns.number, Rank: rank}}
+	return Who{ns.span.Base + rank, job.Process{Job: ns.number, Rank: rank}}
 }
 
 // process is a rank as names know it.
 func (ns *namespace) process(rank int) names.Process {
-	return names.Process{ID: ns.base + rank, Job: ns.number, Proc: ns.Proc(rank)}
+	return names.Process{ID: ns.span.Base + rank, Job: ns.number, Proc: ns.Proc(rank)}
 }
 
 // told is what ranks are told of a job, packed once for each dialect and kind of buffer that clients of this host use.
@@ -238,7 +233,7 @@ func (j *jobs) of(id int) *namespace {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, ns := range j.running {
-		if ns.has(id) {
+		if ns.span.Has(id) {
 			return ns
 		}
 	}

@@ -98,11 +98,11 @@ func (p party) set() idset.Set {
 
 func (m members) ids() idset.Set {
 	if m.ranks == nil {
-		return m.ns.ids()
+		return m.ns.span.IDs()
 	}
 	var s idset.Set
 	for _, r := range m.ranks {
-		s.Add(m.ns.base + r)
+		s.Add(m.ns.span.Base + r)
 	}
 	return s
 }
@@ -111,7 +111,7 @@ func (m members) ids() idset.Set {
 func (p party) procs() (out []bfrops.Proc) {
 	for _, m := range p {
 		for id := range m.ids().All() {
-			out = append(out, m.ns.Proc(id-m.ns.base))
+			out = append(out, m.ns.Proc(id-m.ns.span.Base))
 		}
 	}
 	return out

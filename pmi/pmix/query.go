@@ -178,7 +178,7 @@ func (h *host) procTable(ns *namespace, here bool) bfrops.Array {
 }
 
 func (h *host) procInfo(ns *namespace, p jobdata.Place) bfrops.ProcInfo {
-	id := ns.base + p.Rank
+	id := ns.span.Base + p.Rank
 	i := bfrops.ProcInfo{Proc: ns.Proc(p.Rank), Host: ns.Hosts[p.Host].Name, State: stateRunning}
 	if h.presence.connected(id) {
 		i.State = stateConnected
@@ -207,8 +207,8 @@ func (h *host) groupMembers(about subject) bfrops.Value {
 	}
 	var procs []bfrops.Proc
 	for _, ns := range h.jobs.inOrder() {
-		for id := range ids.Intersect(ns.ids()).All() {
-			procs = append(procs, ns.Proc(id-ns.base))
+		for id := range ids.Intersect(ns.span.IDs()).All() {
+			procs = append(procs, ns.Proc(id-ns.span.Base))
 		}
 	}
 	return array(bfrops.NewProcs(procs...))

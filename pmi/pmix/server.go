@@ -68,7 +68,7 @@ func New(cfg Config) (*Server, error) {
 // gone wakes who waits for what only a process that is gone could have committed.
 func (s *Server) gone(id int, _ string) {
 	if ns := s.jobs.of(id); ns != nil {
-		ns.puts.Gone(id - ns.base)
+		ns.puts.Gone(id - ns.span.Base)
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *Server) JobOver(number int, mute bool) {
 	if ns == nil {
 		return
 	}
-	s.withGroups(func(g *modex.Groups) { g.Over(ns.ids()) })
+	s.withGroups(func(g *modex.Groups) { g.Over(ns.span.IDs()) })
 	s.start(func() {
 		if by != nil && mute {
 			s.callForJob(s.ctx, by)
@@ -153,8 +153,8 @@ func (s *Server) Cleanup() error { return s.leftovers.RemoveAll() }
 func (s *Server) Aborted(ids idset.Set) {
 	s.abort(ids)
 	for _, ns := range s.jobs.inOrder() {
-		for id := range ids.Intersect(ns.ids()).All() {
-			ns.space.RankGone(id-ns.base, "was ended by another process")
+		for id := range ids.Intersect(ns.span.IDs()).All() {
+			ns.space.RankGone(id-ns.span.Base, "was ended by another process")
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (s *Server) RankEvent(code, id int) (event.Event, bool) {
 	if ns == nil {
 		return event.Event{}, false
 	}
-	return event.OfProcess(code, ns.Proc(id-ns.base)), true
+	return event.OfProcess(code, ns.Proc(id-ns.span.Base)), true
 }
 
 // HostEvents tell that processes (ids) went with their hosts, of each job and host. Processes that no job has are left
@@ -180,7 +180,7 @@ func (s *Server) HostEvents(ids idset.Set) (events []event.Event) {
 		for h, host := range ns.Hosts {
 			var gone []bfrops.Proc
 			for _, rank := range host.Ranks {
-				if told < event.MaxTold && ids.Contains(ns.base+rank) {
+				if told < event.MaxTold && ids.Contains(ns.span.Base+rank) {
 					gone = append(gone, ns.Proc(rank))
 					told++
 				}
@@ -225,7 +225,7 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 		return nil, &RefusedError{ns.who(number), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
 	}
 	// If this fails the connection is over, which whoever reads from it next sees.
-	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.base+number)))
+	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.span.Base+number)))
 	return c, nil
 }
 
