@@ -39,7 +39,7 @@ func page() string {
 	b.WriteString(`# Troubleshooting: what ended the job
 
 The last lines of a failed ` + "`mpiup run`" + ` name rank, host, cause and a section of this page. ` + "`mpiup help NAME`" + ` prints one.
-` + "`mpiup verdict FILE`" + ` reads logs of any launcher. This page is made from the table that mpiup itself uses (` + "`launcher/verdict`" + `).
+` + "`mpiup why FILE`" + ` reads logs of any launcher. This page is made from the table that mpiup itself uses (` + "`launcher/verdict`" + `).
 Each section says what it means, its signs, and what to do, the likeliest first.
 `)
 	for _, k := range Kinds {
@@ -66,7 +66,7 @@ func section(a About) string {
 		}
 	}
 	if len(whens[a.Kind]) >= many {
-		list = append(list, "What fits the error's words is in the verdict, and in [data/advice.tsv](data/advice.tsv).")
+		list = append(list, "`mpiup why FILE` picks what fits the error's words; [data/advice.tsv](data/advice.tsv) has all.")
 	}
 	for i, t := range list {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, t)
