@@ -21,22 +21,26 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-build: ## bin/mpiup, static, for this machine, and bin/mpiup-nvml where there is a C compiler
+build: ## bin/mpiup, static, for this machine, and where there is a C compiler bin/mpiup-nvml and bin/libmpiup-watch.so
 	@test/setup.sh go
 	@$(GOBUILD) -o bin/mpiup ./cmd/mpiup
 	@echo "built bin/mpiup $(VERSION)"
 	@if command -v gcc >/dev/null; then $(MAKE) nvml || \
-	    echo "bin/mpiup-nvml could not be built; mpiup does without, docs/gpu.md"; fi
+	    echo "bin/mpiup-nvml could not be built; mpiup does without, docs/gpu.md"; $(MAKE) watch; fi
 
 nvml: ## bin/mpiup-nvml, which asks NVIDIA's library for GPUs; needs a C compiler
 	@test/setup.sh go
 	@$(NVMLBUILD) -o bin/mpiup-nvml ./cmd/mpiup-nvml
 	@echo "built bin/mpiup-nvml $(VERSION)"
+
+watch: ## bin/libmpiup-watch.so, for mpiup run --watch-ranks; needs a C compiler
+	@agent/watch/preload/build.sh gcc bin/libmpiup-watch.so
+	@echo "built bin/libmpiup-watch.so"
 
 static: ## bin/mpiup for amd64 and bin/mpiup-arm64
 	@test/setup.sh go

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
@@ -17,6 +18,17 @@ import (
 // MaxSlots is the most slots of a host: as many processes of a job one starts.
 const MaxSlots = apiv1.MaxProcs
 
+// Helpers are files of mpiup besides its program, with their directory; "": there is none.
+type Helpers struct {
+	GPU   string // mpiup-nvml, which asks for GPUs
+	Waits string // libmpiup-watch.so, which stands before a rank's MPI
+}
+
+// Files are those that are there.
+func (h Helpers) Files() []string {
+	return slices.DeleteFunc([]string{h.GPU, h.Waits}, func(path string) bool { return path == "" })
+}
+
 // Config is all an Agent needs; cmd/mpiup fills it from flags and environment.
 type Config struct {
 	Name        string           // host name as users know it; required
@@ -25,7 +37,7 @@ type Config struct {
 	Incarnation string           // of this container (internal/identity); required
 	Inventory   usable.Inventory // what this host may use
 	GPUs        gpu.Inventory    // as files tell of them
-	GPUHelper   string           // mpiup-nvml with its directory; "": there is none
+	Helpers     Helpers          // what stands beside this program
 	Slots       int              // 0: GPUs, else usable CPUs
 	Env         []string         // the container's environment: the base of every rank's
 	Dir         string           // working directory of ranks whose own does not exist here
@@ -45,7 +57,7 @@ type Config struct {
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
 	Grace    time.Duration // between TERM and KILL when the agent is ended; default 25 s
 	Gossip   bool
-	// GPUMetrics is how often GPUs' use is read for /metrics, through GPUHelper, while somebody reads those; 0: never.
+	// GPUMetrics is how often GPUs' use is read for /metrics, through Helpers.GPU, while somebody reads those; 0: never.
 	GPUMetrics time.Duration
 	Policy     *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
 	IdleExit   time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never

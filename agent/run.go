@@ -27,7 +27,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, clock: wire.NewClock(), traces: make(chan struct{}, 1)}
 	a.ending, a.stop = context.WithCancelCause(context.Background())
-	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.GPUHelper, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
+	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.Helpers.GPU, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
 	a.watch = a.watchGPUs()
 	libs := mpilib.NewMemory(os.DirFS("/"))
@@ -39,7 +39,7 @@ func New(cfg Config) (*Agent, error) {
 		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) }, Unread: a.unread,
 		Gossip: func() *member.Gossip { return a.gossip }, Hasten: cfg.Hasten, Rest: cfg.Rest, IdleExit: cfg.IdleExit,
 		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Embedded, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
-			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacksFor}})
+			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacksFor, WatchLibrary: cfg.Helpers.Waits}})
 	return a, nil
 }
 

@@ -119,10 +119,10 @@ func (a *Agent) followKey(ctx context.Context, bound int) {
 // watchGPUs is the watch of a host with NVIDIA GPUs, nil where there are none, no helper, no HTTP port, or where it was
 // switched off.
 func (a *Agent) watchGPUs() *metrics.Watch {
-	if a.cfg.GPUMetrics <= 0 || a.cfg.GPUHelper == "" || a.cfg.HTTP == "off" || a.cfg.GPUs.Vendor != gpu.NVIDIA || len(a.cfg.GPUs.GPUs) == 0 {
+	if a.cfg.GPUMetrics <= 0 || a.cfg.Helpers.GPU == "" || a.cfg.HTTP == "off" || a.cfg.GPUs.Vendor != gpu.NVIDIA || len(a.cfg.GPUs.GPUs) == 0 {
 		return nil
 	}
-	return metrics.NewWatch(metrics.WatchConfig{Helper: a.cfg.GPUHelper, Interval: a.cfg.GPUMetrics, Log: a.cfg.Log,
+	return metrics.NewWatch(metrics.WatchConfig{Helper: a.cfg.Helpers.GPU, Interval: a.cfg.GPUMetrics, Log: a.cfg.Log,
 		Run: func(ctx context.Context, argv []string, limit int, line func([]byte) error) error {
 			_, err := reap.Lines(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit, line)
 			return err

@@ -23,6 +23,7 @@ fi
 root=$cache/$suite
 CGO_ENABLED=0 GOARCH=arm64 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION:-arm64-check}" -o "$root/mpiup" ./cmd/mpiup
 CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc go build -trimpath -buildvcs=false -ldflags '-s -w -extldflags=-Wl,-z,lazy' -o "$root/mpiup-nvml" ./cmd/mpiup-nvml
+agent/watch/preload/build.sh aarch64-linux-gnu-gcc "$root/libmpiup-watch.so"
 GOARCH=arm64 go test -c -trimpath -o "$root/trial.test" ./agent/checkup
 lib=$root/usr/lib/aarch64-linux-gnu
 compile() { # compile OUT HEADERS LIBRARY: what the library's own mpicc would do

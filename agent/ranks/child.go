@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"cmp"
 	"net"
 	"syscall"
 	"time"
@@ -49,12 +50,13 @@ func (p *Process) start() (err error) {
 	}
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
+	env := p.Job.waits.Environment(p.ID, p, cmp.Or(with.Path, with.Argv[0]), with.Env)
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
 		Look:     app.Path,
 		AlsoDir:  app.AlsoWdir,
-		Env:      with.Env,
+		Env:      env,
 		Dir:      p.dir,
 		Files:    child,
 		Terminal: l.Exec.GetTerminal(), SameSession: p.Job.together() && p.Job.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_PMIX,

@@ -7,6 +7,7 @@ import (
 	"github.com/mpiup/mpiup/agent/devices"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/rdma"
@@ -28,6 +29,9 @@ func bindingOf(st *Job) *outfit.Bound {
 // dress decides what a job's processes are started with.
 func dress(st *Job) error {
 	st.flight = newFlight(st)
+	if st.Launch.Job.WatchMs > 0 && len(st.Launch.Procs) > 0 {
+		st.waits = watch.NewJob(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.WatchLibrary, st.Notice)
+	}
 	if st.Launch.Exec == nil {
 		st.devices = devices.Begin(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
 	}

@@ -60,17 +60,20 @@ func (st *Job) CopyData(data []byte) error {
 
 // RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps.
 func (st *Job) RemoveFiles() {
+	st.waits.Close()
 	if st.flight != nil {
 		st.flight.Remove()
-		os.Remove(guard.SessionDir(st.s.Host.RunDir(), st.s.ID)) // if nothing else is in it
-		os.Remove(st.s.Host.RunDir())
 	}
 	if st.copies != nil {
 		st.copies.Remove()
 	}
+	dir := guard.SessionDir(st.s.Host.RunDir(), st.s.ID)
 	if st.files != "" {
-		os.RemoveAll(guard.SessionDir(st.s.Host.RunDir(), st.s.ID))
-		os.Remove(st.s.Host.RunDir()) // if nothing else is in it
+		os.RemoveAll(dir)
+	}
+	if st.files != "" || st.flight != nil || st.waits != nil {
+		os.Remove(dir) // if nothing else is in it, and so is theirs
+		os.Remove(st.s.Host.RunDir())
 	}
 }
 

@@ -28,7 +28,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/devices"
-	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
@@ -64,11 +63,12 @@ type Config struct {
 	Inventory usable.Inventory
 	GPUs      gpu.Inventory // as files tell
 
-	Host    *host.Host
-	Super   *reap.Supervisor
-	Libs    *mpilib.Memory
-	Metrics *metrics.Metrics
-	Watch   *metrics.Watch // nil: nobody can tell how busy GPUs are
+	Host         *host.Host
+	Super        *reap.Supervisor
+	Libs         *mpilib.Memory
+	Metrics      *metrics.Metrics
+	Watch        *metrics.Watch // nil: nobody can tell how busy GPUs are
+	WatchLibrary string         // libmpiup-watch.so with its directory; "": there is none
 
 	// Stacks says where processes are, of each, and what would tell more; it ends with ctx. nil: nobody does.
 	Stacks func(ctx context.Context, targets []look.Target) ([]look.Stack, []string)
@@ -122,13 +122,13 @@ func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn)
 
 // Job is one job's processes on this host: what a Launch asked for.
 type Job struct {
-	s        *Shared
-	Launch   *outfit.Launch
-	Since    time.Time        // when it came
-	apps     []*apiv1.App     // of launch, with copied files in their places once receive has returned
-	copies   *copies.Set      // nil: no files come
-	files    string           // where they are; "": nowhere
-	flight   *flight.Recorder // of torch's flight recorders; nil: none
+	s      *Shared
+	Launch *outfit.Launch
+	Since  time.Time    // when it came
+	apps   []*apiv1.App // of launch, with copied files in their places once receive has returned
+	copies *copies.Set  // nil: no files come
+	files  string       // where they are; "": nowhere
+	recorders
 	space    *kvs.Space       // nil without PMI
 	unfit    error            // why space could not be made
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx

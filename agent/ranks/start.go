@@ -90,6 +90,9 @@ func (st *Job) Start() {
 	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
 		st.wg.Go(func() { watchActivity(st) })
 	}
+	if st.waits != nil {
+		st.wg.Go(func() { st.tellWaits(st.ctx, l.Job, st.All, st.send) })
+	}
 	if st.meeting != nil {
 		st.wg.Go(st.meeting.watch)
 	}

@@ -113,6 +113,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	// What only a terminal or a spawning rank brings is tested with those.
 	elsewhere := []string{"TERM", "PMI_SPAWNED"}
+	// The library for --watch-ranks is made by a C compiler: test/integration has it.
+	elsewhere = append(elsewhere, "MPIUP_WATCH_PAGE")
 	// Nor is every machine one with RDMA devices: package rdma tests what those bring.
 	elsewhere = append(elsewhere, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX")
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {

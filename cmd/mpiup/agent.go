@@ -184,7 +184,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
 	}
 	return agent.Config{
-		Name: p.host, Node: nodeName(p.getenv, log), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
+		Name: p.host, Node: nodeName(p.getenv, log), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, Helpers: helpers(), Slots: f.slots, Env: p.env,
 		Dir: dirOrRoot(), RunDir: runDir, Executable: guardExe(), Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),

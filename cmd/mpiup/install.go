@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/watch"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/spf13/cobra"
@@ -23,8 +25,9 @@ func installCommand(p *process) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install [flags] DIR",
 		Short: "Copy this binary into a directory, for an init container",
-		Long: `Copy this binary to DIR/mpiup, and make links to it with the names of --names beside it. mpiup-nvml, which asks
-NVIDIA's library for GPUs, is copied too if it stands beside this binary, as in the images.
+		Long: `Copy this binary to DIR/mpiup, and make links to it with the names of --names beside it. What stands beside this
+binary, as in the images, is copied too: mpiup-nvml, which asks NVIDIA's library for GPUs, and libmpiup-watch.so,
+which finds slow ranks (--watch-ranks).
 
 In an init container of the mpiup image, with DIR on an emptyDir volume, it brings mpiup into a
 pod whose own image does not have it (examples/mpijob-any-image.yaml). With DIR first on PATH its
@@ -40,7 +43,7 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
 			if err != nil {
 				return usage(err)
 			}
-			paths, err := installWith(args[0], helper(), links)
+			paths, err := installWith(args[0], helpers().Files(), links)
 			if err != nil {
 				return &exitError{job.ExitOutput, fmt.Errorf("install: %w", err)}
 			}
@@ -72,15 +75,15 @@ func linkNames(list []string) (names []string, err error) {
 }
 
 // installWith is installAll, and links to mpiup beside it, once it is clear that all of it can be done.
-func installWith(dir, helper string, links []string) (paths []string, err error) {
+func installWith(dir string, helpers, links []string) (paths []string, err error) {
 	names := append([]string{"mpiup"}, links...)
-	if helper != "" {
-		names = append(names, filepath.Base(helper))
+	for _, h := range helpers {
+		names = append(names, filepath.Base(h))
 	}
 	if err = free(dir, names); err != nil {
 		return nil, err
 	}
-	if paths, err = installAll(dir, helper); err != nil {
+	if paths, err = installAll(dir, helpers); err != nil {
 		return nil, err
 	}
 	for _, n := range links {
@@ -103,13 +106,24 @@ func free(dir string, names []string) error {
 	}
 	for _, n := range names {
 		path := filepath.Join(dir, n)
-		if _, err := os.Lstat(path); err == nil && !ours(path) {
+		if _, err := os.Lstat(path); err == nil && !ours(path) && !isWatch(path) {
 			return fmt.Errorf("%s is there and is not mpiup: remove it, or choose another directory", path)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// isWatch says that a file is the library for --watch-ranks, by its own name.
+func isWatch(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	o, err := mpilib.Read(f)
+	return err == nil && o.Name == watch.LibraryName
 }
 
 // link makes dir/name a link to a program, which is there at any time if it was before.
@@ -125,18 +139,20 @@ func link(dir, name, to string) error {
 	return os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
 }
 
-// installAll copies this binary and, if there is one, its helper for GPUs (docs/gpu.md).
-func installAll(dir, helper string) (paths []string, err error) {
+// installAll copies this binary and its helpers.
+func installAll(dir string, helpers []string) (paths []string, err error) {
 	path, err := install("/proc/self/exe", dir, "mpiup")
 	if err != nil {
 		return nil, err
 	}
 	paths = append(paths, path)
-	if helper == "" {
-		return paths, nil
+	for _, h := range helpers {
+		if path, err = install(h, dir, filepath.Base(h)); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
 	}
-	path, err = install(helper, dir, filepath.Base(helper))
-	return append(paths, path), err
+	return paths, nil
 }
 
 // install copies from to dir/name, which is whole or not there at any time.

@@ -46,7 +46,7 @@ func TestInstallBringsTheHelper(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mpiup-nvml"), []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	paths, err := installAll(dir, helper)
+	paths, err := installAll(dir, []string{helper})
 	if want := []string{filepath.Join(dir, "mpiup"), filepath.Join(dir, "mpiup-nvml")}; err != nil || !slices.Equal(paths, want) {
 		t.Fatalf("%v, %v", paths, err)
 	}
@@ -55,7 +55,7 @@ func TestInstallBringsTheHelper(t *testing.T) {
 	if err != nil || statErr != nil || string(got) != "new" || fi.Mode().Perm() != 0o755 {
 		t.Errorf("%q, %v, %v, %v", got, fi.Mode(), err, statErr)
 	}
-	if paths, err := installAll(dir, ""); err != nil || len(paths) != 1 {
+	if paths, err := installAll(dir, nil); err != nil || len(paths) != 1 {
 		t.Errorf("without one: %v, %v", paths, err)
 	}
 }
@@ -70,7 +70,7 @@ func TestInstallNames(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for range 2 { // again in a restarted container
-		if _, err := installWith(dir, "", names); err != nil {
+		if _, err := installWith(dir, nil, names); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestInstallNames(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "ssh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := installWith(other, "", names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
+	if _, err := installWith(other, nil, names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
 		t.Errorf("somebody's ssh: %v", err)
 	}
 	if all, _ := os.ReadDir(other); len(all) != 1 {
@@ -96,7 +96,7 @@ func TestInstallNames(t *testing.T) {
 	if err := os.Rename(filepath.Join(other, "ssh"), filepath.Join(other, "mpiup")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := installWith(other, "", nil); err == nil || !strings.Contains(err.Error(), "/mpiup is there and is not mpiup") {
+	if _, err := installWith(other, nil, nil); err == nil || !strings.Contains(err.Error(), "/mpiup is there and is not mpiup") {
 		t.Errorf("somebody's mpiup: %v", err)
 	}
 	helper := filepath.Join(t.TempDir(), "mpiup-nvml")
@@ -104,23 +104,23 @@ func TestInstallNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // over its own
-		if paths, err := installWith(dir, helper, nil); err != nil || len(paths) != 2 {
+		if paths, err := installWith(dir, []string{helper}, nil); err != nil || len(paths) != 2 {
 			t.Errorf("with the helper: %q, %v", paths, err)
 		}
 	}
 	if err := os.Rename(filepath.Join(other, "mpiup"), filepath.Join(other, "mpiup-nvml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := installWith(other, helper, nil); err == nil || !strings.Contains(err.Error(), "/mpiup-nvml is there and is not mpiup") {
+	if _, err := installWith(other, []string{helper}, nil); err == nil || !strings.Contains(err.Error(), "/mpiup-nvml is there and is not mpiup") {
 		t.Errorf("somebody's mpiup-nvml: %v", err)
 	}
 	if all, _ := os.ReadDir(other); len(all) != 1 {
 		t.Errorf("something was written beside it: %v", all)
 	}
-	if paths, err := installWith(dir, "", names); err != nil || len(paths) != 1 {
+	if paths, err := installWith(dir, nil, names); err != nil || len(paths) != 1 {
 		t.Errorf("over itself: %q, %v", paths, err)
 	}
-	if _, err := installWith(filepath.Join(dir, "absent"), "", nil); err == nil || !strings.Contains(err.Error(), "is not there: make it") {
+	if _, err := installWith(filepath.Join(dir, "absent"), nil, nil); err == nil || !strings.Contains(err.Error(), "is not there: make it") {
 		t.Errorf("no directory: %v", err)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/watch"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
@@ -24,13 +26,21 @@ func inventory(p *process, log *slog.Logger) (usable.Inventory, gpu.Inventory) {
 	return inv, gpus
 }
 
+// helpers are what is there beside this program.
+func helpers() agent.Helpers {
+	return agent.Helpers{GPU: beside("mpiup-nvml"), Waits: beside(watch.LibraryName)}
+}
+
 // helper is mpiup-nvml beside this program; "" where it is not.
-func helper() string {
+func helper() string { return beside("mpiup-nvml") }
+
+// beside is a file beside this program; "" where it is not.
+func beside(name string) string {
 	exe, err := os.Executable()
 	if err != nil {
 		return ""
 	}
-	path := filepath.Join(filepath.Dir(exe), "mpiup-nvml")
+	path := filepath.Join(filepath.Dir(exe), name)
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}

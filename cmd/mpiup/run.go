@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -171,7 +172,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 // stallOf is what is done about a run that hangs. One rank alone may wait for its user, unless that asked.
 func stallOf(f *cli.RunFlags) launcher.StallConfig {
 	abort := f.OnStall == "abort"
-	return launcher.StallConfig{After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
+	watch := time.Duration(0)
+	if f.WatchRanks {
+		watch = f.WatchWindow
+	}
+	return launcher.StallConfig{Watch: watch, After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
 }
 
 func (p *process) relaxGC() {

@@ -46,6 +46,8 @@ var levels = map[string]int{
 	"agent/host":               3,
 	"agent/survey":             4,
 	"agent/outfit":             4,
+	"agent/watch":              4,
+	"launcher/slow":            1,
 	"agent/ranks":              5,
 	"agent/exchange":           6,
 	"agent/session":            7,

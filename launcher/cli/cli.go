@@ -75,9 +75,7 @@ type RunFlags struct {
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
 	Timeout       time.Duration // of the whole run; 0: none
-	StallTimeout  time.Duration // no rank works; 0: nobody looks
-	InitTimeout   time.Duration // ranks wait in MPI_Init; 0: nobody looks
-	OnStall       string        // "notice" or "abort"
+	StallFlags
 
 	PreemptSignal int    // 0: not given
 	CheckpointDir string // "": not given
@@ -116,6 +114,15 @@ type RunFlags struct {
 	Frameworks frameworks.Set // of Env, after Check
 
 	Explain int // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
+}
+
+// StallFlags is what is done about ranks that wait.
+type StallFlags struct {
+	StallTimeout time.Duration // no rank works; 0: nobody looks
+	InitTimeout  time.Duration // ranks wait in MPI_Init; 0: nobody looks
+	OnStall      string        // "notice" or "abort"
+	WatchRanks   bool          // how long they wait in MPI
+	WatchWindow  time.Duration // for so long one must hold up the others to be named
 }
 
 // protocols are the values of --mpi.
@@ -164,6 +171,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
 	f.OnStall = "notice"
 	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	fs.BoolVar(&f.WatchRanks, "watch-ranks", false, "find the rank that the others wait for in MPI's collectives: say which, for how much of the time and why (mpiup help slow)")
+	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "with --watch-ranks: a rank is named when it has held up the others for `TIME`")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	valueVar(fs, &f.PreemptSignal, "preempt-signal", "", job.ParseEndSignal,
 		"`SIGNAL` that every rank gets when a pod of the run is taken away, for --term-grace: TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU (default: $MPIUP_PREEMPT_SIGNAL, else TERM)")

@@ -103,6 +103,9 @@ type LeaseFlags struct {
 // DefaultLastCall is how long an elastic job waits for more hosts when it could begin, as torchrun does.
 const DefaultLastCall = 30 * time.Second
 
+// DefaultWatch is for how long a rank must hold up the others to be named, where nobody says.
+const DefaultWatch = time.Minute
+
 // DefaultStall is after how long a run is told of that hangs, where nobody says.
 const DefaultStall = 5 * time.Minute
 

@@ -121,6 +121,17 @@ var lies = []func(s *session) framed{
 	func(s *session) framed { return &apiv1.CopyCredit{Job: uint32(s.number()), Bytes: uint32(s.number())} },
 	func(s *session) framed { return &apiv1.Output{Rank: s.rank(), Data: []byte(s.text())} },
 	func(s *session) framed { return &apiv1.Stop{Why: s.text(), Now: s.flag()} },
+	func(s *session) framed {
+		w := &apiv1.Waited{Job: uint32(s.byte() & 1), AtNs: int64(s.number()), ThrottledNs: int64(s.number())}
+		for range 1 + s.byte()&3 {
+			r := &apiv1.RankWaited{Id: s.rank(), State: apiv1.WatchState(s.byte() & 7), Seq: s.number(), InsideNs: int64(s.number()), CpuNs: int64(s.number()), QueuedNs: int64(s.number())}
+			for range s.byte() & 31 {
+				r.Points = append(r.Points, &apiv1.WaitPoint{Seq: s.number(), WaitedNs: int64(s.number()), OtherNs: int64(s.number()), Loose: s.number(), AtNs: int64(s.number())})
+			}
+			w.Ranks = append(w.Ranks, r)
+		}
+		return w
+	},
 }
 
 func (s *session) frame(b byte) *apiv1.Frame { return lies[int(b)%len(lies)](s).Frame() }

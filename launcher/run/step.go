@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/slow"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -30,7 +31,7 @@ func New(cfg Config) *Run {
 	r.alone = alone{shared: all, pmi: cfg.PMI}
 	r.inquiry = inquiry{shared: all, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
 	r.flights = flights{shared: all, verdict: &r.verdict}
-	r.stalls = stalls{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights}
+	r.stalls = stalls{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights, slow: slow.Watch{Window: cfg.Stall.Watch}}
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
 		r.noticed[moreRanks] = true
@@ -125,6 +126,7 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.stop("the launcher ends", false)
 	case Over:
 		r.move(jobEnded)
+		r.stalls.sayWaited()
 		r.alone.warn(r.meet.meets)
 		r.meet.sayTrainedAlone()
 	}
@@ -227,6 +229,8 @@ func (r *Run) frame(e Frame) error {
 		return err
 	case *apiv1.Frame_Activity:
 		return r.stalls.hear(r.now.Clock, h, b.Activity)
+	case *apiv1.Frame_Waited:
+		return r.stalls.waited(r.now.Clock, h, b.Waited)
 	case *apiv1.Frame_Met:
 		if b.Met.Loaded != "" {
 			r.brief.loaded(b.Met.Framework)

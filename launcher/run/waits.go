@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/slow"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -285,6 +286,7 @@ type stalls struct {
 	cfg     *Config
 	inquiry *inquiry
 	flights *flights
+	slow    slow.Watch // who makes the others wait
 
 	watch   hang.Watch
 	told    bool          // of the stall that lasts

@@ -17,7 +17,7 @@
 //	doctor   mpiup doctor: hosts, the network between them, a job's plan
 //	end      how a run ends: failures, signals, time limits, exit codes
 //	exec     mpiup exec
-//	hang     runs that hang: what mpiup says of them, and what mpiup ps and mpiup stacks show
+//	hang     runs that hang or are slow: what mpiup says of them, and what mpiup ps and mpiup stacks show
 //	guide    docs/guide.md, followed line by line
 //	io       standard input and output of ranks
 //	lab      what all tests share

@@ -4,7 +4,7 @@
 #
 #   test/release/release.sh VERSION [DIRECTORY]
 #
-#   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, completions, manual pages, licence, changes
+#   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, libmpiup-watch.so, completions, manual pages, licence, changes
 #   mpiup-fips-VERSION-linux-ARCH.tar.gz  the same with Go's certified FIPS 140-3 module
 #   IMAGE-image-VERSION.oci.tar           the images mpiup, mpiup-openmpi and mpiup-mpich, each for both architectures (image.sh)
 #   mpiup-VERSION.tgz                     the Helm chart, and mpiup-kustomize-VERSION.tar.gz the same for kustomize
@@ -61,6 +61,7 @@ for a in "${arches[@]}"; do
     cp -r "$work/common" "$plain"
     build "$a" "$plain"
     CGO_ENABLED=1 GOOS=linux GOARCH=$a CC=${cc[$a]} go build -buildvcs=false -ldflags '-s -w -extldflags=-Wl,-z,lazy' -o "$plain/mpiup-nvml" ./cmd/mpiup-nvml
+    agent/watch/preload/build.sh "${cc[$a]}" "$plain/libmpiup-watch.so"
     cp -r "$plain" "$fips"
     GOFIPS140=certified build "$a" "$fips"
     for dir in "$plain" "$fips"; do

@@ -702,6 +702,61 @@ func (Looked) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
+type WatchState int32
+
+const (
+	WatchState_WATCH_NEVER     WatchState = 0 // MPI_Init did not come through the library
+	WatchState_WATCH_MEASURED  WatchState = 1
+	WatchState_WATCH_FINALIZED WatchState = 2
+	WatchState_WATCH_UNKNOWN   WatchState = 3 // an MPI library that the library does not know
+	WatchState_WATCH_LOST      WatchState = 4 // too many requests at once
+)
+
+// Enum value maps for WatchState.
+var (
+	WatchState_name = map[int32]string{
+		0: "WATCH_NEVER",
+		1: "WATCH_MEASURED",
+		2: "WATCH_FINALIZED",
+		3: "WATCH_UNKNOWN",
+		4: "WATCH_LOST",
+	}
+	WatchState_value = map[string]int32{
+		"WATCH_NEVER":     0,
+		"WATCH_MEASURED":  1,
+		"WATCH_FINALIZED": 2,
+		"WATCH_UNKNOWN":   3,
+		"WATCH_LOST":      4,
+	}
+)
+
+func (x WatchState) Enum() *WatchState {
+	p := new(WatchState)
+	*p = x
+	return p
+}
+
+func (x WatchState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WatchState) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[12].Descriptor()
+}
+
+func (WatchState) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[12]
+}
+
+func (x WatchState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WatchState.Descriptor instead.
+func (WatchState) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
+}
+
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
 type FlightUse int32
 
@@ -736,11 +791,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[12].Descriptor()
+	return file_mpiup_proto_enumTypes[13].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[12]
+	return &file_mpiup_proto_enumTypes[13]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -749,7 +804,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -793,11 +848,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[13].Descriptor()
+	return file_mpiup_proto_enumTypes[14].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[13]
+	return &file_mpiup_proto_enumTypes[14]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -806,7 +861,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -846,11 +901,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[14].Descriptor()
+	return file_mpiup_proto_enumTypes[15].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[14]
+	return &file_mpiup_proto_enumTypes[15]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -859,7 +914,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -902,11 +957,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[15].Descriptor()
+	return file_mpiup_proto_enumTypes[16].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[15]
+	return &file_mpiup_proto_enumTypes[16]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -915,7 +970,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 // Frame is one message of a session, in either direction.
@@ -965,6 +1020,7 @@ type Frame struct {
 	//	*Frame_Activity
 	//	*Frame_Flight
 	//	*Frame_Resumed
+	//	*Frame_Waited
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -1385,6 +1441,15 @@ func (x *Frame) GetResumed() *Resumed {
 	return nil
 }
 
+func (x *Frame) GetWaited() *Waited {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Waited); ok {
+			return x.Waited
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1601,6 +1666,10 @@ type Frame_Resumed struct {
 	Resumed *Resumed `protobuf:"bytes,51,opt,name=resumed,proto3,oneof"`
 }
 
+type Frame_Waited struct {
+	Waited *Waited `protobuf:"bytes,52,opt,name=waited,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1703,6 +1772,8 @@ func (*Frame_Activity) isFrame_Body() {}
 func (*Frame_Flight) isFrame_Body() {}
 
 func (*Frame_Resumed) isFrame_Body() {}
+
+func (*Frame_Waited) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -3354,6 +3425,7 @@ type Job struct {
 	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"` // tells ranks that a pod of the run is being taken away; 0: SIGTERM
 	Flight         FlightUse              `protobuf:"varint,49,opt,name=flight,proto3,enum=mpiup.v1.FlightUse" json:"flight,omitempty"`            // what is wanted of torch's flight recorder
 	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`  // where ranks save; made where it is missing; empty: none
+	WatchMs        uint32                 `protobuf:"varint,51,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`                   // between reports of how long ranks wait in MPI (Waited); 0: they are not watched
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3631,6 +3703,13 @@ func (x *Job) GetCheckpointDir() string {
 		return x.CheckpointDir
 	}
 	return ""
+}
+
+func (x *Job) GetWatchMs() uint32 {
+	if x != nil {
+		return x.WatchMs
+	}
+	return 0
 }
 
 // Hold is what another launcher needs to take the run over: from now on the agent keeps it, and ranks outlive this
@@ -6002,6 +6081,261 @@ func (x *Place) GetWhere() string {
 	return ""
 }
 
+// Waited is how long ranks of a job here have waited for others in MPI (Job.watch_ms, agent/watch), with what else may hold them up.
+// Sums count from the start of each, and times are CLOCK_MONOTONIC of this host.
+type Waited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	AtNs          int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	ThrottledNs   int64                  `protobuf:"varint,3,opt,name=throttled_ns,json=throttledNs,proto3" json:"throttled_ns,omitempty"` // this container was, by its CPU quota; 0: never, or it does not show
+	Ranks         []*RankWaited          `protobuf:"bytes,4,rep,name=ranks,proto3" json:"ranks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waited) Reset() {
+	*x = Waited{}
+	mi := &file_mpiup_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waited) ProtoMessage() {}
+
+func (x *Waited) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waited.ProtoReflect.Descriptor instead.
+func (*Waited) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Waited) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Waited) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *Waited) GetThrottledNs() int64 {
+	if x != nil {
+		return x.ThrottledNs
+	}
+	return 0
+}
+
+func (x *Waited) GetRanks() []*RankWaited {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+type RankWaited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // in the run
+	State         WatchState             `protobuf:"varint,2,opt,name=state,proto3,enum=mpiup.v1.WatchState" json:"state,omitempty"`
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // collectives over all ranks that are over
+	Partial       uint64                 `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`                      // and over some ranks
+	InsideNs      int64                  `protobuf:"varint,5,opt,name=inside_ns,json=insideNs,proto3" json:"inside_ns,omitempty"`    // since when it is in a collective over all; 0: it is in none
+	Points        []*WaitPoint           `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`                         // that are new, ascending, at most 16
+	CpuNs         int64                  `protobuf:"varint,7,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`             // used
+	QueuedNs      int64                  `protobuf:"varint,8,opt,name=queued_ns,json=queuedNs,proto3" json:"queued_ns,omitempty"`    // its threads were ready to run, and had no processor; 0: it does not show
+	BlockedNs     int64                  `protobuf:"varint,9,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"` // its work waited for block devices; 0: it does not show
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankWaited) Reset() {
+	*x = RankWaited{}
+	mi := &file_mpiup_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankWaited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankWaited) ProtoMessage() {}
+
+func (x *RankWaited) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankWaited.ProtoReflect.Descriptor instead.
+func (*RankWaited) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *RankWaited) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *RankWaited) GetState() WatchState {
+	if x != nil {
+		return x.State
+	}
+	return WatchState_WATCH_NEVER
+}
+
+func (x *RankWaited) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *RankWaited) GetPartial() uint64 {
+	if x != nil {
+		return x.Partial
+	}
+	return 0
+}
+
+func (x *RankWaited) GetInsideNs() int64 {
+	if x != nil {
+		return x.InsideNs
+	}
+	return 0
+}
+
+func (x *RankWaited) GetPoints() []*WaitPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *RankWaited) GetCpuNs() int64 {
+	if x != nil {
+		return x.CpuNs
+	}
+	return 0
+}
+
+func (x *RankWaited) GetQueuedNs() int64 {
+	if x != nil {
+		return x.QueuedNs
+	}
+	return 0
+}
+
+func (x *RankWaited) GetBlockedNs() int64 {
+	if x != nil {
+		return x.BlockedNs
+	}
+	return 0
+}
+
+// WaitPoint is how long a rank had waited when its seq-th collective over all ranks was over.
+type WaitPoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	WaitedNs      int64                  `protobuf:"varint,2,opt,name=waited_ns,json=waitedNs,proto3" json:"waited_ns,omitempty"` // in those
+	OtherNs       int64                  `protobuf:"varint,3,opt,name=other_ns,json=otherNs,proto3" json:"other_ns,omitempty"`    // in other calls that wait
+	Loose         uint64                 `protobuf:"varint,4,opt,name=loose,proto3" json:"loose,omitempty"`                       // how many of seq did not make it wait for all
+	AtNs          int64                  `protobuf:"varint,5,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitPoint) Reset() {
+	*x = WaitPoint{}
+	mi := &file_mpiup_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitPoint) ProtoMessage() {}
+
+func (x *WaitPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitPoint.ProtoReflect.Descriptor instead.
+func (*WaitPoint) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *WaitPoint) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *WaitPoint) GetWaitedNs() int64 {
+	if x != nil {
+		return x.WaitedNs
+	}
+	return 0
+}
+
+func (x *WaitPoint) GetOtherNs() int64 {
+	if x != nil {
+		return x.OtherNs
+	}
+	return 0
+}
+
+func (x *WaitPoint) GetLoose() uint64 {
+	if x != nil {
+		return x.Loose
+	}
+	return 0
+}
+
+func (x *WaitPoint) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
 // Flight: what one process's flight recorder has, of a dump that was written here. Sent before the Exited of a rank, and before
 // Waits where AskWaits wants it. A later one of a rank replaces an earlier one.
 type Flight struct {
@@ -6016,7 +6350,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6028,7 +6362,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6041,7 +6375,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -6085,7 +6419,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6097,7 +6431,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6110,7 +6444,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -6161,7 +6495,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6173,7 +6507,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6186,7 +6520,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -6237,7 +6571,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6249,7 +6583,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6262,7 +6596,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -6304,7 +6638,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6316,7 +6650,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6329,7 +6663,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Notice) GetText() string {
@@ -6356,7 +6690,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6368,7 +6702,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6381,7 +6715,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Ending) GetWhy() string {
@@ -6399,7 +6733,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6411,7 +6745,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6424,7 +6758,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -6438,7 +6772,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6450,7 +6784,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6463,7 +6797,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Closed) GetText() string {
@@ -6488,7 +6822,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6500,7 +6834,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6513,7 +6847,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -6529,7 +6863,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6541,7 +6875,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6554,7 +6888,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -6598,7 +6932,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6610,7 +6944,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6623,7 +6957,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -6678,7 +7012,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6690,7 +7024,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6703,7 +7037,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -6767,7 +7101,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6779,7 +7113,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6792,7 +7126,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -6833,7 +7167,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6845,7 +7179,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6858,7 +7192,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Event) GetData() []byte {
@@ -6885,7 +7219,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6897,7 +7231,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6910,7 +7244,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -6977,7 +7311,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6989,7 +7323,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7002,7 +7336,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Gone) GetIds() string {
@@ -7061,7 +7395,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7073,7 +7407,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7086,7 +7420,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -7144,7 +7478,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7156,7 +7490,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7169,7 +7503,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -7215,7 +7549,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7227,7 +7561,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7240,7 +7574,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 type Peer struct {
@@ -7260,7 +7594,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7272,7 +7606,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7285,7 +7619,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Peer) GetName() string {
@@ -7361,7 +7695,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7373,7 +7707,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7386,7 +7720,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -7414,7 +7748,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7426,7 +7760,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7439,7 +7773,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -7471,7 +7805,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7483,7 +7817,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7496,7 +7830,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 type CheckupRequest struct {
@@ -7514,7 +7848,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7526,7 +7860,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7539,7 +7873,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -7605,7 +7939,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7617,7 +7951,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7630,7 +7964,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -7688,7 +8022,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7700,7 +8034,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7713,7 +8047,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -7756,7 +8090,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7768,7 +8102,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7781,7 +8115,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Finding) GetName() string {
@@ -7822,7 +8156,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7834,7 +8168,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7847,7 +8181,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Fact) GetName() string {
@@ -7876,7 +8210,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7888,7 +8222,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7901,7 +8235,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -7934,7 +8268,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7946,7 +8280,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7959,7 +8293,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -7980,7 +8314,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7992,7 +8326,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8005,7 +8339,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -8039,7 +8373,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8051,7 +8385,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8064,7 +8398,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Target) GetHost() string {
@@ -8090,7 +8424,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8102,7 +8436,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8115,7 +8449,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -8139,7 +8473,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8151,7 +8485,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8164,7 +8498,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Way) GetHost() string {
@@ -8217,7 +8551,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8229,7 +8563,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8242,7 +8576,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 type RanksReply struct {
@@ -8256,7 +8590,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8268,7 +8602,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8281,7 +8615,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -8319,7 +8653,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8331,7 +8665,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8344,7 +8678,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -8411,7 +8745,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8423,7 +8757,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8436,7 +8770,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -8589,7 +8923,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8601,7 +8935,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8614,7 +8948,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -8642,7 +8976,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8654,7 +8988,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8667,7 +9001,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -8703,7 +9037,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8715,7 +9049,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8728,7 +9062,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -8769,7 +9103,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8781,7 +9115,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8794,7 +9128,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -8857,7 +9191,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xd6\x11\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\x82\x12\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12\x15\n" +
@@ -8907,6 +9241,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bactivity\x181 \x01(\v2\x12.mpiup.v1.ActivityH\x00R\bactivity\x12*\n" +
 	"\x06flight\x182 \x01(\v2\x10.mpiup.v1.FlightH\x00R\x06flight\x12-\n" +
 	"\aresumed\x183 \x01(\v2\x11.mpiup.v1.ResumedH\x00R\aresumed\x12*\n" +
+	"\x06waited\x184 \x01(\v2\x10.mpiup.v1.WaitedH\x00R\x06waited\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -9062,7 +9397,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x8d\b\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xa8\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -9101,7 +9436,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
 	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12+\n" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
-	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\xb6\x01\n" +
+	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\x12\x19\n" +
+	"\bwatch_ms\x183 \x01(\rR\awatchMs\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
@@ -9285,7 +9621,30 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06looked\x18\x06 \x01(\rR\x06looked\"/\n" +
 	"\x05Place\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x14\n" +
-	"\x05where\x18\x02 \x01(\tR\x05where\"q\n" +
+	"\x05where\x18\x02 \x01(\tR\x05where\"~\n" +
+	"\x06Waited\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x13\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12!\n" +
+	"\fthrottled_ns\x18\x03 \x01(\x03R\vthrottledNs\x12*\n" +
+	"\x05ranks\x18\x04 \x03(\v2\x14.mpiup.v1.RankWaitedR\x05ranks\"\x91\x02\n" +
+	"\n" +
+	"RankWaited\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12*\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.mpiup.v1.WatchStateR\x05state\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x18\n" +
+	"\apartial\x18\x04 \x01(\x04R\apartial\x12\x1b\n" +
+	"\tinside_ns\x18\x05 \x01(\x03R\binsideNs\x12+\n" +
+	"\x06points\x18\x06 \x03(\v2\x13.mpiup.v1.WaitPointR\x06points\x12\x15\n" +
+	"\x06cpu_ns\x18\a \x01(\x03R\x05cpuNs\x12\x1b\n" +
+	"\tqueued_ns\x18\b \x01(\x03R\bqueuedNs\x12\x1d\n" +
+	"\n" +
+	"blocked_ns\x18\t \x01(\x03R\tblockedNs\"\x80\x01\n" +
+	"\tWaitPoint\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
+	"\twaited_ns\x18\x02 \x01(\x03R\bwaitedNs\x12\x19\n" +
+	"\bother_ns\x18\x03 \x01(\x03R\aotherNs\x12\x14\n" +
+	"\x05loose\x18\x04 \x01(\x04R\x05loose\x12\x13\n" +
+	"\x05at_ns\x18\x05 \x01(\x03R\x04atNs\"q\n" +
 	"\x06Flight\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12-\n" +
@@ -9580,7 +9939,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"LOOKED_GPU\x10\b\x12\x0e\n" +
 	"\n" +
-	"LOOKED_PMI\x10\x10*@\n" +
+	"LOOKED_PMI\x10\x10*i\n" +
+	"\n" +
+	"WatchState\x12\x0f\n" +
+	"\vWATCH_NEVER\x10\x00\x12\x12\n" +
+	"\x0eWATCH_MEASURED\x10\x01\x12\x13\n" +
+	"\x0fWATCH_FINALIZED\x10\x02\x12\x11\n" +
+	"\rWATCH_UNKNOWN\x10\x03\x12\x0e\n" +
+	"\n" +
+	"WATCH_LOST\x10\x04*@\n" +
 	"\tFlightUse\x12\x0f\n" +
 	"\vFLIGHT_NONE\x10\x00\x12\x11\n" +
 	"\rFLIGHT_RECORD\x10\x01\x12\x0f\n" +
@@ -9617,8 +9984,8 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -9632,217 +9999,225 @@ var file_mpiup_proto_goTypes = []any{
 	(Lack)(0),               // 9: mpiup.v1.Lack
 	(Stranding)(0),          // 10: mpiup.v1.Stranding
 	(Looked)(0),             // 11: mpiup.v1.Looked
-	(FlightUse)(0),          // 12: mpiup.v1.FlightUse
-	(NameOp)(0),             // 13: mpiup.v1.NameOp
-	(Verdict)(0),            // 14: mpiup.v1.Verdict
-	(RankPhase)(0),          // 15: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 16: mpiup.v1.Frame
-	(*Open)(nil),            // 17: mpiup.v1.Open
-	(*Mark)(nil),            // 18: mpiup.v1.Mark
-	(*Opened)(nil),          // 19: mpiup.v1.Opened
-	(*Held)(nil),            // 20: mpiup.v1.Held
-	(*Machine)(nil),         // 21: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 22: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 23: mpiup.v1.HelloReply
-	(*Use)(nil),             // 24: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 25: mpiup.v1.GpuUnit
-	(*App)(nil),             // 26: mpiup.v1.App
-	(*Tool)(nil),            // 27: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 28: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 29: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 30: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 31: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 32: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 33: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 34: mpiup.v1.Launch
-	(*Job)(nil),             // 35: mpiup.v1.Job
-	(*Hold)(nil),            // 36: mpiup.v1.Hold
-	(*Resumed)(nil),         // 37: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 38: mpiup.v1.Dropped
-	(*Exec)(nil),            // 39: mpiup.v1.Exec
-	(*Meeting)(nil),         // 40: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 41: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 42: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 43: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 44: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 45: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 46: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 47: mpiup.v1.Proceed
-	(*Started)(nil),         // 48: mpiup.v1.Started
-	(*StartFailed)(nil),     // 49: mpiup.v1.StartFailed
-	(*Output)(nil),          // 50: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 51: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 52: mpiup.v1.Input
-	(*Credit)(nil),          // 53: mpiup.v1.Credit
-	(*Resize)(nil),          // 54: mpiup.v1.Resize
-	(*Signal)(nil),          // 55: mpiup.v1.Signal
-	(*Stop)(nil),            // 56: mpiup.v1.Stop
-	(*Exited)(nil),          // 57: mpiup.v1.Exited
-	(*DeviceError)(nil),     // 58: mpiup.v1.DeviceError
-	(*WireupFailed)(nil),    // 59: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 60: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 61: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 62: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 63: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 64: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 65: mpiup.v1.Wait
-	(*Met)(nil),             // 66: mpiup.v1.Met
-	(*Activity)(nil),        // 67: mpiup.v1.Activity
-	(*Place)(nil),           // 68: mpiup.v1.Place
-	(*Flight)(nil),          // 69: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 70: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 71: mpiup.v1.FlightOp
-	(*Control)(nil),         // 72: mpiup.v1.Control
-	(*Notice)(nil),          // 73: mpiup.v1.Notice
-	(*Ending)(nil),          // 74: mpiup.v1.Ending
-	(*Bye)(nil),             // 75: mpiup.v1.Bye
-	(*Closed)(nil),          // 76: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 77: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 78: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 79: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 80: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 81: mpiup.v1.FetchResult
-	(*Event)(nil),           // 82: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 83: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 84: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 85: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 86: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 87: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 88: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 89: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 90: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 91: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 92: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 93: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 94: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 95: mpiup.v1.Finding
-	(*Fact)(nil),            // 96: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 97: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 98: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 99: mpiup.v1.AskRequest
-	(*Target)(nil),          // 100: mpiup.v1.Target
-	(*AskReply)(nil),        // 101: mpiup.v1.AskReply
-	(*Way)(nil),             // 102: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 103: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 104: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 105: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 106: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 107: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 108: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 109: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 110: mpiup.v1.RankStack
+	(WatchState)(0),         // 12: mpiup.v1.WatchState
+	(FlightUse)(0),          // 13: mpiup.v1.FlightUse
+	(NameOp)(0),             // 14: mpiup.v1.NameOp
+	(Verdict)(0),            // 15: mpiup.v1.Verdict
+	(RankPhase)(0),          // 16: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 17: mpiup.v1.Frame
+	(*Open)(nil),            // 18: mpiup.v1.Open
+	(*Mark)(nil),            // 19: mpiup.v1.Mark
+	(*Opened)(nil),          // 20: mpiup.v1.Opened
+	(*Held)(nil),            // 21: mpiup.v1.Held
+	(*Machine)(nil),         // 22: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 23: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 24: mpiup.v1.HelloReply
+	(*Use)(nil),             // 25: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 26: mpiup.v1.GpuUnit
+	(*App)(nil),             // 27: mpiup.v1.App
+	(*Tool)(nil),            // 28: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 29: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 30: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 31: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 32: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 33: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 34: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 35: mpiup.v1.Launch
+	(*Job)(nil),             // 36: mpiup.v1.Job
+	(*Hold)(nil),            // 37: mpiup.v1.Hold
+	(*Resumed)(nil),         // 38: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 39: mpiup.v1.Dropped
+	(*Exec)(nil),            // 40: mpiup.v1.Exec
+	(*Meeting)(nil),         // 41: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 42: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 43: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 44: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 45: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 46: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 47: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 48: mpiup.v1.Proceed
+	(*Started)(nil),         // 49: mpiup.v1.Started
+	(*StartFailed)(nil),     // 50: mpiup.v1.StartFailed
+	(*Output)(nil),          // 51: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 52: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 53: mpiup.v1.Input
+	(*Credit)(nil),          // 54: mpiup.v1.Credit
+	(*Resize)(nil),          // 55: mpiup.v1.Resize
+	(*Signal)(nil),          // 56: mpiup.v1.Signal
+	(*Stop)(nil),            // 57: mpiup.v1.Stop
+	(*Exited)(nil),          // 58: mpiup.v1.Exited
+	(*DeviceError)(nil),     // 59: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 60: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 61: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 62: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 63: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 64: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 65: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 66: mpiup.v1.Wait
+	(*Met)(nil),             // 67: mpiup.v1.Met
+	(*Activity)(nil),        // 68: mpiup.v1.Activity
+	(*Place)(nil),           // 69: mpiup.v1.Place
+	(*Waited)(nil),          // 70: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 71: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 72: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 73: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 74: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 75: mpiup.v1.FlightOp
+	(*Control)(nil),         // 76: mpiup.v1.Control
+	(*Notice)(nil),          // 77: mpiup.v1.Notice
+	(*Ending)(nil),          // 78: mpiup.v1.Ending
+	(*Bye)(nil),             // 79: mpiup.v1.Bye
+	(*Closed)(nil),          // 80: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 81: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 82: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 83: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 84: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 85: mpiup.v1.FetchResult
+	(*Event)(nil),           // 86: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 87: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 88: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 89: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 90: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 91: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 92: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 93: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 94: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 95: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 96: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 97: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 98: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 99: mpiup.v1.Finding
+	(*Fact)(nil),            // 100: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 101: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 102: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 103: mpiup.v1.AskRequest
+	(*Target)(nil),          // 104: mpiup.v1.Target
+	(*AskReply)(nil),        // 105: mpiup.v1.AskReply
+	(*Way)(nil),             // 106: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 107: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 108: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 109: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 110: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 111: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 112: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 113: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 114: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
-	17,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	34,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	52,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	55,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	56,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	54,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	79,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	86,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	75,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	44,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	84,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	29,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	45,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	61,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	62,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	47,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	36,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	19,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	48,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	49,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	50,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	51,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	57,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	78,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	85,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	60,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	73,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	74,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	76,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	59,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	42,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	46,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	30,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	72,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	63,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	66,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	67,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	69,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	37,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	53,  // 39: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	77,  // 40: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	80,  // 41: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	81,  // 42: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	82,  // 43: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	83,  // 44: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	1,   // 45: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	0,   // 46: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	18,  // 47: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
-	2,   // 48: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	23,  // 49: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	21,  // 50: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	20,  // 51: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	36,  // 52: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	24,  // 53: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	25,  // 54: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	27,  // 55: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	35,  // 56: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	26,  // 57: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	31,  // 58: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	28,  // 59: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	33,  // 60: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	39,  // 61: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	3,   // 62: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	32,  // 63: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	41,  // 64: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	40,  // 65: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	12,  // 66: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	38,  // 67: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	43,  // 68: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	33,  // 69: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	26,  // 70: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 71: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 72: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 73: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	58,  // 74: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	6,   // 75: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 76: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 77: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	58,  // 78: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 79: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 80: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	65,  // 81: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	64,  // 82: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	68,  // 83: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	70,  // 84: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	71,  // 85: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 86: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	13,  // 87: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	88,  // 88: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	23,  // 89: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	23,  // 90: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	95,  // 91: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	96,  // 92: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	96,  // 93: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	94,  // 94: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	14,  // 95: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	100, // 96: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	102, // 97: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	106, // 98: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	105, // 99: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	63,  // 100: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	15,  // 101: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	110, // 102: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	109, // 103: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	69,  // 104: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	105, // [105:105] is the sub-list for method output_type
-	105, // [105:105] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	35,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	53,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	56,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	57,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	55,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	83,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	90,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	79,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	45,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	88,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	46,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	62,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	63,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	48,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	37,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	20,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	49,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	50,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	51,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	52,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	58,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	82,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	89,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	61,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	77,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	78,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	80,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	60,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	43,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	47,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	76,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	64,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	67,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	68,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	73,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	38,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	70,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	54,  // 40: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	81,  // 41: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	84,  // 42: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	85,  // 43: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	86,  // 44: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	87,  // 45: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	1,   // 46: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	0,   // 47: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
+	19,  // 48: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	2,   // 49: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	24,  // 50: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	22,  // 51: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	21,  // 52: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	37,  // 53: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	25,  // 54: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	26,  // 55: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	28,  // 56: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	36,  // 57: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	27,  // 58: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	32,  // 59: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	29,  // 60: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	34,  // 61: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	40,  // 62: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 63: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	33,  // 64: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	42,  // 65: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	41,  // 66: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	13,  // 67: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	39,  // 68: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	44,  // 69: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	34,  // 70: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	27,  // 71: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 72: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 73: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 74: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	59,  // 75: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	6,   // 76: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 77: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 78: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	59,  // 79: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 80: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 81: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	66,  // 82: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	65,  // 83: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	69,  // 84: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	71,  // 85: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	12,  // 86: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	72,  // 87: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	74,  // 88: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	75,  // 89: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	2,   // 90: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 91: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	92,  // 92: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 93: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	24,  // 94: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	99,  // 95: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	100, // 96: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	100, // 97: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	98,  // 98: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	15,  // 99: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	104, // 100: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	106, // 101: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	110, // 102: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	109, // 103: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	64,  // 104: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 105: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	114, // 106: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	113, // 107: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	73,  // 108: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	109, // [109:109] is the sub-list for method output_type
+	109, // [109:109] is the sub-list for method input_type
+	109, // [109:109] is the sub-list for extension type_name
+	109, // [109:109] is the sub-list for extension extendee
+	0,   // [0:109] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -9890,6 +10265,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Activity)(nil),
 		(*Frame_Flight)(nil),
 		(*Frame_Resumed)(nil),
+		(*Frame_Waited)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -9902,8 +10278,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      16,
-			NumMessages:   95,
+			NumEnums:      17,
+			NumMessages:   98,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,176 @@
+package watch
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/mpilib"
+)
+
+// LibraryName is the library's file, beside mpiup.
+const LibraryName = "libmpiup-watch.so"
+
+// A Job is what is watched of one job's ranks on this host. Its methods may be called by several goroutines.
+type Job struct {
+	dir, library string
+	notice       Notice
+
+	mu    sync.Mutex
+	ranks map[uint32]*watched // guarded by mu
+}
+
+// watched belongs to whoever holds the job's mu.
+type watched struct {
+	page *Page
+	feed Feed
+}
+
+// Notice tells the user something, once.
+type Notice func(warning bool, format string, args ...any)
+
+// NewJob watches the ranks of a session's job with that library, by pages in the session's directory. Where that cannot be it says so
+// once, and is nil.
+func NewJob(h *host.Host, session string, number uint32, library string, notice Notice) *Job {
+	dir, _ := h.SessionDir(session)
+	j, err := newJob(dir, number, library)
+	if err != nil {
+		notice(true, "--watch-ranks: nobody is watched here: %v", err)
+		return nil
+	}
+	j.notice = notice
+	return j
+}
+
+func newJob(dir string, number uint32, library string) (*Job, error) {
+	switch {
+	case dir == "":
+		return nil, errors.New("no directory can be written to: give the agent a writable TMPDIR, such as an emptyDir volume")
+	case library == "":
+		return nil, fmt.Errorf("there is no %s beside mpiup: put that of the mpiup image there (mpiup install does)", LibraryName)
+	case strings.ContainsAny(library, ": "):
+		return nil, fmt.Errorf("%s: LD_PRELOAD cannot name a file with a space or a colon in its path; install mpiup elsewhere", library)
+	}
+	dir = filepath.Join(dir, fmt.Sprint("waits-", number))
+	return &Job{dir: dir, library: library, ranks: map[uint32]*watched{}}, os.MkdirAll(dir, 0o700)
+}
+
+// Environment adds to a rank's environment what puts the library before its MPI. A rank that it does not suit keeps its own, and name is
+// told of. program is the file that the rank executes; a script is watched by what it runs. A nil Job adds nothing.
+func (j *Job) Environment(id uint32, name fmt.Stringer, program string, env []string) []string {
+	if j == nil {
+		return env
+	}
+	with, err := j.environment(id, program, env)
+	if err != nil {
+		j.notice(true, "--watch-ranks: %s is not watched: %v", name, err)
+		return env
+	}
+	return with
+}
+
+func (j *Job) environment(id uint32, program string, env []string) ([]string, error) {
+	if machine := machineOf(program); machine != elf.EM_NONE && machine != ours() {
+		return nil, fmt.Errorf("%s is a program for %s", program, machine)
+	}
+	preload := j.library
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "LD_PRELOAD="); ok && value != "" {
+			if other := beforeMPI(value); other != "" {
+				return nil, fmt.Errorf("LD_PRELOAD has %s, which stands before MPI itself", other)
+			}
+			preload = value + ":" + j.library
+		}
+	}
+	path := filepath.Join(j.dir, fmt.Sprint(id))
+	page, err := Create(path)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	j.ranks[id] = &watched{page: page}
+	j.mu.Unlock()
+	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, "LD_PRELOAD=") })
+	return append(env, Variable+"="+path, "LD_PRELOAD="+preload), nil
+}
+
+// look reads all ranks' pages.
+func (j *Job) look() (news []News) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, w := range j.ranks {
+		s, err := w.page.Read()
+		if err != nil {
+			s = Sample{} // a page that its rank has cut tells of nothing
+		}
+		s.Points = w.feed.Next(s)
+		news = append(news, News{ID: id, Sample: s})
+	}
+	return news
+}
+
+// Close ends watching, and removes the pages; what cannot be removed goes with the session's directory. A nil Job has none.
+func (j *Job) Close() {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, w := range j.ranks {
+		_ = w.page.Close() // it was read only
+	}
+	clear(j.ranks)
+	os.RemoveAll(j.dir)
+}
+
+func ours() elf.Machine {
+	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+}
+
+// machineOf is what a program runs on; EM_NONE for a script, and for what nobody can read. A 32-bit program counts as EM_386.
+func machineOf(program string) elf.Machine {
+	f, err := os.Open(program)
+	if err != nil {
+		return elf.EM_NONE
+	}
+	defer f.Close()
+	head := make([]byte, elf.EI_CLASS+1)
+	if _, err := f.ReadAt(head, 0); err != nil || string(head[:4]) != elf.ELFMAG {
+		return elf.EM_NONE
+	}
+	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
+		return elf.EM_386
+	}
+	o, err := mpilib.Read(f)
+	if err != nil {
+		return elf.EM_NONE
+	}
+	return o.Machine
+}
+
+// beforeMPI names the first library of an LD_PRELOAD that has an MPI_Init of its own: a tool that measures, which may hand calls on under
+// names that this one does not see.
+func beforeMPI(preload string) string {
+	for _, name := range strings.FieldsFunc(preload, func(r rune) bool { return r == ' ' || r == ':' }) {
+		f, err := os.Open(name)
+		if err != nil {
+			continue // the loader says so
+		}
+		o, err := mpilib.Read(f)
+		defines := false
+		if err == nil {
+			_, defines = o.Defines("MPI_Init")
+		}
+		if err := f.Close(); err == nil && defines {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package watch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What preload/page.h calls by the same names.
+const (
+	pageBytes = 8192
+	magic     = 0x6d707777
+	version   = 1
+	levels    = 4
+	perLevel  = 48
+	shift     = 5
+	header    = 512
+	onePoint  = 40
+	flagTicks = 1
+
+	stateInitialized = 1
+	stateFinalized   = 2
+	stateUnknown     = 3
+	sawFullTable     = 1
+)
+
+// Variable names the file of a rank's page in its environment.
+const Variable = "MPIUP_WATCH_PAGE"
+
+// State says how far a rank's MPI is, as the library sees it.
+type State uint8
+
+const (
+	Never     State = iota // MPI_Init was not called through the library: it may be linked into the program, or not yet due
+	Measured               // between MPI_Init and MPI_Finalize
+	Finalized              // MPI_Finalize was called
+	Unknown                // an MPI library whose MPI_COMM_WORLD nobody knows
+	Lost                   // more non-blocking collectives at once than the library follows: numbers of collectives are off
+)
+
+// A Point says how long a rank had waited when its Seq-th collective over all ranks was over.
+type Point struct {
+	Seq    uint64
+	Waited time.Duration // inside those collectives, since MPI_Init
+	Other  time.Duration // inside other calls that wait
+	Loose  uint64        // how many of the Seq did not make this rank wait for all
+	At     time.Duration // CLOCK_MONOTONIC
+}
+
+// A Sample is what a page says at one time.
+type Sample struct {
+	State   State
+	Rank    int // in MPI_COMM_WORLD
+	Size    int
+	Seq     uint64        // collectives over all ranks that are over
+	Partial uint64        // collectives over some
+	Inside  time.Duration // CLOCK_MONOTONIC at which it entered the collective over all that it is in; 0: it is in none
+	Points  []Point       // ascending by Seq, those of all rings
+}
+
+// A Page is the agent's end of one rank's page.
+type Page struct {
+	file  *os.File
+	since time.Duration // CLOCK_MONOTONIC at its making: nothing in it is older
+}
+
+// Create makes the file of a page, which must not exist. Ranks run as the user of their agent.
+func Create(path string) (*Page, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	now := monotonic()
+	b := make([]byte, pageBytes)
+	binary.NativeEndian.PutUint32(b, magic)
+	binary.NativeEndian.PutUint32(b[4:], version)
+	if counterIsClock() {
+		binary.NativeEndian.PutUint32(b[8:], flagTicks)
+	}
+	if _, err = f.Write(b); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close(), os.Remove(path))
+	}
+	return &Page{file: f, since: now}, nil
+}
+
+// Close ends reading; the file is its maker's to remove.
+func (p *Page) Close() error { return p.file.Close() }
+
+// counterIsClock says whether Linux itself keeps time by the processor's counter, so that it runs at one pace on all processors
+// (/sys/devices/system/clocksource). Arm's always does (Arm ARM, D12: the system counter).
+func counterIsClock() bool {
+	b, err := os.ReadFile(filepath.FromSlash("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
+	name := strings.TrimSpace(string(b))
+	return err == nil && (name == "tsc" || name == "arch_sys_counter")
+}
+
+func monotonic() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// Read reads the page twice and keeps what did not change in between: the rank may be writing.
+func (p *Page) Read() (Sample, error) {
+	var b [2][pageBytes]byte
+	for i := range b {
+		if n, err := p.file.ReadAt(b[i][:], 0); n != pageBytes && (err == nil || errors.Is(err, io.EOF)) {
+			return Sample{}, fmt.Errorf("%s was cut to %d bytes by its rank", p.file.Name(), n)
+		} else if n != pageBytes {
+			return Sample{}, err
+		}
+	}
+	return parse(b[0][:], b[1][:], p.since, monotonic()), nil
+}

@@ -1,0 +1,222 @@
+package watch
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+// since and now bound what the pages of these tests say; a tick is half a nanosecond.
+const (
+	since = 10 * time.Second
+	now   = 100 * time.Second
+)
+
+// written is a page as the library writes it.
+type written []byte
+
+func newPage() written {
+	b := make(written, pageBytes)
+	binary.NativeEndian.PutUint32(b, magic)
+	binary.NativeEndian.PutUint32(b[4:], version)
+	b.u32(16, stateInitialized)
+	b.u32(24, 3)
+	b.u32(28, 8)
+	b.u64(32, 0)                      // ticks
+	b.u64(40, uint64(20*time.Second)) // and the time, at MPI_Init
+	b.u64(48, 120e9)
+	b.u64(56, uint64(80*time.Second))
+	return b
+}
+
+func (b written) u32(at int, n uint32) { binary.NativeEndian.PutUint32(b[at:], n) }
+func (b written) u64(at int, n uint64) { binary.NativeEndian.PutUint64(b[at:], n) }
+
+// point writes the point of the seq-th collective to a ring, with times in ticks.
+func (b written) point(level int, seq, waited, other, loose, at uint64) {
+	where := header + (level*perLevel+int(seq>>(shift*level)%perLevel))*onePoint
+	for i, n := range []uint64{seq, waited, other, loose, at} {
+		b.u64(where+8*i, n)
+	}
+}
+
+func TestParse(t *testing.T) {
+	b := newPage()
+	b.u64(64, 33)
+	b.u64(96, 130e9)
+	b.point(0, 32, 2e9, 1e9, 0, 40e9)
+	b.point(0, 33, 4e9, 1e9, 1, 42e9)
+	b.point(1, 32, 2e9, 1e9, 0, 40e9)
+	got := parse(b, b, since, now)
+	want := []Point{{32, time.Second, time.Second / 2, 0, 40 * time.Second}, {33, 2 * time.Second, time.Second / 2, 1, 41 * time.Second}}
+	if got.State != Measured || got.Rank != 3 || got.Size != 8 || got.Seq != 33 || got.Inside != 85*time.Second || !slices.Equal(got.Points, want) {
+		t.Errorf("%+v", got)
+	}
+	torn := slices.Clone(b)
+	torn.point(0, 33, 5e9, 1e9, 1, 43e9)
+	if got := parse(torn, b, since, now); len(got.Points) != 1 {
+		t.Errorf("a point that was being written counts: %+v", got.Points)
+	}
+	for state, want := range map[uint32]State{0: Never, 1: Measured, 2: Finalized, 3: Unknown, 77: Never} {
+		b.u32(16, state)
+		if got := parse(b, b, since, now); got.State != want {
+			t.Errorf("state %d is %d", state, got.State)
+		}
+	}
+	b.u32(16, stateInitialized)
+	b.u32(20, sawFullTable)
+	if got := parse(b, b, since, now); got.State != Lost {
+		t.Errorf("a rank of too many requests: %d", got.State)
+	}
+}
+
+// What cannot be is dropped: a rank writes what it likes.
+func TestParseOfALiar(t *testing.T) {
+	for name, write := range map[string]func(b written){
+		"of the future": func(b written) { b.point(0, 1, 1e9, 0, 0, 200e9) },
+		"before its start": func(b written) {
+			b.u64(40, uint64(time.Second))
+			b.u64(56, uint64(61*time.Second))
+			b.point(0, 1, 1, 0, 0, 2)
+		},
+		"of more time than there is": func(b written) { b.point(0, 1, 1<<62, 0, 0, 40e9) },
+		"not yet reached":            func(b written) { b.point(0, 2, 1e9, 0, 0, 40e9) },
+		"at another's place":         func(b written) { b.point(0, 1, 1e9, 0, 0, 40e9); b.u64(header+onePoint, 49) },
+		"looser than it is long":     func(b written) { b.point(0, 1, 1e9, 0, 2, 40e9) },
+		"by a clock that stands":     func(b written) { b.u64(48, 0); b.point(0, 1, 1e9, 0, 0, 40e9) },
+		"by a clock too fast":        func(b written) { b.u64(48, 1); b.point(0, 1, 1e9, 0, 0, 40e9) },
+		"of another version":         func(b written) { b.u32(4, 2); b.point(0, 1, 1e9, 0, 0, 40e9) },
+	} {
+		b := newPage()
+		b.u64(64, 1)
+		write(b)
+		if got := parse(b, b, since, now); len(got.Points) > 0 {
+			t.Errorf("%s: %+v", name, got.Points)
+		}
+	}
+	b := newPage()
+	b.u64(64, 3)
+	b.point(0, 1, 3e9, 0, 0, 40e9)
+	b.point(0, 2, 2e9, 0, 0, 41e9) // a sum that falls
+	b.point(0, 3, 4e9, 0, 0, 39e9) // a clock that goes back
+	if got := parse(b, b, since, now); len(got.Points) != 1 {
+		t.Errorf("%+v", got.Points)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	b := newPage()
+	b.u64(64, 40)
+	for seq := range uint64(40) {
+		b.point(0, seq+1, 1e9*seq, 0, 0, 40e9+1e8*seq)
+	}
+	f.Add([]byte(b), []byte(b[:600]))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		defer cost.Watch(t, cost.Parser, len(first)+len(second))()
+		var a, b [pageBytes]byte
+		copy(a[:], first)
+		copy(b[:], second)
+		s := parse(a[:], b[:], since, now)
+		var last Point
+		for _, p := range s.Points {
+			if p.Seq <= last.Seq || p.Seq > s.Seq || p.Waited < last.Waited || p.Other < last.Other || p.At < last.At || p.At <= since || p.At > now {
+				t.Fatalf("%+v after %+v", p, last)
+			}
+			last = p
+		}
+		var feed Feed
+		if got := feed.Next(s); len(got) > most {
+			t.Fatalf("%d points", len(got))
+		}
+	})
+}
+
+func TestPage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0")
+	p, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() != pageBytes {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+	if s, err := p.Read(); err != nil || s.State != Never {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := Create(path); err == nil {
+		t.Error("a file that was there is used")
+	}
+	if err := os.Truncate(path, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Read(); err == nil || !strings.Contains(err.Error(), "cut to 100 bytes by its rank") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Points of the finest ring are handed over while they are few; of more, one in 32.
+func TestFeed(t *testing.T) {
+	sample := func(from, to uint64) (s Sample) {
+		s.Seq = to
+		for seq := from; seq <= to; seq++ {
+			s.Points = append(s.Points, Point{Seq: seq})
+		}
+		return s
+	}
+	var f Feed
+	for i, c := range []struct {
+		from, to uint64
+		want     []uint64
+	}{
+		{1, 3, []uint64{1, 2, 3}},
+		{1, 5, []uint64{4, 5}},
+		{1, 5, nil},
+		{10, 100, []uint64{32, 64, 96}},
+		{60, 110, []uint64{97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110}},
+		{1, 2, []uint64{1, 2}}, // it counts anew
+	} {
+		var got []uint64
+		for _, p := range f.Next(sample(c.from, c.to)) {
+			got = append(got, p.Seq)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%d: %v in place of %v", i, got, c.want)
+		}
+	}
+}
+
+func TestCounters(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		want       time.Duration
+	}{
+		"v2":      {"cpu.stat", "usage_usec 5\nnr_throttled 3\nthrottled_usec 1500\n", 1500 * time.Microsecond},
+		"v1":      {"cpu,cpuacct/cpu.stat", "nr_periods 9\nthrottled_time 1500\n", 1500},
+		"hostile": {"cpu.stat", "throttled_usec -9223372036854775808\n", 0},
+		"none":    {"other", "", 0},
+	} {
+		root := t.TempDir()
+		path := filepath.Join(root, c.file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := throttled(root); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for text, want := range map[string]time.Duration{"1 2 3": 2, "1": 0, "x y": 0, "1 -5 2": 0} {
+		if got := queued([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

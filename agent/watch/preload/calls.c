@@ -1,0 +1,327 @@
+/* The calls of MPI that the library stands before, in C and in Fortran's spellings. Every word goes on as it came: nothing is
+   translated, since a wrapper that translated MPI_IN_PLACE or MPI_BOTTOM has changed sums before (LLNL/mpiP#46). */
+#include "watch.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define HERE __builtin_return_address(0)
+
+enum { NO_SUCH_CALL = 15 }; /* MPI_ERR_OTHER in MPICH; any code but 0 will do, as no program without the call comes here */
+
+/* Where on the stack this thread's outermost call of MPI stands. MPI calls itself, and Fortran's calls C's: only the outermost counts.
+   A call that was left by an exception or a longjmp leaves its place behind; whoever is further up the stack is no call below it. */
+static __thread char *outermost;
+
+static int within(void *frame) { return outermost && (char *)frame < outermost; }
+
+static void *resolve(void **next, const char *name, void *caller) {
+	void *f = __atomic_load_n(next, __ATOMIC_RELAXED);
+	if (f)
+		return f;
+	f = find(name, caller);
+	__atomic_store_n(next, f, __ATOMIC_RELAXED);
+	return f;
+}
+
+/* An integer argument: Fortran hands over where it stands. */
+static int value(word a, enum lang lang) { return lang == LANG_FORTRAN ? *(int *)a : (int)a; }
+
+/* Whether one of n counts is 0: n is the number of ranks. */
+static int has_zero(word counts, int n) {
+	for (int i = 0; i < n; i++)
+		if (((int *)counts)[i] == 0)
+			return 1;
+	return 0;
+}
+
+#define P1 word a
+#define P2 P1, word b
+#define P3 P2, word c
+#define P4 P3, word d
+#define P5 P4, word e
+#define P6 P5, word f
+#define P7 P6, word g
+#define P8 P7, word h
+#define P9 P8, word i
+#define P10 P9, word j
+#define P11 P10, word k
+#define P12 P11, word l
+#define P13 P12, word m
+#define A1 a
+#define A2 A1, b
+#define A3 A2, c
+#define A4 A3, d
+#define A5 A4, e
+#define A6 A5, f
+#define A7 A6, g
+#define A8 A7, h
+#define A9 A8, i
+#define A10 A9, j
+#define A11 A10, k
+#define A12 A11, l
+#define A13 A12, m
+
+/* What every wrapper begins with: the program's own call, and out where nobody watches or MPI calls itself. */
+#define BEGIN(symbol, n, language)                                              \
+	static void *next;                                                      \
+	const enum lang lang = language;                                        \
+	(void)lang;                                                             \
+	word (*call)(P##n) = (word(*)(P##n))resolve(&next, #symbol, HERE);      \
+	if (!call)                                                              \
+		return NO_SUCH_CALL;                                            \
+	char *const frame = __builtin_frame_address(0);                         \
+	if (!watching() || within(frame))                                       \
+		return call(A##n);                                              \
+	outermost = frame;                                                      \
+	const uint64_t from = ticks();                                          \
+	(void)from
+
+#define END(result)      \
+	outermost = 0;   \
+	return result
+
+/* A collective in which all wait for all. Where empty is true it need not wait, on no rank; where slack is true this rank need not. */
+#define ALL(symbol, n, language, comm, empty, slack)                            \
+	EXPORT word symbol(P##n) {                                              \
+		BEGIN(symbol, n, language);                                     \
+		if (known_all(comm, lang))                                      \
+			enter_all(from);                                        \
+		word result = call(A##n);                                       \
+		all_over(comm, lang, from, ticks(), empty, slack);              \
+		END(result);                                                    \
+	}
+
+/* The same without waiting: its request is remembered. */
+#define STARTS(symbol, n, language, comm, request, empty)                       \
+	EXPORT word symbol(P##n) {                                              \
+		BEGIN(symbol, n, language);                                     \
+		word result = call(A##n);                                       \
+		if (!(empty) && covers_all(comm, lang))                         \
+			remember(request_at(request, 0, lang), lang, from);     \
+		END(result);                                                    \
+	}
+
+/* Another call that waits. */
+#define OTHER(symbol, n, language, ...)                                         \
+	EXPORT word symbol(P##n) {                                              \
+		BEGIN(symbol, n, language);                                     \
+		word result = call(A##n);                                       \
+		leave_other(from, ticks());                                     \
+		END(result);                                                    \
+	}
+
+/* A call in C, and in Fortran with one argument more, the error code. MPI's modules of Fortran 2008 call a procedure of another name:
+   it ends in _f08_ in Open MPI, and in MPICH in _f08ts_ where a buffer may be anything. */
+#define SPELLINGS(KIND, name, small, n, more, ...)                              \
+	KIND(MPI_##name, n, LANG_C, __VA_ARGS__)                                \
+	KIND(mpi_##small##_, more, LANG_FORTRAN, __VA_ARGS__)                   \
+	KIND(mpi_##small##__, more, LANG_FORTRAN, __VA_ARGS__)                  \
+	KIND(mpi_##small##_f08_, more, LANG_FORTRAN, __VA_ARGS__)               \
+	KIND(mpi_##small##_f08ts_, more, LANG_FORTRAN, __VA_ARGS__)
+
+static void all_over(word comm, enum lang lang, uint64_t from, uint64_t to, int empty, int slack) {
+	enter_all(0);
+	if (empty)
+		leave_other(from, to);
+	else if (covers_all(comm, lang))
+		leave_all(from, to, 1, slack);
+	else
+		leave_partial(from, to);
+}
+
+/* All ranks give the same count here, so that a call without data waits on none. Where counts differ by rank, a rank that receives
+   nothing from another need not wait for it. */
+SPELLINGS(ALL, Barrier, barrier, 1, 2, a, 0, 0)
+SPELLINGS(ALL, Allreduce, allreduce, 6, 7, f, value(c, lang) == 0, 0)
+SPELLINGS(ALL, Allgather, allgather, 7, 8, g, value(e, lang) == 0, 0)
+SPELLINGS(ALL, Allgatherv, allgatherv, 8, 9, h, has_zero(e, page->size), 0)
+SPELLINGS(ALL, Alltoall, alltoall, 7, 8, g, value(e, lang) == 0, 0)
+SPELLINGS(ALL, Alltoallv, alltoallv, 9, 10, i, 0, has_zero(f, page->size))
+SPELLINGS(ALL, Reduce_scatter, reduce_scatter, 6, 7, f, has_zero(c, page->size), 0)
+SPELLINGS(ALL, Reduce_scatter_block, reduce_scatter_block, 6, 7, f, value(c, lang) == 0, 0)
+
+SPELLINGS(STARTS, Ibarrier, ibarrier, 2, 3, a, b, 0)
+SPELLINGS(STARTS, Iallreduce, iallreduce, 7, 8, f, g, value(c, lang) == 0)
+SPELLINGS(STARTS, Iallgather, iallgather, 8, 9, g, h, value(e, lang) == 0)
+SPELLINGS(STARTS, Ialltoall, ialltoall, 8, 9, g, h, value(e, lang) == 0)
+SPELLINGS(STARTS, Ireduce_scatter_block, ireduce_scatter_block, 7, 8, f, g, value(c, lang) == 0)
+
+SPELLINGS(OTHER, Bcast, bcast, 5, 6, 0)
+SPELLINGS(OTHER, Reduce, reduce, 7, 8, 0)
+SPELLINGS(OTHER, Gather, gather, 8, 9, 0)
+SPELLINGS(OTHER, Gatherv, gatherv, 9, 10, 0)
+SPELLINGS(OTHER, Scatter, scatter, 8, 9, 0)
+SPELLINGS(OTHER, Scatterv, scatterv, 9, 10, 0)
+SPELLINGS(OTHER, Scan, scan, 6, 7, 0)
+SPELLINGS(OTHER, Exscan, exscan, 6, 7, 0)
+SPELLINGS(OTHER, Alltoallw, alltoallw, 9, 10, 0)
+SPELLINGS(OTHER, Send, send, 6, 7, 0)
+SPELLINGS(OTHER, Ssend, ssend, 6, 7, 0)
+SPELLINGS(OTHER, Recv, recv, 7, 8, 0)
+SPELLINGS(OTHER, Sendrecv, sendrecv, 12, 13, 0)
+SPELLINGS(OTHER, Sendrecv_replace, sendrecv_replace, 9, 10, 0)
+SPELLINGS(OTHER, Probe, probe, 4, 5, 0)
+SPELLINGS(OTHER, Mprobe, mprobe, 5, 6, 0)
+
+enum { SOON = 1 << 16 }; /* ticks */
+
+/* times collectives that began without waiting are over. Who waits at once waits as in a blocking call; who did something else first
+   says nothing of when all had arrived. */
+static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t times) {
+	uint64_t between = from - when;
+	if (between < SOON || between < (to - from) / 10)
+		leave_all(when, to, times, 0);
+	else
+		leave_all(from, to, times, 1);
+}
+
+#define WAIT(symbol, n, language, ...)                                                                  \
+	EXPORT word symbol(P##n) {                                                                      \
+		BEGIN(symbol, n, language);                                                             \
+		word request = any_remembered() ? request_at(a, 0, lang) : 0;                           \
+		uint64_t when = request ? began(request, lang) : 0;                                     \
+		word result = call(A##n);                                                               \
+		if (when && forget(request, lang))                                                      \
+			started_over(when, from, ticks(), 1);                                           \
+		else                                                                                    \
+			leave_other(from, ticks());                                                     \
+		END(result);                                                                            \
+	}
+SPELLINGS(WAIT, Wait, wait, 2, 3, 0)
+
+/* How many of n requests were remembered; they are forgotten, and *when is the latest beginning. */
+static uint64_t forget_all(word requests, int n, enum lang lang, uint64_t *when) {
+	uint64_t known = 0;
+	for (int i = 0; i < n && any_remembered(); i++) {
+		word request = request_at(requests, (size_t)i, lang);
+		uint64_t t = began(request, lang);
+		if (!t || !forget(request, lang))
+			continue;
+		known++;
+		if (t > *when)
+			*when = t;
+	}
+	return known;
+}
+
+#define WAITALL(symbol, n, language, ...)                                                               \
+	EXPORT word symbol(P##n) {                                                                      \
+		BEGIN(symbol, n, language);                                                             \
+		uint64_t when = 0, known = forget_all(b, value(a, lang), lang, &when);                  \
+		word result = call(A##n);                                                               \
+		uint64_t to = ticks();                                                                  \
+		if (known && known == (uint64_t)value(a, lang)) {                                       \
+			started_over(when, from, to, known);                                            \
+		} else {                                                                                \
+			leave_other(from, to);                                                          \
+			if (known)                                                                      \
+				leave_all(to, to, known, 1);                                            \
+		}                                                                                       \
+		END(result);                                                                            \
+	}
+SPELLINGS(WAITALL, Waitall, waitall, 3, 4, 0)
+
+/* Requests of which some may be over when the call is: their handles are gone then, so they are copied before it. */
+enum { COPIED = 64 };
+struct copies {
+	word request[COPIED];
+	int n;
+};
+
+static void copy(struct copies *all, word requests, int n, enum lang lang) {
+	all->n = 0;
+	if (!any_remembered())
+		return;
+	if (n > COPIED) {
+		page->saw |= SAW_FULL_TABLE;
+		return;
+	}
+	for (; all->n < n; all->n++)
+		all->request[all->n] = request_at(requests, (size_t)all->n, lang);
+}
+
+/* The i-th of them is over, counted from 1 in Fortran. How long it took says nothing: other requests may have been over first. */
+static void one_over(struct copies *all, int i, enum lang lang) {
+	i -= lang == LANG_FORTRAN;
+	if (i < 0 || i >= all->n || !forget(all->request[i], lang))
+		return;
+	uint64_t now = ticks();
+	leave_all(now, now, 1, 1);
+}
+
+static void some_over(struct copies *all, word indices, int n, enum lang lang) {
+	for (int i = 0; i < n && i < all->n; i++)
+		one_over(all, ((int *)indices)[i], lang);
+}
+
+static void every_over(struct copies *all, enum lang lang) {
+	for (int i = 0; i < all->n; i++)
+		one_over(all, i + (lang == LANG_FORTRAN), lang);
+}
+
+#define SOME(symbol, n, language, count, requests, waits, after)                                        \
+	EXPORT word symbol(P##n) {                                                                      \
+		BEGIN(symbol, n, language);                                                             \
+		struct copies all;                                                                      \
+		copy(&all, requests, count, lang);                                                      \
+		word result = call(A##n);                                                               \
+		if (waits)                                                                              \
+			leave_other(from, ticks());                                                     \
+		after;                                                                                  \
+		END(result);                                                                            \
+	}
+SPELLINGS(SOME, Waitany, waitany, 4, 5, value(a, lang), b, 1, one_over(&all, *(int *)c, lang))
+SPELLINGS(SOME, Waitsome, waitsome, 5, 6, value(a, lang), b, 1, some_over(&all, d, *(int *)c, lang))
+SPELLINGS(SOME, Test, test, 3, 4, 1, a, 0, if (*(int *)b) every_over(&all, lang))
+SPELLINGS(SOME, Testall, testall, 4, 5, value(a, lang), b, 0, if (*(int *)c) every_over(&all, lang))
+SPELLINGS(SOME, Testany, testany, 5, 6, value(a, lang), b, 0, if (*(int *)d) one_over(&all, *(int *)c, lang))
+SPELLINGS(SOME, Testsome, testsome, 5, 6, value(a, lang), b, 0, some_over(&all, d, *(int *)c, lang))
+
+#define FREES(symbol, n, language, ...)                                                                 \
+	EXPORT word symbol(P##n) {                                                                      \
+		BEGIN(symbol, n, language);                                                             \
+		forget_comms();                                                                         \
+		word result = call(A##n);                                                               \
+		END(result);                                                                            \
+	}
+SPELLINGS(FREES, Comm_free, comm_free, 1, 2, 0)
+SPELLINGS(FREES, Comm_disconnect, comm_disconnect, 1, 2, 0)
+
+#define FINISHES(symbol, n)                                                                             \
+	EXPORT word symbol(P##n) {                                                                      \
+		static void *next;                                                                      \
+		word (*call)(P##n) = (word(*)(P##n))resolve(&next, #symbol, HERE);                      \
+		if (!call)                                                                              \
+			return NO_SUCH_CALL;                                                            \
+		finish();                                                                               \
+		return call(A##n);                                                                      \
+	}
+EXPORT word MPI_Finalize(void) {
+	static void *next;
+	word (*call)(void) = (word(*)(void))resolve(&next, "MPI_Finalize", HERE);
+	if (!call)
+		return NO_SUCH_CALL;
+	finish();
+	return call();
+}
+FINISHES(mpi_finalize_, 1)
+FINISHES(mpi_finalize__, 1)
+FINISHES(mpi_finalize_f08_, 1)
+
+#define INIT(symbol, n)                                                                                 \
+	EXPORT word symbol(P##n) {                                                                      \
+		static void *next;                                                                      \
+		word (*call)(P##n) = (word(*)(P##n))resolve(&next, #symbol, HERE);                      \
+		if (!call)                                                                              \
+			return NO_SUCH_CALL;                                                            \
+		word result = call(A##n);                                                               \
+		begin(HERE);                                                                            \
+		return result;                                                                          \
+	}
+INIT(MPI_Init, 2)
+INIT(mpi_init_, 1)
+INIT(mpi_init__, 1)
+INIT(mpi_init_f08_, 1)
+INIT(MPI_Init_thread, 4)
+INIT(mpi_init_thread_, 3)
+INIT(mpi_init_thread__, 3)
+INIT(mpi_init_thread_f08_, 3)

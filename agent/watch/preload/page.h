@@ -1,0 +1,48 @@
+/* The page of memory between a rank and its agent. agent/watch/page.go reads what stands here; both change together, with
+   PAGE_VERSION. Numbers are in the machine's byte order. The agent makes the file and writes magic, version and flags; the rank
+   writes the rest, and the agent trusts nothing of it. */
+#ifndef MPIUP_WATCH_PAGE_H
+#define MPIUP_WATCH_PAGE_H
+
+#include <stdint.h>
+
+enum {
+	PAGE_BYTES = 8192,
+	PAGE_MAGIC = 0x6d707777, /* "mpww" */
+	PAGE_VERSION = 1,
+	LEVELS = 4,  /* rings of points, each with 32 times the stride of the one before */
+	POINTS = 48, /* of each ring */
+	SHIFT = 5,   /* the stride of ring l is 1 << (SHIFT * l) collectives */
+};
+
+enum state { STATE_NONE, STATE_INITIALIZED, STATE_FINALIZED, STATE_UNKNOWN_LIBRARY };
+enum flag { FLAG_TICKS = 1 };                     /* of the agent: the processor's counter may be read as a clock */
+enum saw { SAW_FULL_TABLE = 1, SAW_THREADS = 2 }; /* of the rank: more requests than are remembered; MPI_THREAD_MULTIPLE */
+
+/* A point says how long this rank had waited when its seq-th collective over all ranks was over. seq is written last, and is 0 while
+   the rest changes. Times are ticks: of the processor's counter, or nanoseconds without FLAG_TICKS. */
+struct point {
+	uint64_t seq;
+	uint64_t waited; /* ticks inside collectives in which all wait for all, summed since MPI_Init */
+	uint64_t other;  /* ticks in other calls that wait, summed */
+	uint64_t loose;  /* those of the seq collectives in which this rank need not wait for all: it receives nothing from some */
+	uint64_t at;     /* the tick at which the last one was over */
+};
+
+struct page {
+	uint32_t magic, version, flags;
+	uint32_t owner; /* the pid that has it, as that process sees it */
+	uint32_t state, saw;
+	int32_t rank, size;  /* in MPI_COMM_WORLD */
+	uint64_t tick0, ns0; /* ticks and CLOCK_MONOTONIC at MPI_Init */
+	uint64_t tick1, ns1; /* both, lately */
+	uint64_t seq, waited, other, loose; /* as in a point, now */
+	uint64_t entered;    /* the tick at which this rank entered the collective that it is in; 0: it is in none */
+	uint64_t partial;    /* collectives over some ranks only */
+	uint8_t reserved[512 - 112];
+	struct point points[LEVELS][POINTS];
+};
+
+_Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's size");
+
+#endif

@@ -1,0 +1,137 @@
+/* Beginning and end: what the library finds out at MPI_Init, and the clocks. It is linked against nothing. Names of libc are weak, so
+   that a program without one of them starts as it does without the library. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "watch.h"
+
+#pragma weak dlsym
+#pragma weak dlopen
+#pragma weak dladdr
+#pragma weak getenv
+#pragma weak open
+#pragma weak close
+#pragma weak lseek
+#pragma weak mmap
+#pragma weak madvise
+#pragma weak getpid
+#pragma weak clock_gettime
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* linux/mman.h, Linux 4.14 */
+#endif
+
+struct page *page;
+
+/* 1 in the process that has the page. A child finds 0 after fork, as the kernel wipes it: it writes nothing. */
+static volatile uint32_t *mine;
+
+int watching(void) { return page != 0 && *mine == 1; }
+
+static uint64_t nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t ticks(void) {
+	if (!(page->flags & FLAG_TICKS))
+		return nanoseconds();
+#if defined(__x86_64__)
+	uint32_t low, high;
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+#elif defined(__aarch64__)
+	uint64_t t;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+	return t;
+#else
+	return nanoseconds();
+#endif
+}
+
+static void *of_caller(const char *name, void *caller) {
+	Dl_info at;
+	if (!dladdr || !dlopen || !caller || !dladdr(caller, &at) || !at.dli_fname)
+		return 0;
+	void *own = dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	return own ? dlsym(own, name) : 0;
+}
+
+/* A variable of that name: the program itself has a copy of it where it was linked so, and all use that. */
+void *find_data(const char *name, void *caller) {
+	if (!dlsym)
+		return 0;
+	void *v = dlsym(RTLD_DEFAULT, name);
+	return v ? v : of_caller(name, caller);
+}
+
+/* The function of that name behind this library: of the next one that all may use, else of what the caller itself was linked with,
+   as Python opens mpi4py for nobody else. 0 where the program has none: a library that it did not load is never opened. */
+void *find(const char *name, void *caller) {
+	if (!dlsym)
+		return 0;
+	void *f = dlsym(RTLD_NEXT, name);
+	return f ? f : of_caller(name, caller);
+}
+
+/* The file that the function stands in, "" where nobody knows. */
+const char *file_of(void *function) {
+	Dl_info at;
+	return function && dladdr && dladdr(function, &at) && at.dli_fname ? at.dli_fname : "";
+}
+
+static struct page *map(void) {
+	if (!getenv || !open || !lseek || !mmap || !close || !clock_gettime || !madvise || !getpid)
+		return 0;
+	const char *path = getenv("MPIUP_WATCH_PAGE");
+	if (!path)
+		return 0;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return 0;
+	void *at = MAP_FAILED;
+	if (lseek(fd, 0, SEEK_END) == PAGE_BYTES)
+		at = mmap(0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return at == MAP_FAILED ? 0 : at;
+}
+
+/* begin is called when MPI_Init is over, in whatever language. The first process of a rank that comes here has the page. */
+void begin(void *caller) {
+	if (page)
+		return;
+	struct page *p = map();
+	if (!p || p->magic != PAGE_MAGIC || p->version != PAGE_VERSION)
+		return;
+	uint32_t *flag = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (flag == MAP_FAILED || madvise(flag, 4096, MADV_WIPEONFORK) != 0)
+		return;
+	uint32_t nobody = 0;
+	if (!__atomic_compare_exchange_n(&p->owner, &nobody, (uint32_t)getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	*flag = 1;
+	mine = flag;
+	page = p;
+	p->tick0 = ticks();
+	p->ns0 = nanoseconds();
+	p->tick1 = p->tick0;
+	p->ns1 = p->ns0;
+	learn_world(caller);
+}
+
+/* Both clocks, now and then: an agent that reads the page turns ticks into time by them. */
+void clocks(uint64_t now) {
+	page->tick1 = now;
+	page->ns1 = nanoseconds();
+}
+
+void finish(void) {
+	if (watching() && page->state == STATE_INITIALIZED)
+		page->state = STATE_FINALIZED;
+}

@@ -1,0 +1,47 @@
+/* What a rank writes to its page. A rank of one thread writes plainly; threads that call MPI at once add with locked instructions. */
+#include "watch.h"
+
+enum { OFTEN = 1 << 26 }; /* ticks: some 30 ms of a processor of 2 GHz, 3 s of a counter of 24 MHz */
+
+static uint64_t add(uint64_t *sum, uint64_t n) {
+	if (page->saw & SAW_THREADS)
+		return __atomic_add_fetch(sum, n, __ATOMIC_RELAXED);
+	return *sum += n;
+}
+
+void enter_all(uint64_t now) { __atomic_store_n(&page->entered, now, __ATOMIC_RELAXED); }
+
+static void point(unsigned level, uint64_t seq, uint64_t now) {
+	struct point *p = &page->points[level][(seq >> (SHIFT * level)) % POINTS];
+	__atomic_store_n(&p->seq, 0, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	p->waited = page->waited;
+	p->other = page->other;
+	p->loose = page->loose;
+	p->at = now;
+	__atomic_store_n(&p->seq, seq, __ATOMIC_RELEASE);
+}
+
+/* times collectives of all ranks are over, in which this rank was from one tick to another. Each is a point of the finest ring, one in
+   32 of the next, and so on. */
+void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose) {
+	add(&page->waited, to - from);
+	if (loose)
+		add(&page->loose, 1);
+	uint64_t last = add(&page->seq, times);
+	for (uint64_t seq = last - times + 1; seq <= last; seq++) {
+		point(0, seq, to);
+		for (unsigned level = 1; level < LEVELS && seq % (1ull << (SHIFT * level)) == 0; level++)
+			point(level, seq, to);
+	}
+	if (to - page->tick1 > OFTEN)
+		clocks(to);
+	__atomic_store_n(&page->entered, 0, __ATOMIC_RELAXED);
+}
+
+void leave_other(uint64_t from, uint64_t to) { add(&page->other, to - from); }
+
+void leave_partial(uint64_t from, uint64_t to) {
+	add(&page->partial, 1);
+	add(&page->other, to - from);
+}

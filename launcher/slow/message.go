@@ -1,0 +1,45 @@
+package slow
+
+import (
+	"fmt"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Bounds of what a host tells.
+const (
+	maxPoints = 16 // of one rank
+	maxSum    = 1000 * 24 * time.Hour
+)
+
+// Parse reads what a host tells of its ranks, which are on, and at what time of its own clock. Times out of bounds count as the bound.
+func Parse(m *apiv1.Waited, on idset.Set) (at time.Duration, reports []Report, err error) {
+	for _, r := range m.Ranks {
+		if !on.Contains(int(r.GetId())) || len(r.Points) > maxPoints || r.State < 0 || r.State > apiv1.WatchState_WATCH_LOST {
+			return 0, nil, fmt.Errorf("how long rank %d waited, in %d points and state %d", r.GetId(), len(r.GetPoints()), r.GetState())
+		}
+		report := Report{
+			ID:      int(r.Id),
+			State:   State(r.State),
+			Seq:     r.Seq,
+			Partial: r.Partial,
+			Inside:  sum(r.InsideNs),
+			Work:    Work{CPU: sum(r.CpuNs), Queued: sum(r.QueuedNs), Blocked: sum(r.BlockedNs), Throttled: sum(m.ThrottledNs)},
+		}
+		for _, p := range r.Points {
+			report.Points = append(report.Points, Point{
+				Seq:    p.GetSeq(),
+				Waited: sum(p.GetWaitedNs()),
+				Other:  sum(p.GetOtherNs()),
+				Loose:  p.GetLoose(),
+				At:     sum(p.GetAtNs()),
+			})
+		}
+		reports = append(reports, report)
+	}
+	return sum(m.AtNs), reports, nil
+}
+
+func sum(ns int64) time.Duration { return min(max(time.Duration(ns), 0), maxSum) }

@@ -1,0 +1,167 @@
+package slow
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const second = time.Second
+
+// program makes the points of ranks over so many steps of a second: each rank works, in all but what it waits for the last.
+func program(steps int, work func(step, rank int) time.Duration, ranks int) map[int][]Point {
+	at, waited := make([]time.Duration, ranks), make([]time.Duration, ranks)
+	points := map[int][]Point{}
+	for step := range steps {
+		var last time.Duration
+		for r := range ranks {
+			at[r] += work(step, r)
+			last = max(last, at[r])
+		}
+		for r := range ranks {
+			waited[r] += last - at[r]
+			at[r] = last
+			points[r] = append(points[r], Point{Seq: uint64(step + 1), Waited: waited[r], At: at[r]})
+		}
+	}
+	return points
+}
+
+func TestFind(t *testing.T) {
+	const ranks = 6
+	noise := rand.New(rand.NewPCG(1, 2))
+	usual := func(d time.Duration) time.Duration { return d + time.Duration(noise.Int64N(int64(d)/50)) }
+	for name, c := range map[string]struct {
+		work  func(step, rank int) time.Duration
+		want  []int
+		moves bool
+	}{
+		"all alike":    {work: func(_, _ int) time.Duration { return usual(second) }},
+		"5 % slower":   {work: func(_, r int) time.Duration { return usual(second + second/20*b(r == 3)) }},
+		"20 % slower":  {work: func(_, r int) time.Duration { return usual(second + second/5*b(r == 3)) }, want: []int{3}},
+		"twice":        {work: func(_, r int) time.Duration { return usual(second + second*b(r == 3)) }, want: []int{3}},
+		"two of them":  {work: func(_, r int) time.Duration { return usual(second + second*b(r > 3)) }, want: []int{4, 5}},
+		"most of them": {work: func(_, r int) time.Duration { return usual(second + second*b(r > 0)) }},
+		"in turn":      {work: func(s, r int) time.Duration { return usual(second + second*b(s/5%ranks == r)) }, moves: true},
+		"a checkpoint": {work: func(s, r int) time.Duration { return usual(second + 5*second*b(s == 30 && r == 0)) }},
+	} {
+		f := Find(program(60, c.work, ranks), 60*second)
+		if !f.Measured || !slices.Equal(f.Ranks, c.want) || f.Moves != c.moves {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func b(yes bool) time.Duration {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// A rank that comes late since it waited for its neighbour in a call between two is not named; the neighbour is.
+func TestNeighbours(t *testing.T) {
+	points := program(60, func(_, r int) time.Duration { return second + second*b(r == 2 || r == 3) }, 6)
+	for i := range points[3] { // it was waiting for rank 2
+		points[3][i].Other = time.Duration(i+1) * second
+	}
+	if f := Find(points, 60*second); !slices.Equal(f.Ranks, []int{2}) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Nothing is said of what was not measured.
+func TestUnmeasured(t *testing.T) {
+	slow := func(_, r int) time.Duration { return second + second*b(r == 1) }
+	loose := program(60, slow, 3)
+	for i := range loose[0] {
+		loose[0][i].Loose = uint64(i)
+	}
+	apart := program(60, slow, 3)
+	apart[2] = slices.DeleteFunc(apart[2], func(p Point) bool { return p.Seq%2 == 0 })
+	apart[0] = slices.DeleteFunc(apart[0], func(p Point) bool { return p.Seq%2 == 1 })
+	for name, points := range map[string]map[int][]Point{
+		"one rank":             program(60, slow, 1),
+		"three steps":          program(3, slow, 3),
+		"not all wait for all": loose,
+		"no number of all":     apart,
+		"nobody":               nil,
+	} {
+		if f := Find(points, 60*second); f.Measured || len(f.Ranks) > 0 {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// A rank that says that it never waits is taken for the slow one; none can make another it. What it says beyond the time there was counts
+// as that time.
+func TestALiarAccusesItself(t *testing.T) {
+	alike := func(_, _ int) time.Duration { return second }
+	for name, lie := range map[string]func(i int, p *Point){
+		"that it waits for ever": func(_ int, p *Point) { p.Waited *= 1000 },
+		"all of the time":        func(i int, p *Point) { p.Waited = time.Duration(i) * second },
+		"that time stands":       func(_ int, p *Point) { p.At = second },
+	} {
+		points := program(60, alike, 4)
+		for i := range points[2] {
+			lie(i, &points[2][i])
+		}
+		if f := Find(points, 60*second); len(f.Ranks) > 0 && !slices.Equal(f.Ranks, []int{2}) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// A Watch tells once of a rank, after its window, and why.
+func TestWatch(t *testing.T) {
+	w := Watch{Window: 12 * second}
+	points := program(40, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3)
+	var told []Finding
+	for i := range 40 {
+		at := points[0][i].At
+		var reports []Report
+		for r := range 3 {
+			work := Work{CPU: at - points[r][i].Waited}
+			if r == 1 {
+				work = Work{CPU: at / 2, Throttled: at / 2}
+			}
+			reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], Work: work})
+		}
+		w.Hear(at, reports)
+		if f, news := w.Look(at, 3); news {
+			told = append(told, f)
+		}
+	}
+	if len(told) != 1 || !slices.Equal(told[0].Ranks, []int{1}) || told[0].Cause.Cause != Throttled || told[0].Share < 0.4 {
+		t.Errorf("%+v", told)
+	}
+	if f := w.Total(); !slices.Equal(f.Ranks, []int{1}) || f.Share < 0.4 {
+		t.Errorf("in all %+v", f)
+	}
+	if why := w.Unmeasured(3); why != "" {
+		t.Error(why)
+	}
+	if why := w.Unmeasured(4); !strings.HasPrefix(why, "some ranks were not heard of: ") {
+		t.Error(why)
+	}
+}
+
+// Each reason why nothing is known has its words, and none is that all is well.
+func TestWhyUnmeasured(t *testing.T) {
+	for want, r := range map[string]Report{
+		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                           {State: Unknown},
+		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none": {State: Never},
+		"ranks have more than a thousand non-blocking collectives under way at once":                                                {State: Lost},
+		"all collectives are over some of the ranks, and which is not known":                                                        {State: Measured, Partial: 3},
+		"there was no collective in which all ranks wait for all":                                                                   {State: Measured},
+		"": {State: Measured, Seq: 1},
+	} {
+		w := Watch{Window: second}
+		w.Hear(0, []Report{r})
+		if got := w.Unmeasured(1); got != want {
+			t.Errorf("%+v: %s", r, got)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package attack
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/need"
+)
+
+// A rank that writes what it likes to the page by which it is watched names nobody, ends nothing and costs its agent no memory: bytes by
+// chance, a page that says of itself that it is fine and has points of another time, a page that is cut, removed, or a link to somewhere.
+func TestAWatchedRankLies(t *testing.T) {
+	need.File(t, "watch", filepath.Join(filepath.Dir(bin), "libmpiup-watch.so"), "make watch")
+	for name, lie := range map[string]string{
+		"bytes by chance":      `for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of="$p" bs=8192 count=1 conv=notrunc 2>/dev/null; sleep 0.25; done`,
+		"its own head, chance": `for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of="$p" bs=1 seek=12 count=8180 conv=notrunc 2>/dev/null; printf '\001\000\000\000' | dd of="$p" bs=1 seek=16 conv=notrunc 2>/dev/null; sleep 0.2; done`,
+		"no page any more":     `: >"$p"; sleep 1; rm "$p"; sleep 1`,
+		"a link":               `rm "$p"; ln -s /dev/zero "$p"; sleep 2`,
+		"a pipe":               `rm "$p"; mkfifo "$p"; sleep 2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := mpiup(t, "run", "--local", "-n", "2", "--watch-ranks", "--watch-window", "2s", "sh", "-c", `p=$MPIUP_WATCH_PAGE; unset LD_PRELOAD; `+lie)
+			if r.Code != 0 || strings.Contains(r.Stderr, "the others waited") || !strings.Contains(r.Stderr, "was not measured") {
+				t.Errorf("%d\n%s", r.Code, r.Stderr)
+			}
+		})
+	}
+}
