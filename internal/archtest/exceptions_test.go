@@ -66,41 +66,26 @@ var shallow = pile{
 
 // onTheWall are waits by the wall's clock. Nobody is called silent for any of them.
 var onTheWall = pile{
-	"agent/gossip.go":                1, // a look at DNS, which is repeated
-	"agent/looks.go":                 1, // pause
-	"agent/member/link.go":           1, // pause between dials
-	"agent/member/seeds.go":          2, // pause; a look at DNS, which is repeated
-	"agent/metrics/http.go":          4, // scrapers; courtesy at the end
-	"agent/metrics/watch.go":         4, // age of what is known; pause
-	"agent/port/port.go":             1, // pause
-	"agent/ranks/meeting.go":         3, // pause; age of what is known
-	"agent/ranks/protocol.go":        1, // age of a rank
-	"agent/ranks/unspoken.go":        2, // pause; age of a rank
-	"agent/reap/guard/guard.go":      1, // how long the guard kills
-	"agent/reap/holder.go":           1, // pause
-	"agent/reap/keeper.go":           1, // pause
-	"agent/reap/search.go":           1, // pause
-	"agent/stdio/reader.go":          1, // a line's part is handed on
-	"agent/survey/answer.go":         1, // how long ports are open
-	"agent/survey/way.go":            1, // how long is measured
-	"agent/checkup/trycompute.go":    1, // how long is computed
-	"cmd/mpiup-nvml/xid.go":          1, // pause
-	"cmd/mpiup/main.go":              1, // the user's second signal
-	"cmd/mpiup/sshport.go":           1, // pause
-	"internal/identity/tls.go":       1, // courtesy at the end
-	"internal/resolve/dns.go":        1, // pause
-	"internal/resolve/watch.go":      1, // pause
-	"launcher/again.go":              1, // pause
-	"launcher/examine/benchmarks.go": 1, // pause
-	"launcher/gather.go":             1, // --timeout
-	"launcher/iof/destination.go":    1, // pause
-	"launcher/link/link.go":          1, // pause
-	"launcher/metrics/http.go":       5, // scrapers; courtesy at the end
-	"launcher/peers/ps.go":           1, // pause
-	"launcher/reach/members.go":      1, // age of what is known
-	"launcher/reach/table.go":        1, // pause
-	"launcher/reach/turns.go":        1, // a turn is lent on
-	"launcher/takeover.go":           1, // when to tell
-	"pmi/loopback/lobby.go":          1, // pause
-	"pmi/loopback/place.go":          1, // pause
+	"agent":             2, // a look at DNS, which is repeated; pause
+	"agent/checkup":     1, // how long is computed
+	"agent/member":      3, // pause between dials; pause; a look at DNS, which is repeated
+	"agent/metrics":     8, // scrapers; courtesy at the end; age of what is known; pause
+	"agent/port":        1, // pause
+	"agent/ranks":       6, // pause; age of what is known; age of a rank
+	"agent/reap":        3, // pause
+	"agent/reap/guard":  1, // how long the guard kills
+	"agent/stdio":       1, // a line's part is handed on
+	"agent/survey":      2, // how long ports are open; how long is measured
+	"cmd/mpiup":         2, // the user's second signal; pause
+	"cmd/mpiup-nvml":    1, // pause
+	"internal/identity": 1, // courtesy at the end
+	"internal/resolve":  2, // pause
+	"launcher":          3, // pause; --timeout; when to tell
+	"launcher/examine":  1, // pause
+	"launcher/iof":      1, // pause
+	"launcher/link":     1, // pause
+	"launcher/metrics":  5, // scrapers; courtesy at the end
+	"launcher/peers":    1, // pause
+	"launcher/reach":    3, // age of what is known; pause; a turn is lent on
+	"pmi/loopback":      2, // pause
 }

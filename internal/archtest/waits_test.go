@@ -71,7 +71,7 @@ func wallWaits(t *testing.T, path string, text []byte) (n int) {
 
 // A wait whose end counts as somebody else's silence counts only the time in which this process itself ran (internal/awake): one that was
 // stopped, starved or frozen with its machine has kept others waiting, and not they it. The wall's clock is for pauses of our own, for what
-// the user has set, for the age of what we know, and for a courtesy at the end; each such file stands in the list with its reason.
+// the user has set, for the age of what we know, and for a courtesy at the end; each such package stands in the list with its reasons.
 func TestSilenceIsCountedAwake(t *testing.T) {
 	for text, want := range map[string]int{
 		`ctx, c := context.WithTimeout(ctx, d)`: 1, `<-time.After(d)`: 1, `conn.SetReadDeadline(time.Now().Add(d))`: 1, `c.SetDeadline(begun.Add(d))`: 1,
@@ -85,7 +85,7 @@ func TestSilenceIsCountedAwake(t *testing.T) {
 	there := pile{}
 	eachFile(t, func(path string, text []byte) {
 		if !under(path, "test") && filepath.Dir(path) != "internal/awake" {
-			there[path] = wallWaits(t, path, text)
+			there[filepath.Dir(path)] += wallWaits(t, path, text)
 		}
 	})
 	report(t, hold(there, onTheWall, 0, "waits by the wall's clock, which counts while this process is stopped (internal/awake, or a pause of ours)"))
