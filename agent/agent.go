@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/session"
-	"github.com/mpiup/mpiup/agent/survey"
+	"github.com/mpiup/mpiup/agent/ways"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -26,7 +26,7 @@ type Agent struct {
 	super    *reap.Supervisor
 	host     *host.Host
 	sessions *session.Table
-	survey   *survey.Survey
+	survey   *ways.Survey
 	metrics  *metrics.Metrics
 	watch    *metrics.Watch // nil: nobody can tell how busy GPUs are
 	gossip   *member.Gossip // nil when embedded or switched off
@@ -83,7 +83,7 @@ func (a *Agent) Attach(ctx context.Context, stream wire.Stream, host string) err
 }
 
 // Survey is the agent's part in a launcher's look at the hosts.
-func (a *Agent) Survey() *survey.Survey { return a.survey }
+func (a *Agent) Survey() *ways.Survey { return a.survey }
 
 // address is where peers reach this agent, or would.
 func (a *Agent) address() netip.Addr {

@@ -16,7 +16,7 @@ import (
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/session"
-	"github.com/mpiup/mpiup/agent/survey"
+	"github.com/mpiup/mpiup/agent/ways"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -31,7 +31,7 @@ func New(cfg Config) (*Agent, error) {
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
 	a.watch = a.watchGPUs()
 	libs := mpilib.NewMemory(os.DirFS("/"))
-	a.survey = survey.New(survey.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
+	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
 		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done()})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: func() bool { return a.ending.Err() != nil },
 		Sessions: func() int { return a.sessions.Count() }, Peers: a.peersIn, Ranks: a.ranksByState, Version: cfg.Version})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/session"
-	"github.com/mpiup/mpiup/agent/survey"
+	"github.com/mpiup/mpiup/agent/ways"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -120,7 +120,7 @@ func (s *service) mayAsk(ctx context.Context) error {
 
 // refusalOf is a look's error as the launcher tells such ones apart.
 func refusalOf(err error) error {
-	if errors.As(err, new(*survey.CommandLineError)) {
+	if errors.As(err, new(*ways.CommandLineError)) {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())

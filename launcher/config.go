@@ -8,10 +8,10 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/iof"
-	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/runmetrics"
 )
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
@@ -36,7 +36,7 @@ type Config struct {
 	Pty bool
 
 	Report  report.Config
-	Metrics *metrics.Metrics // nil: nobody is shown any
+	Metrics *runmetrics.Metrics // nil: nobody is shown any
 
 	Stdin       *os.File // nil: ranks read end of file
 	StdinTarget string   // "0" (default), a rank, "all", "none"

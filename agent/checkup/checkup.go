@@ -6,7 +6,7 @@
 // A finding fails when ranks will not start or die; it warns when they will be slow or fail in some uses. A
 // fix names what to write where: pods have no root, so most are lines of YAML, some are the node's.
 //
-// It is pure: Read gathers, everything else is a function of its result. Pairs of hosts are agent/survey's.
+// It is pure: Read gathers, everything else is a function of its result. Pairs of hosts are agent/ways's.
 package checkup
 
 import (

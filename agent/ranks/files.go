@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap/guard"
@@ -27,12 +27,12 @@ import (
 )
 
 // newCopies is the files that will come for a job, nil for none.
-func (st *Job) newCopies() *copies.Set {
+func (st *Job) newCopies() *incoming.Set {
 	l := st.Launch.Launch
 	if len(l.Files) == 0 {
 		return nil
 	}
-	return copies.New(copies.Config{Files: FilesOf(l), Window: apiv1.CopyWindow, Dir: st.filesDir, Wrote: func(n int) {
+	return incoming.New(incoming.Config{Files: FilesOf(l), Window: apiv1.CopyWindow, Dir: st.filesDir, Wrote: func(n int) {
 		st.send((&apiv1.CopyCredit{Job: l.Job.Number, Bytes: uint32(n)}).Frame())
 	}})
 }
@@ -112,10 +112,10 @@ func (st *Job) receive() (err error) {
 }
 
 // FilesOf is what a Launch announces to send.
-func FilesOf(l *apiv1.Launch) []copies.File {
-	files := make([]copies.File, len(l.Files))
+func FilesOf(l *apiv1.Launch) []incoming.File {
+	files := make([]incoming.File, len(l.Files))
 	for i, f := range l.Files {
-		files[i] = copies.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Size: int64(min(f.Size, copies.MaxBytes+1))}
+		files[i] = incoming.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Size: int64(min(f.Size, incoming.MaxBytes+1))}
 	}
 	return files
 }

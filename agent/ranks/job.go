@@ -26,9 +26,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/devices"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/mpilib"

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
@@ -315,7 +315,7 @@ func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
 func startFailed(id uint32, err error) *apiv1.StartFailed {
 	f := &apiv1.StartFailed{Rank: id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	var failed *program.Error
-	var file *copies.Error
+	var file *incoming.Error
 	switch {
 	case errors.As(err, &failed):
 		f.Path, f.Errno, f.Text, f.Phase = failed.Path, int32(failed.Errno), failed.Error(), apiv1.StartPhase(failed.Phase)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/ranks"
@@ -167,7 +167,7 @@ func checkFiles(l *apiv1.Launch) error {
 	case slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return int(a.Copied) > len(l.Files) || a.SessionDir && l.Exec != nil }):
 		return errors.New("launch: a program is to be copied that is none of the files")
 	}
-	if err := copies.Check(ranks.FilesOf(l)); err != nil {
+	if err := incoming.Check(ranks.FilesOf(l)); err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/agent"
-	agentsurvey "github.com/mpiup/mpiup/agent/survey"
+	agentsurvey "github.com/mpiup/mpiup/agent/ways"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"

@@ -28,10 +28,10 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
-	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/runmetrics"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
 
@@ -162,7 +162,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		if err != nil {
 			return usage(fmt.Errorf("--metrics %s: %w; name an address of this host and a free port", f.Metrics, err))
 		}
-		cfg.Metrics = metrics.New(version)
+		cfg.Metrics = runmetrics.New(version)
 		defer cfg.Metrics.Serve(l)()
 	}
 	p.code = p.launch(cfg)

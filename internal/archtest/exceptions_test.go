@@ -75,7 +75,7 @@ var onTheWall = pile{
 	"agent/reap":        3, // pause
 	"agent/reap/guard":  1, // how long the guard kills
 	"agent/stdio":       1, // a line's part is handed on
-	"agent/survey":      2, // how long ports are open; how long is measured
+	"agent/ways":      2, // how long ports are open; how long is measured
 	"cmd/mpiup":         2, // the user's second signal; pause
 	"cmd/mpiup-nvml":    1, // pause
 	"internal/identity": 1, // courtesy at the end
@@ -84,7 +84,7 @@ var onTheWall = pile{
 	"launcher/examine":  1, // pause
 	"launcher/iof":      1, // pause
 	"launcher/link":     1, // pause
-	"launcher/metrics":  5, // scrapers; courtesy at the end
+	"launcher/runmetrics":  5, // scrapers; courtesy at the end
 	"launcher/peers":    1, // pause
 	"launcher/reach":    3, // age of what is known; pause; a turn is lent on
 	"pmi/loopback":      2, // pause

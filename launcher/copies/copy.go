@@ -6,7 +6,7 @@
 // Concurrency: Run blocks until all is sent or no host is left; Grant and Gone may be called meanwhile by any goroutine. Whoever
 // opens Sources closes them.
 //
-// The package does not know where files end up: that is the agents' (agent/copies).
+// The package does not know where files end up: that is the agents' (agent/incoming).
 package copies
 
 import (

@@ -1,4 +1,4 @@
-package copies
+package incoming
 
 import (
 	"crypto/rand"

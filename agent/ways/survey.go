@@ -1,4 +1,4 @@
-// Package survey is an agent's part in a launcher's look at the hosts, which `mpiup doctor` and a pre-flight take:
+// Package ways is an agent's part in a launcher's look at the hosts, which `mpiup doctor` and a pre-flight take:
 //
 //	Checkup  what a job's ranks would find here   (judged by agent/checkup)
 //	Answer   holds ports open for other hosts' questions, as long as the launcher listens
@@ -8,7 +8,7 @@
 // with its context, and when the agent does.
 //
 // It does not ask whether a caller may: the gRPC service of package agent does.
-package survey
+package ways
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-// Package metrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS).
+// Package runmetrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS).
 //
 //	launcher ──Phase, Census, Quiet, Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
 //
@@ -9,7 +9,7 @@
 // that it returns is called.
 //
 // It decides nothing: what it shows is said by who does it.
-package metrics
+package runmetrics
 
 import (
 	"maps"

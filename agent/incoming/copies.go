@@ -1,4 +1,4 @@
-// Package copies takes files that a launcher sends before a job's ranks start (--preload-binary,
+// Package incoming takes files that a launcher sends before a job's ranks start (--preload-binary,
 // --preload-files) and removes them when the job has ended.
 //
 //	New ──Write, Write...──▶ queue (at most Window bytes) ──Run──▶ .mpiup-copy-*, then the name
@@ -11,7 +11,7 @@
 // Write does not block and may be called beside Run, which one goroutine calls once.
 //
 // The package does not decide who may copy (agent/policy) and starts nothing.
-package copies
+package incoming
 
 import (
 	"context"
