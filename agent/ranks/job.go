@@ -124,10 +124,10 @@ func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn)
 type Job struct {
 	s      *Shared
 	Launch *outfit.Launch
-	Since  time.Time    // when it came
-	apps   []*apiv1.App // of launch, with copied files in their places once receive has returned
-	copies *copies.Set  // nil: no files come
-	files  string       // where they are; "": nowhere
+	Since  time.Time     // when it came
+	apps   []*apiv1.App  // of launch, with copied files in their places once receive has returned
+	copies *incoming.Set // nil: no files come
+	files  string        // where they are; "": nowhere
 	recorders
 	space    *kvs.Space       // nil without PMI
 	unfit    error            // why space could not be made
