@@ -52,7 +52,7 @@ type lastCall struct {
 
 	mu     sync.Mutex
 	end    context.CancelFunc // guarded by mu
-	stop   func()             // guarded by mu; nil: there were not yet enough
+	asked  bool               // guarded by mu; there were enough
 	passed bool               // guarded by mu
 }
 
@@ -60,16 +60,15 @@ type lastCall struct {
 func (l *lastCall) enough() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stop == nil {
-		l.stop = awake.After(l.after, l.pass)
+	if !l.asked {
+		l.asked = true
+		awake.After(l.after, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.passed = true
+			l.end()
+		})
 	}
-}
-
-func (l *lastCall) pass() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.passed = true
-	l.end()
 }
 
 // over says that nobody else is waited for.
@@ -84,16 +83,6 @@ func (l *lastCall) renew(end context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end = end
-}
-
-// done is the end of the search.
-func (l *lastCall) done() {
-	l.mu.Lock()
-	stop := l.stop
-	l.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
 }
 
 // saySize tells of a size that is other than the last attempt's, or than what the job was to begin with.

@@ -55,7 +55,7 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
 	opener, call, next := r.opens(), &lastCall{after: r.cfg.Elastic.LastCall}, r.next
-	defer call.done()
+	defer call.renew(func() {})
 	var found []reach.Found
 	for {
 		switch err = nil; next.Do {
