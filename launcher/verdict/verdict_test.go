@@ -248,3 +248,19 @@ func TestUrgentAndOnlyRanks(t *testing.T) {
 		t.Error("a newer launcher, and nothing")
 	}
 }
+
+// A crash, and the end of a rank of another host within a moment: which was first is not known for certain.
+func TestCrashesOfTwoHosts(t *testing.T) {
+	for _, tt := range []struct {
+		node  int
+		later time.Duration
+		want  Confidence
+	}{{2, time.Millisecond, Probable}, {1, time.Millisecond, ""}, {2, time.Second, ""}} { // "" is certain
+		c := &Case{}
+		c.Add(Fault{Event: Ended, Host: "w1", Node: 1, ID: 2, Process: job.Process{Rank: 2}, Exit: job.Exit{Signal: job.SIGSEGV}})
+		c.Add(Fault{Event: Ended, Host: "w2", Node: tt.node, ID: 0, Exit: job.Exit{Code: 3}, At: tt.later, TimeNS: 1})
+		if v, _ := c.Verdict(Circumstances{}); v.Rank == nil || *v.Rank != 2 || v.Confidence != tt.want {
+			t.Errorf("%+v: %+v", tt, v)
+		}
+	}
+}

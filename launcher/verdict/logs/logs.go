@@ -310,7 +310,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return nil
 	case h.trace == frames && (l.indented || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
 		return nil
-	case h.trace == frames && between(text):
+	case h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
 	case h.trace == frames:
 		h.trace = outside
@@ -345,6 +345,15 @@ func (r *Reader) look(l line, h *heard) *finding {
 func between(text string) bool {
 	level, ok := stated(text)
 	return ok && level <= Warn && !looksRaised(text)
+}
+
+// code says that a line in a traceback is the program's code, where blanks before it are lost.
+func code(before, text string) bool {
+	if !strings.HasPrefix(before, `File "`) || looksRaised(text) {
+		return false
+	}
+	s, ok := verdict.Recognise(text)
+	return !ok || s.General
 }
 
 // wrapped is the sign that knows a line together with the one before it, where that one may go on: help texts have fixed widths, and so have
