@@ -47,10 +47,10 @@ type Config struct {
 	Stderr      io.Writer
 	Log         *slog.Logger // required
 
-	Embedded bool // inside a launcher: all below is unused
+	Embedded bool // inside a launcher: all below is unused, but for Listen
 
 	Identity *identity.Identity // required unless Embedded
-	Listen   string             // address to bind, without port; "" for all
+	Listen   string             // address to bind, without port; "" for all. Embedded: where its user may look at what runs (internal/nearby); "": nowhere
 	Port     int                // 0: the fixed default, else a derived candidate
 	HTTP     string             // address of /healthz, /readyz, /metrics; "off" for none
 	Resolver *resolve.Resolver

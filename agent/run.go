@@ -63,7 +63,10 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 
 	if a.cfg.Embedded {
 		clock.Go(func() { a.host.XML() }) // is known when the first job comes; who needs it asks again and gets the error
+		near, away := context.WithCancel(ctx)
+		clock.Go(func() { a.showNearby(near) })
 		a.awaitEnd(ctx)
+		away()
 	} else if err = a.serve(ctx); err != nil {
 		a.stop(&end{why: "it cannot serve: " + err.Error()}) // Run's error counts
 	}

@@ -107,7 +107,7 @@ func (e *embedded) alone() *agent.Config {
 	inv, gpus := inventory(e.process, e.log)
 	return &agent.Config{
 		Name: e.process.host, Node: nodeName(e.process.getenv, e.log), Version: version, Incarnation: identity.IncarnationOf("/", e.process.host),
-		Inventory: inv, GPUs: gpus, Helpers: helpers(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true,
+		Inventory: inv, GPUs: gpus, Helpers: helpers(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true, Listen: nearbyDir(e.process.getenv),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/nearby"
 	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -116,4 +117,9 @@ func namespace(root string) string {
 		}
 	}
 	return ""
+}
+
+// nearbyDir is where this user's runs on this machine let the user look at them.
+func nearbyDir(getenv func(string) string) string {
+	return nearby.Dir(getenv("XDG_RUNTIME_DIR"), os.TempDir(), os.Geteuid())
 }

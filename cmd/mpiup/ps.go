@@ -30,7 +30,7 @@ in which it waits. A rank counts with all processes that descend from it. mpiup 
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return q.reach(p, c, func(r reach.Reach) error {
-				cfg := peers.PsConfig{Reach: r, JSON: json}
+				cfg := peers.PsConfig{Reach: r, JSON: json, Nearby: nearbyDir(p.getenv)}
 				if watch {
 					cfg.Watch = psWatch
 				}

@@ -42,7 +42,7 @@ faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not se
 				return usage(fmt.Errorf("--ranks: %q is no list of ranks; write for example 0-3,7", ranks))
 			}
 			return q.reach(p, c, func(r reach.Reach) error {
-				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json})
+				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json, Nearby: nearbyDir(p.getenv)})
 				return nil
 			})
 		},

@@ -124,6 +124,7 @@ var levels = map[string]int{
 	"internal/podfiles":   -2,
 	"internal/typed":      -1,
 	"internal/bounded":    -2,
+	"internal/nearby":     -1,
 	"internal/outfile":    -1,
 	"internal/crowd":      -2,
 	"internal/exposition": -2,

@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,8 +25,9 @@ import (
 // PsConfig is one look at what ranks do, or one look after the other.
 type PsConfig struct {
 	reach.Reach
-	JSON  bool
-	Watch time.Duration // between looks, which go on until the context ends; 0: one look
+	JSON   bool
+	Nearby string        // where this user's runs on this machine listen; "": nowhere
+	Watch  time.Duration // between looks, which go on until the context ends; 0: one look
 }
 
 // psView is what mpiup ps prints.
@@ -38,12 +40,25 @@ type psView struct {
 // Ps prints what the ranks of all jobs on the hosts do, and returns an exit code: 0 when every named host answered.
 func Ps(ctx context.Context, cfg PsConfig) int {
 	cfg.Fill()
-	list, err := inquired(ctx, &cfg.Reach)
-	if err != nil {
-		return launcher.End(&cfg.Reach, err)
+	var list []hosts.Wanted
+	var err error
+	near := nearbyRuns(&cfg.Reach, cfg.Nearby)
+	if !near {
+		list, err = inquired(ctx, &cfg.Reach)
 	}
 	for {
-		view, code := lookAtRanks(ctx, &cfg.Reach, list)
+		var view psView
+		code := 0
+		switch {
+		case err != nil:
+		case near:
+			view, err = lookNearby(ctx, &cfg)
+		default:
+			view, code = lookAtRanks(ctx, &cfg.Reach, list)
+		}
+		if err != nil {
+			return launcher.End(&cfg.Reach, err)
+		}
 		if ctx.Err() != nil {
 			return 0 // who ends --watch has seen what there was
 		}
@@ -72,6 +87,23 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 	}
 	found, members := r.Members(ctx, set.Hosts)
 	return append(set.Hosts, reach.Unvisited(found, members)...), nil
+}
+
+// lookNearby is a look at this user's runs on this machine.
+func lookNearby(ctx context.Context, cfg *PsConfig) (view psView, err error) {
+	view = psView{Ranks: []psRow{}, Errors: map[string]string{}}
+	err = askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, &apiv1.StacksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, func(run string, reply *apiv1.RanksReply, err error) {
+		if err == nil && reply.Error != "" {
+			err = errors.New(reply.Error)
+		}
+		if err != nil {
+			view.Errors[run] = err.Error()
+			return
+		}
+		view.Ranks = append(view.Ranks, rankRows(cfg.Pod, reply)...)
+	})
+	sortRows(view.Ranks)
+	return view, err
 }
 
 func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view psView, code int) {

@@ -25,6 +25,7 @@ type StacksConfig struct {
 	Ranks  string // of their jobs, as idset.Parse has it; empty: all
 	Signal int    // SIGUSR1, SIGUSR2 or 0
 	JSON   bool
+	Nearby string // where this user's runs on this machine listen; "": nowhere
 }
 
 // stacksView is what mpiup stacks prints.
@@ -41,6 +42,9 @@ const stacksTime = 30 * time.Second
 // Stacks prints where the ranks of all jobs on the hosts are, and returns an exit code: 0 when every named host answered.
 func Stacks(ctx context.Context, cfg StacksConfig) int {
 	cfg.Fill()
+	if nearbyRuns(&cfg.Reach, cfg.Nearby) {
+		return stacksNearby(ctx, &cfg)
+	}
 	list, err := inquired(ctx, &cfg.Reach)
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
@@ -78,6 +82,33 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}
 	return code
+}
+
+// stacksNearby is Stacks of this user's runs on this machine.
+func stacksNearby(ctx context.Context, cfg *StacksConfig) int {
+	var ranks []hang.Whereabouts
+	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: map[string]string{}}
+	q := &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)}
+	err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskStacks, q, func() *apiv1.StacksReply { return &apiv1.StacksReply{} }, func(run string, reply *apiv1.StacksReply, err error) {
+		if err != nil {
+			view.Errors[run] = err.Error()
+			return
+		}
+		ranks = append(ranks, stackRows(cfg.Pod, reply)...)
+		if len(reply.Notes) > 0 {
+			view.Notes[cfg.Pod] = strings.Join(reply.Notes, "; ")
+		}
+	})
+	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
+	if err == nil {
+		if err = view.print(cfg.Stdout, cfg.JSON); err != nil {
+			err = reach.Unwritten(err)
+		}
+	}
+	if err != nil {
+		return launcher.End(&cfg.Reach, err)
+	}
+	return 0
 }
 
 // Bounds of what one host tells of a rank.

@@ -3,6 +3,12 @@
 // older peer would misread; builds of one protocol number mix. testdata/mpiup.txt freezes what they agree on.
 package apiv1
 
+// What is asked of a run by its user on the same machine (internal/nearby): a StacksRequest, of which Ranks needs nothing.
+const (
+	AskRanks  byte = 1 // RanksReply
+	AskStacks byte = 2 // StacksReply
+)
+
 //go:generate sh ./gen.sh
 
 // Protocol is this build's protocol number.

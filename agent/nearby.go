@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mpiup/mpiup/agent/policy"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/nearby"
+)
+
+// showNearby lets this user look at what runs here, where the agent is a launcher's own and has no port, until ctx ends. The ranks run as well without.
+func (a *Agent) showNearby(ctx context.Context) {
+	if a.cfg.Listen == "" {
+		return
+	}
+	err := nearby.Serve(ctx, a.cfg.Listen, strconv.Itoa(os.Getpid()), func(ctx context.Context, kind byte, question []byte) ([]byte, error) {
+		if err := a.cfg.Policy.Check(policy.Look, identity.Peer{Role: identity.RoleLauncher}); err != nil {
+			return nil, err
+		}
+		var r apiv1.StacksRequest
+		if err := proto.Unmarshal(question, &r); err != nil {
+			return nil, errors.New("this is no question")
+		}
+		switch kind {
+		case apiv1.AskRanks:
+			reply, err := a.ranks(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return proto.Marshal(reply)
+		case apiv1.AskStacks:
+			reply, err := a.stacks(ctx, &r)
+			if err != nil {
+				return nil, err
+			}
+			return proto.Marshal(reply)
+		}
+		return nil, errors.New("this build knows no such question")
+	})
+	if err != nil {
+		a.cfg.Log.Info("mpiup ps and mpiup stacks cannot look at this run", "cause", err)
+	}
+}

@@ -1,0 +1,46 @@
+package peers
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/nearby"
+	"github.com/mpiup/mpiup/launcher/reach"
+)
+
+// maxNearby bounds what one run of this machine tells.
+const maxNearby = 64 << 20
+
+// nearbyRuns says that the runs of this user on this machine are meant: nobody has named a host, and there is no secret to ask others with.
+func nearbyRuns(r *reach.Reach, dir string) bool {
+	return dir != "" && r.Identity == nil && r.Entries == nil
+}
+
+// askNearby asks this user's runs here, each of which answers into a reply of its own. No run is a failure that tells how others are asked.
+func askNearby[M proto.Message](ctx context.Context, r *reach.Reach, dir string, kind byte, q *apiv1.StacksRequest, reply func() M, each func(run string, reply M, err error)) error {
+	ctx, cancel := awake.Within(ctx, stacksTime)
+	defer cancel()
+	question, err := proto.Marshal(q)
+	if err != nil {
+		return err
+	}
+	all, err := nearby.Ask(ctx, dir, kind, question, maxNearby)
+	if err != nil {
+		return reach.Failf(job.ExitHosts, "this user's runs on this machine: %v", err)
+	}
+	if len(all) == 0 {
+		return reach.Failf(job.ExitHosts, "no run of yours is on this machine, and no secret is here to ask others: --key FILE (or MPIUP_KEY) with --host w0,w1 asks agents")
+	}
+	for _, a := range all {
+		m := reply()
+		if a.Err == nil {
+			a.Err = proto.Unmarshal(a.Text, m)
+		}
+		each("pid "+a.Name, m, a.Err)
+	}
+	return nil
+}
