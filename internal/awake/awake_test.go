@@ -2,6 +2,7 @@ package awake
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,62 @@ func TestWithin(t *testing.T) {
 		cancel()
 		if d := time.Since(begun); d != 250*time.Millisecond {
 			t.Errorf("its parent's end came after %v", d)
+		}
+	})
+}
+
+// What holds a call is left behind when the time is over, and what came in time is taken.
+func TestCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, hangs := time.Now(), make(chan struct{})
+		if got, in := Call(time.Second, func() int { return 7 }); got != 7 || !in {
+			t.Errorf("in time: %d, %v", got, in)
+		}
+		if got, in := Call(time.Second, func() int { <-hangs; return 7 }); got != 0 || in || time.Since(begun) != time.Second {
+			t.Errorf("late: %d, %v after %v", got, in, time.Since(begun))
+		}
+		close(hangs)
+	})
+}
+
+// Who asks why a wait has ended is told whether its time was over.
+func TestCauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over, end := Within(t.Context(), Tick)
+		defer end()
+		own := errors.New("x")
+		named, stop := WithinCause(t.Context(), Tick, own)
+		defer stop()
+		left, cancel := Within(t.Context(), time.Hour)
+		cancel()
+		<-over.Done()
+		<-named.Done()
+		if context.Cause(over) != context.DeadlineExceeded || context.Cause(named) != own || context.Cause(left) != context.Canceled {
+			t.Errorf("%v, %v, %v", context.Cause(over), context.Cause(named), context.Cause(left))
+		}
+		if _, has := over.Deadline(); has {
+			t.Error("a deadline shows, which gRPC would send to others")
+		}
+	})
+}
+
+// bounded notes the deadlines that it is given.
+type bounded struct{ read, write []time.Time }
+
+func (b *bounded) SetReadDeadline(at time.Time) error  { b.read = append(b.read, at); return nil }
+func (b *bounded) SetWriteDeadline(at time.Time) error { b.write = append(b.write, at); return nil }
+
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bounded{}
+		lift, written := UntilRead(b, Tick), UntilWritten(b, time.Hour)
+		time.Sleep(2 * Tick) // virtual
+		if err := errors.Join(lift(), written()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour) // virtual
+		if len(b.read) != 2 || !b.read[0].Equal(time.Unix(1, 0)) || !b.read[1].IsZero() || len(b.write) != 1 || !b.write[0].IsZero() {
+			t.Errorf("deadlines %v of reads, %v of writes", b.read, b.write)
 		}
 	})
 }
