@@ -118,8 +118,7 @@ func readSigns(text string) (all []Sign, err error) {
 				return nil, fmt.Errorf("signs.txt:%d: %w", n, err)
 			}
 		}
-		s := of
-		text, guess := strings.CutPrefix(row, "?")
+		s, text, guess := of, strings.TrimPrefix(row, "?"), row[0] == '?'
 		s.Text, s.Likely, s.parts = text, of.Likely || guess, strings.Split(strings.ToLower(text), "*")
 		s.grams = gramsOf(s.parts)
 		all = append(all, s)
@@ -138,10 +137,8 @@ func readHead(head string) (of Sign, err error) {
 	for _, word := range words[1:] {
 		w, ok := weights[word]
 		switch {
-		case word == "probably":
-			of.Likely = true
-		case word == "general":
-			of.Likely, of.General = true, true
+		case word == "probably", word == "general":
+			of.Likely, of.General = true, word == "general"
 		case ok:
 			of.weight = &w
 		default:
