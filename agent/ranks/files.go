@@ -162,7 +162,7 @@ func newFlight(st *Job) *flight.Recorder {
 	return f
 }
 
-// torchRanks is how many ranks torch may count in a job, as launchers take it (launcher/run.MaxTorch): a rank of a job may start more.
+// torchRanks is how many ranks torch may count in a job, as launchers take it (launcher/hang.MaxTorch): a rank of a job may start more.
 func torchRanks(size uint32) int { return int(min(uint64(size)*256, 1<<16)) }
 
 // recorder is what ranks are told of it.

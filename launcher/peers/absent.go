@@ -10,7 +10,6 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/hang"
-	"github.com/mpiup/mpiup/launcher/run"
 )
 
 // absences are who is waited for in each run, as hosts tell it. Its methods may be called by several goroutines.
@@ -104,7 +103,7 @@ func (a *absences) find() (list []absence) {
 			if barriers += len(w.GetWaits().GetWaits()); barriers > maxBarriers {
 				continue
 			}
-			if report, err := run.HoldupOf(w.GetWaits(), maxRanks); err == nil { // else it is no agent's
+			if report, err := hang.BarriersOf(w.GetWaits(), maxRanks); err == nil { // else it is no agent's
 				of(host, w.GetLauncher(), w.GetJob()).Hear(host, report)
 			}
 		}
@@ -116,7 +115,7 @@ func (a *absences) find() (list []absence) {
 				if held > hang.MaxHeld {
 					break
 				}
-				if rec, err := run.RecordOf(m, run.MaxTorch); err == nil {
+				if rec, err := hang.RecordOf(m, hang.MaxTorch); err == nil {
 					held += rec.Bytes()
 					_ = of(host, f.GetLauncher(), f.GetJob()).Record(host, rec) // what is too much is left out
 				}

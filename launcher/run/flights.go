@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -31,12 +29,8 @@ type flights struct {
 
 // Bounds of what hosts tell.
 const (
-	MaxTorch  = 1 << 16 // torch's ranks of one job
-	perRank   = 256     // torch's ranks that one of ours may start
-	maxGroups = 64
-	maxOps    = 5
-	maxWord   = 200
-	maxAbsent = 64 // absent ranks in a verdict
+	perRank   = 256 // torch's ranks that one of ours may start
+	maxAbsent = 64  // absent ranks in a verdict
 )
 
 // hear takes what a host tells of one process. Jobs that ranks spawned count their own ranks and are not looked at. A rank that is on
@@ -46,7 +40,7 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 		return nil
 	}
 	size := f.jobs[0].Size()
-	r, err := RecordOf(m, min(size*perRank, MaxTorch))
+	r, err := hang.RecordOf(m, min(size*perRank, hang.MaxTorch))
 	if err != nil {
 		return err
 	}
@@ -59,30 +53,6 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	f.verdict.Absent = f.away
 	return nil
 }
-
-// RecordOf is what a host tells of one process of a job that torch counts as so many ranks at most; what does not keep to the protocol
-// is an error.
-func RecordOf(m *apiv1.Flight, ranks int) (r hang.Record, err error) {
-	if int64(m.GetRank()) >= int64(ranks) {
-		return r, fmt.Errorf("a flight recorder of torch's rank %d, of %d that are possible", m.GetRank(), ranks)
-	}
-	r.Rank = int(m.Rank)
-	for _, g := range m.Groups[:min(len(m.Groups), maxGroups)] {
-		members, err := idset.Within(g.GetRanks(), ranks)
-		if err != nil {
-			return r, err
-		}
-		group := hang.Group{Name: word(g.GetName()), What: word(g.GetWhat()), Ranks: members, Last: g.GetLast()}
-		for _, o := range g.GetOps()[:min(len(g.GetOps()), maxOps)] {
-			group.Ops = append(group.Ops, hang.Op{Seq: o.GetSeq(), Name: word(o.GetName()), Shape: word(o.GetShape()), Done: o.GetDone(), Where: word(o.GetWhere())})
-		}
-		r.Groups = append(r.Groups, group)
-	}
-	return r, nil
-}
-
-// word is a short text of a stranger's.
-func word(s string) string { return visible.Line(s[:min(len(s), maxWord)]) }
 
 // absent are the ranks that are absent from a collective in which others wait, as far as it is known.
 func (f *flights) absent() []hang.Away { return f.records.Away(f.owner) }

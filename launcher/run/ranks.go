@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -227,7 +228,7 @@ func devicesOf(told []*apiv1.DeviceError) (list []device.Fault) {
 // framesOf is where a process crashed, by its core file.
 func framesOf(m *apiv1.OutputEnd) (frames []string) {
 	for _, f := range m.Frames[:min(len(m.Frames), 6)] {
-		frames = append(frames, word(f))
+		frames = append(frames, hang.Word(f))
 	}
 	return frames
 }

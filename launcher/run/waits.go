@@ -90,35 +90,10 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	case q.what == whereTheyAre:
 		q.look.hear(q.shared, h, m)
 	}
-	report, err := HoldupOf(m, len(q.ranks))
+	report, err := hang.BarriersOf(m, len(q.ranks))
 	q.picture.Add(report, q.who.On(h))
 	delete(q.open, h)
 	return len(q.open) == 0, err
-}
-
-// Bounds of a host's answer.
-const (
-	maxWaits = 16  // barriers
-	maxTag   = 256 // bytes of one's name behind the ids
-)
-
-// HoldupOf is a host's answer, in a run of so many processes, as far as it keeps to the protocol; what does not is an error.
-func HoldupOf(m *apiv1.Waits, processes int) (report hang.Barriers, err error) {
-	if report.Silent, err = idset.Within(m.GetSilent(), processes); err != nil {
-		return report, err
-	}
-	for _, w := range m.GetWaits()[:min(len(m.GetWaits()), maxWaits)] {
-		ids, tag, _ := strings.Cut(w.GetSet(), "#")
-		sets, err := parseIDs(processes, ids, w.GetEntered())
-		if err == nil && len(tag) > maxTag {
-			err = fmt.Errorf("a barrier's tag of %d bytes; %d are possible", len(tag), maxTag)
-		}
-		if err != nil {
-			return report, err
-		}
-		report.Open = append(report.Open, hang.Barrier{Name: w.GetSet(), Of: sets[0], Entered: sets[1], Age: time.Duration(w.GetSeconds()) * time.Second})
-	}
-	return report, nil
 }
 
 // close ends an inquiry. all: every host has answered.
@@ -184,9 +159,9 @@ func (l *look) hear(s shared, h int, m *apiv1.Waits) {
 			continue
 		}
 		at := s.who.Process(id)
-		k := hang.Stack{ID: id, Whereabouts: hang.Whereabouts{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: word(p.GetMeans())}}
+		k := hang.Stack{ID: id, Whereabouts: hang.Whereabouts{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: hang.Word(p.GetMeans())}}
 		for _, f := range p.GetFrames()[:min(len(p.GetFrames()), maxFrames)] {
-			k.Frames = append(k.Frames, word(f))
+			k.Frames = append(k.Frames, hang.Word(f))
 		}
 		l.found = append(l.found, k)
 	}
@@ -299,18 +274,9 @@ type stalls struct {
 
 // hear takes what a host tells of its ranks.
 func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
-	sets, err := parseIDs(len(g.ranks), m.Works, m.Busy, m.Idle)
+	report, err := hang.ActivityOf(m, len(g.ranks))
 	if err != nil {
 		return err
-	}
-	report := hang.Activity{Works: sets[0], Busy: sets[1], Idle: sets[2], Looked: hang.Looked(m.Looked & 0xff)}
-	const most, long = 16, 160
-	for _, p := range m.Places[:min(len(m.Places), most)] {
-		ids, err := idset.Within(p.GetIds(), len(g.ranks))
-		if err != nil {
-			return err
-		}
-		report.Places = append(report.Places, hang.Place{Where: fmt.Sprintf("%.*s", long, p.GetWhere()), IDs: ids})
 	}
 	g.watch.Hear(now, g.who.On(h), report)
 	return nil

@@ -1,0 +1,96 @@
+package hang
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
+)
+
+// Bounds of what hosts tell. What is more is left out, or an error where it says so.
+const (
+	MaxTorch  = 1 << 16 // torch's ranks of one job
+	maxWaits  = 16      // barriers of a host
+	maxTag    = 256     // bytes of one's name behind the ids; more is an error
+	maxPlaces = 16
+	maxPlace  = 160 // bytes
+	maxGroups = 64  // of a flight recorder
+	maxOps    = 5   // of a group
+	maxWord   = 200 // bytes
+)
+
+// BarriersOf is a host's answer to who waits for whom, in a run of so many processes. What does not keep to the protocol is an error.
+func BarriersOf(m *apiv1.Waits, processes int) (b Barriers, err error) {
+	if b.Silent, err = idset.Within(m.GetSilent(), processes); err != nil {
+		return b, err
+	}
+	for _, w := range m.GetWaits()[:min(len(m.GetWaits()), maxWaits)] {
+		ids, tag, _ := strings.Cut(w.GetSet(), "#")
+		of, err := idset.Within(ids, processes)
+		if err != nil {
+			return b, err
+		}
+		entered, err := idset.Within(w.GetEntered(), processes)
+		if err == nil && len(tag) > maxTag {
+			err = fmt.Errorf("a barrier's tag of %d bytes; %d are possible", len(tag), maxTag)
+		}
+		if err != nil {
+			return b, err
+		}
+		b.Open = append(b.Open, Barrier{Name: w.GetSet(), Of: of, Entered: entered, Age: time.Duration(w.GetSeconds()) * time.Second})
+	}
+	return b, nil
+}
+
+// ActivityOf is what a host tells of its ranks' work, in a run of so many processes.
+func ActivityOf(m *apiv1.Activity, processes int) (a Activity, err error) {
+	a.Looked = Looked(m.Looked & 0xff)
+	for _, set := range []struct {
+		to   *idset.Set
+		text string
+	}{{&a.Works, m.Works}, {&a.Busy, m.Busy}, {&a.Idle, m.Idle}} {
+		if *set.to, err = idset.Within(set.text, processes); err != nil {
+			return a, err
+		}
+	}
+	for _, p := range m.Places[:min(len(m.Places), maxPlaces)] {
+		ids, err := idset.Within(p.GetIds(), processes)
+		if err != nil {
+			return a, err
+		}
+		a.Places = append(a.Places, Place{Where: fmt.Sprintf("%.*s", maxPlace, p.GetWhere()), IDs: ids})
+	}
+	return a, nil
+}
+
+// RecordOf is what a host tells of one process of a job that torch counts as so many ranks at most.
+func RecordOf(m *apiv1.Flight, ranks int) (r Record, err error) {
+	if int64(m.GetRank()) >= int64(ranks) {
+		return r, fmt.Errorf("a flight recorder of torch's rank %d, of %d that are possible", m.GetRank(), ranks)
+	}
+	r.Rank = int(m.Rank)
+	for _, g := range m.Groups[:min(len(m.Groups), maxGroups)] {
+		members, err := idset.Within(g.GetRanks(), ranks)
+		if err != nil {
+			return r, err
+		}
+		group := Group{Name: Word(g.GetName()), What: Word(g.GetWhat()), Ranks: members, Last: g.GetLast()}
+		for _, o := range g.GetOps()[:min(len(g.GetOps()), maxOps)] {
+			group.Ops = append(group.Ops, Op{
+				Seq:   o.GetSeq(),
+				Name:  Word(o.GetName()),
+				Shape: Word(o.GetShape()),
+				Done:  o.GetDone(),
+				Where: Word(o.GetWhere()),
+			})
+		}
+		r.Groups = append(r.Groups, group)
+	}
+	return r, nil
+}
+
+// Word is a short text of a stranger's.
+func Word(s string) string { return visible.Line(s[:min(len(s), maxWord)]) }
