@@ -95,7 +95,15 @@ func New(c Config) (*Gossip, error) {
 		cfg: c, id: s.Incarnation + "." + hex.EncodeToString(suffix), meta: m,
 		renew: make(chan struct{}, 1), compare: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, doubted: func() { poke(g.compare) }, accused: func() { poke(g.renew) }, byID: map[string]*entry{}}
+	g.table = &table{
+		self:    g.id,
+		timing:  c.Timing,
+		show:    g.show,
+		joined:  func() { poke(g.compare) },
+		doubted: func() { poke(g.compare) },
+		accused: func() { poke(g.renew) },
+		byID:    map[string]*entry{},
+	}
 	g.transport = newTransport(transportConfig{Self: s.Addr, Connect: c.Dial, Sent: g.table.sniff, Heard: g.table.hear,
 		Log: c.Log, Dial: c.Timing.Dial, Idle: c.Timing.Idle})
 	g.claims = newClaims(g.table.size, func(name string, k claim) bool {

@@ -59,7 +59,14 @@ func (e *missingFabric) Error() string { return "--fabric rdma: " + strings.Join
 func (o *Outfit) fabricVariables(p *apiv1.Proc) (given []rdma.Variable) {
 	l, program := o.job.Launch, o.job.Programs[p.App]
 	set := o.given(program.App)
-	rank := rdma.Rank{Number: int(p.LocalRank), Alone: len(l.Procs) == 1, NCCL: program.NCCL, GPUs: len(o.fabric.gpus) > 0, GPU: o.ownGPU(p), CPUs: o.job.Bound.cpus[p.Rank]}
+	rank := rdma.Rank{
+		Number: int(p.LocalRank),
+		Alone:  len(l.Procs) == 1,
+		NCCL:   program.NCCL,
+		GPUs:   len(o.fabric.gpus) > 0,
+		GPU:    o.ownGPU(p),
+		CPUs:   o.job.Bound.cpus[p.Rank],
+	}
 	list := append(o.hcas.Variables(l.wishes.fabric, rank), l.wishes.nccl.Variables()...)
 	if o.fabric.none && program.Protocol == apiv1.Pmi_PMI_PMIX {
 		list = append(list, rdma.OpenMPIHints(set, o.host.MCAFiles)...)

@@ -24,9 +24,22 @@ func (o *Outfit) meetingVariables(p *apiv1.Proc, gloo uint16) []frameworks.Varia
 	gpus, narrowed := o.visibleGPUs(p)
 	nodes, node := max(m.Nodes, 1), m.Node
 	return frameworks.Variables(set, frameworks.Rank{
-		Rank: int(node*l.Job.Size + p.Rank), Size: int(nodes * l.Job.Size), Local: int(p.LocalRank), LocalSize: len(l.Procs),
-		Node: int(node + p.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: m.OnePerHost && o.host.OldTorchrun, GPUs: gpus, Narrowed: narrowed,
-		Cross: int(p.CrossRank), CrossSize: int(p.CrossSize), Host: o.host.Name, Restarts: int(l.Job.Failures), MaxRestarts: int(l.Job.MaxRestarts), Torch: program.Torch, Recorder: o.job.Recorder,
+		Rank:        int(node*l.Job.Size + p.Rank),
+		Size:        int(nodes * l.Job.Size),
+		Local:       int(p.LocalRank),
+		LocalSize:   len(l.Procs),
+		Node:        int(node + p.NodeRank),
+		OnePerHost:  m.OnePerHost,
+		OldTorchrun: m.OnePerHost && o.host.OldTorchrun,
+		GPUs:        gpus,
+		Narrowed:    narrowed,
+		Cross:       int(p.CrossRank),
+		CrossSize:   int(p.CrossSize),
+		Host:        o.host.Name,
+		Restarts:    int(l.Job.Failures),
+		MaxRestarts: int(l.Job.MaxRestarts),
+		Torch:       program.Torch,
+		Recorder:    o.job.Recorder,
 	}, frameworks.Meeting{Gloo: gloo, Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
 		User:      func(name string) bool { return names(program.App.Env, name) },
 		Container: func(name string) bool { return names(o.host.Env, name) },

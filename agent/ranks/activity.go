@@ -71,7 +71,11 @@ func (st *Job) busyGPUs() (uuids []string, ok bool) {
 
 // activityOf is a tally for the launcher.
 func activityOf(job uint32, t look.Tally, looked look.Looked, at apiv1.Looked) *apiv1.Activity {
-	for bit, yes := range map[apiv1.Looked]bool{apiv1.Looked_LOOKED_IO: looked.IO, apiv1.Looked_LOOKED_SOCKETS: looked.Sockets, apiv1.Looked_LOOKED_GPU: looked.GPUs} {
+	for bit, yes := range map[apiv1.Looked]bool{
+		apiv1.Looked_LOOKED_IO:      looked.IO,
+		apiv1.Looked_LOOKED_SOCKETS: looked.Sockets,
+		apiv1.Looked_LOOKED_GPU:     looked.GPUs,
+	} {
 		if yes {
 			at |= bit
 		}

@@ -239,7 +239,12 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 		return nil, err
 	}
 	port := &pmiPort{step: st, gate: pmi.NewGate(st.ranksHere()), addr: l.Addr().String()}
-	lb := loopback.New(loopback.Config{Name: "PMI", Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) }, Admit: port.admit, Log: st.s.Log})
+	lb := loopback.New(loopback.Config{
+		Name:  "PMI",
+		Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) },
+		Admit: port.admit,
+		Log:   st.s.Log,
+	})
 	st.wg.Go(func() {
 		if err := lb.Run(st.ctx, l); st.ctx.Err() == nil {
 			st.Notice(true, "PMI port ended: %v", err)

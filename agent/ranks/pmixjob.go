@@ -22,8 +22,15 @@ func PMIxJob(st *Job) (pmix.Job, error) {
 		return pmix.Job{}, err
 	}
 	j := pmix.Job{Space: st.space, Surely: st.sure.Load(), Job: jobdata.Job{
-		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l.Launch),
-		Universe: int(l.Job.Universe), Command: CommandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.Crowded(), Getenv: func(rank int, name string) string { return variableOf(st, rank, name) },
+		Namespace: l.Job.Namespace,
+		Hosts:     hosts,
+		Here:      -1,
+		Apps:      appsOf(l.Launch),
+		Universe:  int(l.Job.Universe),
+		Command:   CommandOf(l.Apps),
+		Mapping:   l.Job.Mapping,
+		Crowded:   st.s.Crowded(),
+		Getenv:    func(rank int, name string) string { return variableOf(st, rank, name) },
 	}}
 	if b := st.bound(); b.Any() {
 		j.Binding = b.Places

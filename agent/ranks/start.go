@@ -20,7 +20,17 @@ import (
 
 // New makes the job's part here, which is known to other hosts' ranks before it is started.
 func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
-	st := &Job{s: s, Launch: l, tee: tee, Since: time.Now(), apps: l.Apps, procs: make(map[uint32]*Process), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
+	st := &Job{
+		s:      s,
+		Launch: l,
+		tee:    tee,
+		Since:  time.Now(),
+		apps:   l.Apps,
+		procs:  make(map[uint32]*Process),
+		noted:  make(chan struct{}),
+		word:   make(chan string, 1),
+		over:   make(chan struct{}),
+	}
 	st.bound = sync.OnceValue(func() *outfit.Bound { return bindingOf(st) })
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
 	// not, and together they would have one session's share of the CPUs for all of them.

@@ -84,8 +84,13 @@ func mpiAddresses(choice mpinet.Choice) (list []netip.Addr) {
 // hostFacts is what package checkup judges.
 func (s *Survey) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRequest) *checkup.Host {
 	h := &checkup.Host{
-		Ranks: int(min(r.Ranks, maxRanks)), GPUsPerRank: int(min(r.GpusPerRank, maxRanks)), Slots: s.cfg.Slots, CPUs: s.cfg.Inventory.CPUs, Quota: s.cfg.Inventory.Quota,
-		HCAs: s.cfg.Host.HCAs(), GPUs: s.cfg.Host.GPUs(ctx),
+		Ranks:       int(min(r.Ranks, maxRanks)),
+		GPUsPerRank: int(min(r.GpusPerRank, maxRanks)),
+		Slots:       s.cfg.Slots,
+		CPUs:        s.cfg.Inventory.CPUs,
+		Quota:       s.cfg.Inventory.Quota,
+		HCAs:        s.cfg.Host.HCAs(),
+		GPUs:        s.cfg.Host.GPUs(ctx),
 	}
 	h.Read(fsys)
 	h.Temp = checkup.LookTemp(s.cfg.Host.TempDir(), host.StatBound)

@@ -259,9 +259,15 @@ func (f *RunFlags) tagWith(s string) error {
 // RegisterCompletion offers the values of flags to the shell.
 func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 	for name, values := range map[string][]string{
-		"map-by": {"slot", "node", "ppr:", "core", "l3cache", "numa", "socket"}, "rank-by": {"slot", "node", "core", "numa", "socket"},
-		"bind-to": {"none", "hwthread", "core", "l3cache", "numa", "socket"}, "output": {"plain", "tag", "json"},
-		"stdin": {"0", "all", "none"}, "preempt-signal": {"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "XCPU"}, "mpi": protocols, "gpu-bind": {"closest", "map:", "mask:"}, "env": frameworks.Words(),
+		"map-by":         {"slot", "node", "ppr:", "core", "l3cache", "numa", "socket"},
+		"rank-by":        {"slot", "node", "core", "numa", "socket"},
+		"bind-to":        {"none", "hwthread", "core", "l3cache", "numa", "socket"},
+		"output":         {"plain", "tag", "json"},
+		"stdin":          {"0", "all", "none"},
+		"preempt-signal": {"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "XCPU"},
+		"mpi":            protocols,
+		"gpu-bind":       {"closest", "map:", "mask:"},
+		"env":            frameworks.Words(),
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			return err

@@ -232,7 +232,12 @@ func (c *Config) here(ctx context.Context) (subject, error) {
 	if err != nil {
 		return subject{}, err
 	}
-	return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: hello.Name}, Local: true}, agent: c.Here, slots: slots(hello.Slots), cpus: int(hello.Cpus)}, nil
+	return subject{
+		Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: hello.Name}, Local: true},
+		agent:  c.Here,
+		slots:  slots(hello.Slots),
+		cpus:   int(hello.Cpus),
+	}, nil
 }
 
 // slots are an agent's; it has one at least.

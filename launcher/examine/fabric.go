@@ -140,7 +140,10 @@ func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit 
 func (b *bench) job(ctx context.Context, argv []string, pmi job.Protocol, limit time.Duration, merge bool, parts ...part) outcome {
 	out := &tail{most: maxOutput}
 	var o outcome
-	cfg := launcher.Config{Reach: b.cfg.Reach, Wishes: launcher.Wishes{Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}}
+	cfg := launcher.Config{
+		Reach:  b.cfg.Reach,
+		Wishes: launcher.Wishes{Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use},
+	}
 	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
 	cfg.Told = func(l, t []string) { o.lines, o.last = l, t }
 	cfg.Output.Merge = merge

@@ -59,7 +59,10 @@ func (f Facts) Blame() Blame {
 		}
 	}
 	if !f.Unmet.Empty() {
-		return Blame{Odd: []Odd{{IDs: f.Unmet, Why: "it has not come to where others wait for it", Many: "they have not come to where others wait for them"}}, Sure: true}
+		return Blame{
+			Odd:  []Odd{{IDs: f.Unmet, Why: "it has not come to where others wait for it", Many: "they have not come to where others wait for them"}},
+			Sure: true,
+		}
 	}
 	if f.Watch == nil || f.Quiet == 0 {
 		return Blame{}

@@ -268,5 +268,16 @@ func (w *words) words(id int) Words {
 		h.words.Raised[i].Old = end.Sub(r.At) > maxAge
 	}
 	quiet := end.Sub(h.lastAt)
-	return Words{First: slices.Clone(h.words.First), Gone: h.lines > maxLines || end.Sub(h.firstAt) > maxAge, Began: end.Sub(h.firstAt) > soon, Past: h.said > maxOutlived || quiet > maxAge, Early: quiet > soon, Raised: slices.Clone(h.words.Raised), Mute: len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord, Fatal: h.words.Fatal, Frames: h.crash.Frames(), Above: w.lines - h.above}
+	return Words{
+		First:  slices.Clone(h.words.First),
+		Gone:   h.lines > maxLines || end.Sub(h.firstAt) > maxAge,
+		Began:  end.Sub(h.firstAt) > soon,
+		Past:   h.said > maxOutlived || quiet > maxAge,
+		Early:  quiet > soon,
+		Raised: slices.Clone(h.words.Raised),
+		Mute:   len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord,
+		Fatal:  h.words.Fatal,
+		Frames: h.crash.Frames(),
+		Above:  w.lines - h.above,
+	}
 }

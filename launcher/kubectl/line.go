@@ -39,10 +39,33 @@ func (l *Line) Reads() bool { return l.Command == "logs" || l.Command == "report
 
 // flags that take a value, with their short names, and switches.
 var (
-	valued = map[string]string{"-n": "--namespace", "-c": "--container", "--namespace": "", "--context": "", "--kubeconfig": "", "--cluster": "", "--user": "", "--as": "",
-		"--container": "", "--mpiup": "", "--pod": ""}
-	switches = map[string]string{"-i": "--stdin", "-t": "--tty", "-it": "--stdin --tty", "-ti": "--stdin --tty", "-f": "--follow", "-p": "--previous", "-h": "--help",
-		"--stdin": "--stdin", "--tty": "--tty", "--follow": "--follow", "--previous": "--previous", "--help": "--help"}
+	valued = map[string]string{
+		"-n":           "--namespace",
+		"-c":           "--container",
+		"--namespace":  "",
+		"--context":    "",
+		"--kubeconfig": "",
+		"--cluster":    "",
+		"--user":       "",
+		"--as":         "",
+		"--container":  "",
+		"--mpiup":      "",
+		"--pod":        "",
+	}
+	switches = map[string]string{
+		"-i":         "--stdin",
+		"-t":         "--tty",
+		"-it":        "--stdin --tty",
+		"-ti":        "--stdin --tty",
+		"-f":         "--follow",
+		"-p":         "--previous",
+		"-h":         "--help",
+		"--stdin":    "--stdin",
+		"--tty":      "--tty",
+		"--follow":   "--follow",
+		"--previous": "--previous",
+		"--help":     "--help",
+	}
 )
 
 // Parse reads the words after kubectl-mpiup. Flags of kubectl may stand anywhere before "--". Others are the command's own, as is all behind "--".

@@ -135,7 +135,12 @@ var verdicts = map[apiv1.Verdict]string{apiv1.Verdict_PASS: doctor.Pass, apiv1.V
 func foundOf(m *apiv1.CheckupReply) *doctor.Found {
 	f := &doctor.Found{Version: m.GetHost().GetVersion(), GPUs: int(m.GetHost().GetGpus()), Programs: map[string]string{}}
 	for _, one := range m.GetFindings() {
-		f.Findings = append(f.Findings, doctor.Finding{Check: one.GetName(), Verdict: cmp.Or(verdicts[one.GetVerdict()], doctor.Unknown), Text: one.GetText(), Fix: one.GetFix()})
+		f.Findings = append(f.Findings, doctor.Finding{
+			Check:   one.GetName(),
+			Verdict: cmp.Or(verdicts[one.GetVerdict()], doctor.Unknown),
+			Text:    one.GetText(),
+			Fix:     one.GetFix(),
+		})
 	}
 	for _, one := range m.GetFacts() {
 		f.Facts = append(f.Facts, doctor.Fact{Name: one.GetName(), Value: one.GetValue()})

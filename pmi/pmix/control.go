@@ -57,7 +57,11 @@ func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 	for _, i := range infos {
 		switch i.Key {
 		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
-			l := leftover.Extent{Dir: i.Key == "pmix.reg.cleanupdir", Recurse: bfrops.IsTrue(infos, "pmix.clnup.recurse"), KeepTop: bfrops.IsTrue(infos, "pmix.clnup.lvtop")}
+			l := leftover.Extent{
+				Dir:     i.Key == "pmix.reg.cleanupdir",
+				Recurse: bfrops.IsTrue(infos, "pmix.clnup.recurse"),
+				KeepTop: bfrops.IsTrue(infos, "pmix.clnup.lvtop"),
+			}
 			st = bfrops.Success
 			peer, err := user()
 			if err != nil { // it stays until the pod ends, then

@@ -213,7 +213,17 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 	if !ns.IsHere(number) {
 		return nil, fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.number)
 	}
-	c := &conn{host: s.host, find: s.findCommand, nc: nc, ns: ns, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, turn: make(chan struct{}, 1), write: make(chan struct{}, 1)}
+	c := &conn{
+		host:    s.host,
+		find:    s.findCommand,
+		nc:      nc,
+		ns:      ns,
+		rank:    number,
+		desc:    h.Buffer == bfrops.FullyDesc,
+		version: h.Version,
+		turn:    make(chan struct{}, 1),
+		write:   make(chan struct{}, 1),
+	}
 	dialect, why := choose(h)
 	if why != "" {
 		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrNotSupported), 0)) // it is hung up on either way

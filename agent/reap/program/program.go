@@ -154,8 +154,13 @@ func executable(path string) error {
 
 // TimedOut is the error of a file system that did not answer within d.
 func TimedOut(path string, d time.Duration) *Error {
-	return &Error{Phase: PhaseTimeout, Path: path, Errno: syscall.ETIMEDOUT, Cause: fmt.Sprintf("the file system did not answer within %v", d.Round(time.Millisecond)),
-		Hint: "check the mount (a dead NFS, Lustre or FUSE server?)"}
+	return &Error{
+		Phase: PhaseTimeout,
+		Path:  path,
+		Errno: syscall.ETIMEDOUT,
+		Cause: fmt.Sprintf("the file system did not answer within %v", d.Round(time.Millisecond)),
+		Hint:  "check the mount (a dead NFS, Lustre or FUSE server?)",
+	}
 }
 
 // checkAccess reports what makes an exec fail for sure.
@@ -198,7 +203,13 @@ func Image(path string, head func(path string) ([]byte, error)) error {
 		case n > 0 && errors.Is(err, fs.ErrNotExist):
 			return missing(path, whose, by)
 		case n > 0 && errors.Is(err, fs.ErrPermission):
-			return &Error{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: fmt.Sprintf("%s %s may not be executed", whose, by.interpreter()), Hint: "set its x bit (chmod +x)"}
+			return &Error{
+				Phase: PhaseExec,
+				Path:  path,
+				Errno: syscall.EACCES,
+				Cause: fmt.Sprintf("%s %s may not be executed", whose, by.interpreter()),
+				Hint:  "set its x bit (chmod +x)",
+			}
 		case err != nil:
 			return nil // may be executed, may not be read
 		}
@@ -245,7 +256,13 @@ func (img image) unfit(named bool) (cause, hint string) {
 
 // missing is the error of a file whose interpreter is not there.
 func missing(path, whose string, img image) *Error {
-	e := &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOENT, Cause: fmt.Sprintf("%s %s is missing", whose, img.interpreter()), Hint: "install it in the image, or correct the #! line"}
+	e := &Error{
+		Phase: PhaseExec,
+		Path:  path,
+		Errno: syscall.ENOENT,
+		Cause: fmt.Sprintf("%s %s is missing", whose, img.interpreter()),
+		Hint:  "install it in the image, or correct the #! line",
+	}
 	switch {
 	case strings.HasSuffix(img.interp, "\r"):
 		e.Hint = "the file has Windows line endings: convert it with dos2unix"

@@ -21,8 +21,12 @@ func usual() []*apiv1.Frame {
 	return []*apiv1.Frame{
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Protocol: 1}}},
 		{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Protocol: 1}, Machine: &apiv1.Machine{Cpu: []uint32{0}}}}},
-		{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Job: &apiv1.Job{Size: 1, Layout: []*apiv1.HostRanks{{Name: "a"}}, Fabric: &apiv1.Fabric{Use: "a"}, AppOf: []uint32{0}}, Apps: []*apiv1.App{{Argv: []string{"a"}}}, Procs: []*apiv1.Proc{{Rank: 1}},
-			Stdin: []uint32{0}}}},
+		{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{
+			Job:   &apiv1.Job{Size: 1, Layout: []*apiv1.HostRanks{{Name: "a"}}, Fabric: &apiv1.Fabric{Use: "a"}, AppOf: []uint32{0}},
+			Apps:  []*apiv1.App{{Argv: []string{"a"}}},
+			Procs: []*apiv1.Proc{{Rank: 1}},
+			Stdin: []uint32{0},
+		}}},
 		{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: 1}}},
 		{Body: &apiv1.Frame_Chosen{Chosen: &apiv1.Chosen{Job: 1}}},
 		{Body: &apiv1.Frame_FenceEnter{FenceEnter: &apiv1.FenceEnter{Epoch: 1}}},

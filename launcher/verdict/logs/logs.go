@@ -338,7 +338,15 @@ func (r *Reader) look(l line, h *heard) *finding {
 	if !ok {
 		return nil
 	}
-	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, general: s.General, weak: warns(text) || starts(s.Kind), warns: mild(text, s), who: ending{rank: -1}}
+	return &finding{
+		kind:    s.Kind,
+		weight:  s.Weight(),
+		likely:  s.Likely,
+		general: s.General,
+		weak:    warns(text) || starts(s.Kind),
+		warns:   mild(text, s),
+		who:     ending{rank: -1},
+	}
 }
 
 // between says that a line in a traceback is another thread's or process's: a logger wrote it.
