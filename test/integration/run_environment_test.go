@@ -27,7 +27,7 @@ func TestEnvironmentOfARank(t *testing.T) {
 		env: []string{"EXPORTED=from the launcher", "NOT_EXPORTED=1", "PMI_RANK=9", "PMIX_RANK=9", "PMI_ANYTHING=1", "MPIUP_RANK=77",
 			"KUBERNETES_SERVICE_HOST=10.0.0.1", "K_MPI_JOB_ROLE=launcher"},
 		args: []string{"-n", "4", "--mpi", "pmi1", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}})
-	if not := "and not so on w0, w1: NOT_EXPORTED; ranks get them with -x NOT_EXPORTED\n"; r.Code != 0 || !strings.HasSuffix(r.Stderr, not) || strings.Count(r.Stderr, "\n") != 1 {
+	if not := "not so on w0, w1: NOT_EXPORTED; ranks get them with -x NOT_EXPORTED\n"; r.Code != 0 || !strings.HasSuffix(r.Stderr, not) || strings.Count(r.Stderr, "\n") != 1 {
 		t.Fatalf("ended with %d, and said %s", r.Code, r.Stderr)
 	}
 	if r.Stdout == "" {
