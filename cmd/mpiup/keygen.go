@@ -1,21 +1,40 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/spf13/cobra"
 )
 
 func keygenCommand(p *process) *cobra.Command {
 	return &cobra.Command{
-		Use:   "keygen",
+		Use:   "keygen [FILE]",
 		Short: "Print a new job secret",
-		Long: `Print a new job secret (a private key in PEM) to standard output.
+		Long: `Print a new job secret (a private key in PEM) to standard output, or into FILE, which
+only you can read, and which must not be there yet.
 
 The operators mount a secret of their own into every pod of an MPIJob; this is for pods that
 have none. Every process that can read the secret is a member of the job.`,
-		Example: `  mpiup keygen > key && mpiup agent --key key
+		Example: `  mpiup keygen key && mpiup agent --key key
   mpiup keygen | kubectl create secret generic mpiup --from-file=key=/dev/stdin`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return identity.Keygen(p.stdout) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return identity.Keygen(p.stdout)
+			}
+			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err == nil {
+				err = errors.Join(identity.Keygen(f), f.Close())
+			}
+			if err != nil {
+				return usage(fmt.Errorf("keygen: %w", err))
+			}
+			visible.Fprintf(p.stderr, "mpiup: wrote %s, which only you can read: every host of the job needs a copy\n", args[0])
+			return nil
+		},
 	}
 }

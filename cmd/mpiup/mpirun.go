@@ -102,7 +102,10 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	defer done()
-	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = l.Entries, l.Otherwise, l.NoLocal, "MPIUP_WAIT"
+	if l.Entries != nil { // else those of MPIUP_HOSTS
+		reach.Entries = l.Entries
+	}
+	reach.Otherwise, reach.NotHere, reach.WaitBy = l.Otherwise, l.NoLocal, "MPIUP_WAIT"
 	reach.LocalBy, reach.Sizeless, reach.Said = "--host localhost", true, hereAlone(l.Entries)
 	cfg, err := p.mpirunConfig(l, reach, dir)
 	if err != nil {

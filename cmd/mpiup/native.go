@@ -77,7 +77,7 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	if path == "" {
 		return p.noNative(family)
 	}
-	entries, err := f.Entries()
+	entries, err := f.EntriesOr("MPIUP_HOSTS", p.getenv("MPIUP_HOSTS"))
 	if err != nil {
 		return usage(err)
 	}

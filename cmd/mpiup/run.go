@@ -267,7 +267,7 @@ func mapBy(s string) placement.MapBy {
 // reach is how this process gets to agents: the flags, its identity, and the agent it can be
 // itself. done ends that agent.
 func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r reach.Reach, done func(), err error) {
-	entries, err := h.Entries()
+	entries, err := h.EntriesOr("MPIUP_HOSTS", p.getenv("MPIUP_HOSTS"))
 	if err != nil {
 		return r, nil, usage(err)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -71,17 +72,35 @@ func (f *HostFlags) Check() error {
 
 // Entries is the hosts of --host or --hostfile, as many as --size says; nil if neither was given.
 func (f *HostFlags) Entries() (entries []hostlist.Entry, err error) {
+	return f.entries("--host", "--hostfile ")
+}
+
+// EntriesOr is Entries, and where no flag names a host those of a variable's value: a list as of --host, or a hostfile.
+func (f *HostFlags) EntriesOr(variable, value string) ([]hostlist.Entry, error) {
+	if value == "" || len(f.Hosts) > 0 || f.Hostfile != "" {
+		return f.Entries()
+	}
+	of := *f
+	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() {
+		of.Hostfile = value
+	} else {
+		of.Hosts = []string{value}
+	}
+	return of.entries(variable, variable+" ")
+}
+
+func (f *HostFlags) entries(list, file string) (entries []hostlist.Entry, err error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	by := "--host"
+	by := list
 	switch {
 	case f.Hostfile != "":
-		by = "--hostfile " + f.Hostfile
+		by = file + f.Hostfile
 		entries, err = hostlist.ReadFile(f.Hostfile)
 	case len(f.Hosts) > 0:
 		if entries, err = hostlist.ParseList(strings.Join(f.Hosts, ",")); err != nil {
-			err = fmt.Errorf("--host: %w", err)
+			err = fmt.Errorf("%s: %w", list, err)
 		}
 	default:
 		return nil, nil

@@ -91,11 +91,10 @@ func (t *Toll) memory(f Fault) string {
 	for _, u := range all {
 		had = append(had, fmt.Sprintf("%s had %d MiB", u.who, u.peak>>20))
 	}
-	text := visible.Few(had, most, ", ")
-	if bound > 0 {
-		text = fmt.Sprintf("the memory limit of %s is %d MiB: %s", f.Host, bound>>20, text)
+	if text := visible.Few(had, most, ", "); bound == 0 {
+		return text
 	}
-	return text
+	return fmt.Sprintf("the memory limit of %s is %d MiB: %s", f.Host, bound>>20, visible.Few(had, most, ", "))
 }
 
 // Leaves notes that so many ranks were told at a time to end, and have so long.

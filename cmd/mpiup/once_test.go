@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/launcher/cli"
+)
+
+// A key that is written into a file is its owner's alone, and none that is there is lost.
+func TestKeygenIntoAFile(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if code, text := said(t, "mpiup", "keygen", key); code != 0 || !strings.Contains(text, "every host of the job needs a copy") {
+		t.Errorf("%d, %s", code, text)
+	}
+	first, err := os.ReadFile(key)
+	if info, bad := os.Stat(key); err != nil || bad != nil || info.Mode().Perm() != 0o600 || !strings.Contains(string(first), "PRIVATE KEY") {
+		t.Errorf("%v, %v, %v", info, bad, err)
+	}
+	if code, text := said(t, "mpiup", "keygen", key); code != 240 || !strings.Contains(text, "file exists") {
+		t.Errorf("again: %d, %s", code, text)
+	}
+	if again, err := os.ReadFile(key); err != nil || string(again) != string(first) {
+		t.Error("the key is another one")
+	}
+}
+
+// MPIUP_HOSTS names hosts, as a list or a file, where no flag does.
+func TestHostsOfTheVariable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte("w2 slots=3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		flags       cli.HostFlags
+		value, want string
+	}{
+		{cli.HostFlags{}, "", ""},
+		{cli.HostFlags{}, "w[0-1]:8", "w0 w1"},
+		{cli.HostFlags{}, file, "w2"},
+		{cli.HostFlags{Hosts: []string{"w7"}}, "w0", "w7"},
+		{cli.HostFlags{Hostfile: file}, "w0", "w2"},
+		{cli.HostFlags{Size: 3}, "w0,w1", "--size 3, and MPIUP_HOSTS names 2 hosts"},
+		{cli.HostFlags{}, "w0,,w1", "MPIUP_HOSTS: "},
+	} {
+		entries, err := tt.flags.EntriesOr("MPIUP_HOSTS", tt.value)
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("%+v, %q: %q, want %q", tt.flags, tt.value, got, tt.want)
+		}
+	}
+}
