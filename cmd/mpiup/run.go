@@ -143,25 +143,15 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationBy = f.TerminationLog, "--termination-log"
 	}
 	cfg := launcher.Config{
-		Reach:     reach,
-		Command:   launcher.CommandOf(p.args, len(p.args)-len(args)),
-		Pty:       tty,
-		ShowMap:   f.DisplayMap,
-		DryRun:    f.DryRun,
-		Preflight: f.Preflight,
-		Spares:    f.Spares,
-		Beside:    f.RestartBeside,
-		Elastic:   elastic,
+		Reach: reach, Command: launcher.CommandOf(p.args, len(p.args)-len(args)), Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares, Beside: f.RestartBeside, Elastic: elastic,
 		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
 			Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
 			Net: wish, MPIPorts: ports, Fabric: fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
 			Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
 				RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding}},
-		Output:      iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
-		SpawnFiles:  spawnFiles,
-		Stdin:       p.stdin,
-		StdinTarget: f.Stdin,
-		Report:      p.remains(f.Report, f.Seal),
+		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
+		SpawnFiles: spawnFiles, Stdin: p.stdin, StdinTarget: f.Stdin,
+		Report: p.remains(f.Report, f.Seal),
 	}
 	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
 		return err
