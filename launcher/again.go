@@ -36,7 +36,10 @@ func (c *Config) restarts() error {
 	case c.StdinTarget != "none" && c.Stdin != nil && !isNull(c.Stdin):
 		return reach.Failf(job.ExitUsage, "%s: what ranks have read of standard input cannot be read again; add < /dev/null, or --stdin none", c.restartedBy())
 	case c.Elastic.On():
-		return c.checkElastic()
+		if err := c.wish().Check(c.Recover || c.Linger, c.Nodes); err != nil {
+			return reach.Failf(job.ExitUsage, "%v", err)
+		}
+		return nil
 	case c.Recover || c.Linger:
 		return reach.Failf(job.ExitUsage, "--max-restarts %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", c.MaxRestarts)
 	case c.Nodes > 1:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
@@ -56,7 +57,7 @@ const (
 )
 
 // StallConfig is what is done about a run that hangs.
-type StallConfig = run.StallConfig
+type StallConfig = hang.Config
 
 // pty says that ranks write to terminals: Pty is set, and their output is for somebody who reads along. Files
 // and JSON get pipes, to which programs write in larger pieces and without colours.

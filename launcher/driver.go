@@ -70,7 +70,7 @@ func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering"},
 		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
-	r.course = phases.New(phases.Config{Wish: r.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
+	r.course = phases.New(phases.Config{Wish: r.cfg.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
 	r.remains = report.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
 	return r

@@ -22,30 +22,6 @@ import (
 // An elastic job (--min-np, --max-np) begins each attempt with the hosts that are there. A host that comes while ranks run ends them, and
 // all start again with it.
 
-// checkElastic refuses what an elastic job cannot be.
-func (c *Config) checkElastic() error {
-	e := c.Elastic
-	switch {
-	case !e.On():
-		return nil
-	case c.Spares > 0:
-		return reach.Failf(job.ExitUsage, "--spares %d: with --min-np a host without ranks comes in by itself; leave --spares out, or bound the ranks by --max-np", c.Spares)
-	case c.Recover || c.Linger:
-		return reach.Failf(job.ExitUsage, "--min-np %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", e.Min)
-	case c.Nodes > 1:
-		return reach.Failf(job.ExitUsage, "--min-np %d: each pod starts ranks of its own, and those of the others would not be started again with them; start all from one pod", e.Min)
-	case len(c.Apps) > 1:
-		return reach.Failf(job.ExitUsage, "--min-np %d: several programs have fixed numbers of ranks; give one program", e.Min)
-	case c.Apps[0].On != nil || len(c.Policy.Binding.Lines) > 0:
-		return reach.Failf(job.ExitUsage, "--min-np %d: ranks that are given to hosts by name cannot move to others; leave out the rankfile or the program's own hosts", e.Min)
-	case c.Policy.Oversubscribe && c.Policy.PerNode == 0:
-		return reach.Failf(job.ExitUsage, "--min-np %d: an elastic job has a rank for each slot of its hosts; leave --oversubscribe out, or say how many ranks a host gets (--ppn)", e.Min)
-	case c.Policy.PerNode > 0 && (e.Min%c.Policy.PerNode != 0 || e.Max%c.Policy.PerNode != 0):
-		return reach.Failf(job.ExitUsage, "--min-np %d, --max-np %d: each host gets %d ranks (--ppn), so both must be multiples of that", e.Min, e.Max, c.Policy.PerNode)
-	}
-	return nil
-}
-
 // lastCall ends the wait for more hosts some time after there are enough to begin.
 type lastCall struct {
 	after time.Duration
@@ -115,7 +91,7 @@ func watch(life context.Context, r *driver) {
 		have[h.Name], have[h.First.Opened.Host.GetIncarnation()] = true, true
 	}
 	for _, s := range r.sites {
-		room = append(room, r.wish().Room(s.Host))
+		room = append(room, r.cfg.wish().Room(s.Host))
 	}
 	for link.Sleep(life, r.course.Again.UntilLook(len(r.plan.Placements))); life.Err() == nil; link.Sleep(life, phases.LookEvery) {
 		want := r.course.Known
@@ -134,9 +110,9 @@ func watch(life context.Context, r *driver) {
 			}
 			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
 			came = append(came, v.Wanted)
-			more = append(more, r.wish().Room(choose.Answer{Wanted: v.Wanted, Host: &model.Host{Slots: link.Slots(v.Hello)}}.Place()))
+			more = append(more, r.cfg.wish().Room(choose.Answer{Wanted: v.Wanted, Host: &model.Host{Slots: link.Slots(v.Hello)}}.Place()))
 		}
-		if _, size := r.wish().Share(more); size > len(r.plan.Placements) {
+		if _, size := r.cfg.wish().Share(more); size > len(r.plan.Placements) {
 			for _, s := range seen {
 				r.course.Shy[s] = true // one that does not join then is no reason again
 			}

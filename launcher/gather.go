@@ -95,7 +95,7 @@ func (r *planner) seek(ctx context.Context) (next phases.Order, err error) {
 	}
 	told, why := r.cfg.Count()
 	least, atLeast := r.cfg.Least()
-	r.cfg.Need = r.wish().Needs(told, why, least, atLeast)
+	r.cfg.Need = r.cfg.wish().Needs(told, why, least, atLeast)
 	set, err := r.cfg.Find(ctx)
 	if err != nil {
 		return next, r.impatient(ctx, err)
@@ -175,7 +175,7 @@ func (r *planner) opens() *reach.Opener {
 
 // place makes the plan and notes the hosts that jobs may be placed on; without a plan it lets all hosts go.
 func (r *planner) place(found []reach.Found, all []choose.Answer, seated []job.Host) (err error) {
-	if r.plan, err = r.wish().Plan(seated); err == nil && r.cfg.Explain > len(r.plan.Placements) {
+	if r.plan, err = r.cfg.wish().Plan(seated); err == nil && r.cfg.Explain > len(r.plan.Placements) {
 		err = fmt.Errorf("--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, len(r.plan.Placements)-1)
 	}
 	if err != nil {
@@ -313,8 +313,8 @@ func answers(want []hosts.Wanted, have []reach.Answer) []choose.Answer {
 }
 
 // wish is what the user wants of hosts and ranks.
-func (r *planner) wish() choose.Wish {
-	return choose.Wish{Apps: r.cfg.Apps, Policy: r.cfg.Policy, Spares: r.cfg.Spares, Elastic: r.cfg.Elastic, PerHost: apiv1.MaxProcs}
+func (c *Config) wish() choose.Wish {
+	return choose.Wish{Apps: c.Apps, Policy: c.Policy, Spares: c.Spares, Elastic: c.Elastic, PerHost: apiv1.MaxProcs}
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any

@@ -264,3 +264,12 @@ func (s Stall) Doubt() string {
 	}
 	return ""
 }
+
+// Config is what is done about a run that hangs.
+type Config struct {
+	After time.Duration // no rank has worked for so long; 0: nobody looks
+	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks
+	Abort bool          // the run ends, with exit code 110; else it is said
+	Alone bool          // the only rank of a run counts too: it may wait for a user
+	Watch time.Duration // for so long one rank must hold up the others to be named; 0: ranks are not watched
+}

@@ -1,6 +1,8 @@
 package hang
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -39,6 +41,25 @@ func (r *Roll) Hear(h Meeting) {
 
 // Framework is what ranks have loaded, by the last word of it; "" while none has.
 func (r *Roll) Framework() string { return r.framework }
+
+// frameworkWords are what users are told of a framework: where its ranks meet, and what makes them.
+var frameworkWords = map[string]struct{ place, advice string }{
+	"torch":      {place: "where torch's ranks meet (MASTER_ADDR and MASTER_PORT)"},
+	"JAX":        {"JAX's coordinator", "call jax.distributed.initialize() (mpiup run --env jax sets what it reads)"},
+	"Horovod":    {"where Horovod's ranks meet", "call hvd.init() (mpiup run --env horovod where it is to meet by Gloo)"},
+	"TensorFlow": {advice: "use MultiWorkerMirroredStrategy and mpiup run --env tf"},
+}
+
+// Place is where ranks of the framework meet.
+func (r *Roll) Place() string {
+	return cmp.Or(frameworkWords[r.framework].place, "where the ranks meet")
+}
+
+// Advice is what makes ranks of the framework meet, a program's on so many hosts, at most so many on one; of those that stand on torch it is torch's.
+func (r *Roll) Advice(hosts, most int) string {
+	return cmp.Or(frameworkWords[r.framework].advice, fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
+		hosts, cmp.Or(most, 1)))
+}
 
 // Met says that one of these ranks has met others.
 func (r *Roll) Met(ranks idset.Set) bool { return ranks.Overlaps(r.met) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // Bounds of a look at where processes are, before a run is ended.
@@ -179,4 +180,19 @@ func Telling(frames []string) []string {
 		frames = frames[:len(frames)-1]
 	}
 	return frames
+}
+
+// Told is the group as a verdict has it.
+func (g StackGroup) Told() verdict.Stack {
+	const mostHosts = 4
+	s := verdict.Stack{Ranks: g.Ranks, Job: int(g.Number), Count: len(g.Members), Of: g.Of, Means: g.Means, Frames: Telling(g.Frames)}
+	for _, m := range g.Members {
+		if !slices.Contains(s.Hosts, m.Host) && len(s.Hosts) < mostHosts {
+			s.Hosts = append(s.Hosts, m.Host)
+		}
+	}
+	if len(g.Members) == 1 {
+		s.PID = int(g.Members[0].PID)
+	}
+	return s
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Verdict is how well libraries go together.
@@ -156,4 +158,20 @@ func (j *Job) kinds() (kinds []*Answer) {
 	}
 	slices.SortFunc(kinds, func(x, y *Answer) int { return cmp.Or(cmp.Compare(x.App, y.App), cmp.Compare(first(x), first(y))) })
 	return kinds
+}
+
+// Advice is what to do where a library did not take what was offered.
+func Advice(library string, offered job.Protocol) string {
+	openMPI := strings.HasPrefix(library, "Open MPI")
+	switch {
+	case openMPI && offered != job.PMIx:
+		return "Open MPI needs --mpi pmix"
+	case openMPI:
+		return "see whether a wrapper takes PMIX_* or FLUX_JOB_ID out of their environment"
+	case offered == job.PMIx:
+		return "try --mpi pmi1"
+	case offered == job.PMI1, offered == job.PMI2:
+		return "try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only"
+	}
+	return fmt.Sprintf("try another protocol than %s with --mpi", offered)
 }

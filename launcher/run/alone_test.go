@@ -5,6 +5,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/mixture"
 )
 
 func TestAlone(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAloneAdvice(t *testing.T) {
 		{"MPICH 5.0.2 (/x)", job.PMI1OverPort, "try another protocol than PMI-1 over a port with --mpi"},
 		{"MPICH 5.0.2 (/x)", job.PMIx, "try --mpi pmi1"},
 	} {
-		if got := aloneAdvice(c.loads, c.offered); got != c.want {
+		if got := mixture.Advice(c.loads, c.offered); got != c.want {
 			t.Errorf("%s, offered %v: %q, not %q", c.loads, c.offered, got, c.want)
 		}
 	}

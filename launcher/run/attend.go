@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hang"
-	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/mixture"
 )
 
 // attending is what the run knows of where frameworks' ranks meet. Only the command line's job is told where.
@@ -59,7 +58,7 @@ func (r *attending) missing(now time.Time) (lines []string, ids idset.Set) {
 	words := hang.Words{Running: r.running(), Names: r.named, Name: r.where}
 	for _, of := range r.jobs[0].Programs {
 		if missing, there := r.roll.Missing(of.Ranks, words.Running); !missing.Empty() {
-			lines = append(lines, words.Absent(missing, there, cmp.Or(frameworkWords[r.roll.Framework()].place, "where the ranks meet"), now.Sub(r.met).Round(time.Second)))
+			lines = append(lines, words.Absent(missing, there, r.roll.Place(), now.Sub(r.met).Round(time.Second)))
 			ids = ids.Union(missing)
 		}
 	}
@@ -84,14 +83,6 @@ func (r *attending) sayMissing(now time.Time) {
 	if at, more := hang.Again(r.told); more {
 		r.set(Missing, r.met.Add(at).Sub(now))
 	}
-}
-
-// frameworkWords are what users are told of a framework: where its ranks meet, and what makes them.
-var frameworkWords = map[string]struct{ place, advice string }{
-	"torch":      {place: "where torch's ranks meet (MASTER_ADDR and MASTER_PORT)"},
-	"JAX":        {"JAX's coordinator", "call jax.distributed.initialize() (mpiup run --env jax sets what it reads)"},
-	"Horovod":    {"where Horovod's ranks meet", "call hvd.init() (mpiup run --env horovod where it is to meet by Gloo)"},
-	"TensorFlow": {advice: "use MultiWorkerMirroredStrategy and mpiup run --env tf"},
 }
 
 // aloneApps are the programs whose ranks could share a job and have met nobody.
@@ -138,13 +129,7 @@ func (r *attending) warnLone(app uint32, how string) {
 	of := r.jobs[0].Programs[app]
 	argv := r.jobs[0].apps[app].Argv
 	r.say("warning: %d ranks of %.300s loaded %s, %s train together, %s; --independent if each is meant to run alone",
-		of.Ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, advice(of, r.roll.Framework()))
-}
-
-// advice is what makes ranks of a framework meet; of those that stand on torch it is torch's.
-func advice(of model.Program, framework string) string {
-	return cmp.Or(frameworkWords[framework].advice, fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
-		of.Hosts, cmp.Or(of.Most, 1)))
+		of.Ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, r.roll.Advice(of.Hosts, of.Most))
 }
 
 // noteEnded counts a rank that has ended well.
@@ -209,22 +194,6 @@ func (r *alone) warn(meets func(app uint32) bool) {
 			}
 		}
 		r.say("warning: %d ranks of %s use %s and never spoke to mpiup, which offered %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s",
-			a.ranks, j.program(a.app), a.mpi, offered, aloneAdvice(a.mpi, offered))
+			a.ranks, j.program(a.app), a.mpi, offered, mixture.Advice(a.mpi, offered))
 	}
-}
-
-// aloneAdvice is what to do where a library did not take what was offered.
-func aloneAdvice(library string, offered job.Protocol) string {
-	openMPI := strings.HasPrefix(library, "Open MPI")
-	switch {
-	case openMPI && offered != job.PMIx:
-		return "Open MPI needs --mpi pmix"
-	case openMPI:
-		return "see whether a wrapper takes PMIX_* or FLUX_JOB_ID out of their environment"
-	case offered == job.PMIx:
-		return "try --mpi pmi1"
-	case offered == job.PMI1, offered == job.PMI2:
-		return "try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only"
-	}
-	return fmt.Sprintf("try another protocol than %s with --mpi", offered)
 }

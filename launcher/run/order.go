@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
@@ -264,7 +265,7 @@ type Wishes struct {
 	MaxRestarts    int           // how often ranks that failed are started again; 0: never
 	Timeout        time.Duration // for the whole run, from its Begun; 0: none
 	Preempt        job.Preempt
-	Stall          StallConfig
+	Stall          hang.Config
 	PMI            job.Protocol
 	Universe       int // MPI_UNIVERSE_SIZE, or one of Universe...
 
@@ -330,12 +331,3 @@ const (
 	UniverseUnknown = -1 // Hydra's INFINITE, and what it says of itself
 	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
 )
-
-// StallConfig is what is done about a run that hangs (launcher/hang).
-type StallConfig struct {
-	After time.Duration // no rank has worked for so long; 0: nobody looks
-	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks
-	Abort bool          // the run ends, with exit code 110; else it is said
-	Alone bool          // the only rank of a run counts too: it may wait for a user
-	Watch time.Duration // for so long one rank must hold up the others to be named; 0: ranks are not watched
-}

@@ -290,7 +290,7 @@ func (r *Run) endHung() {
 	}
 	groups, more := hang.Grouped(l.seen)
 	for _, g := range groups {
-		r.verdict.Stacks = append(r.verdict.Stacks, stackOf(g))
+		r.verdict.Stacks = append(r.verdict.Stacks, g.Told())
 	}
 	if more > 0 {
 		l.notes = append(l.notes, fmt.Sprintf("and ranks are at %d more places", more))

@@ -218,21 +218,6 @@ func idsOf(list []hang.Stack) (ids idset.Set) {
 	return ids
 }
 
-// stackOf is a group as a verdict has it.
-func stackOf(g hang.StackGroup) verdict.Stack {
-	const mostHosts = 4
-	s := verdict.Stack{Ranks: g.Ranks, Job: int(g.Number), Count: len(g.Members), Of: g.Of, Means: g.Means, Frames: hang.Telling(g.Frames)}
-	for _, m := range g.Members {
-		if !slices.Contains(s.Hosts, m.Host) && len(s.Hosts) < mostHosts {
-			s.Hosts = append(s.Hosts, m.Host)
-		}
-	}
-	if len(g.Members) == 1 {
-		s.PID = int(g.Members[0].PID)
-	}
-	return s
-}
-
 // activityEvery is how often agents look whether ranks work; 0: they do not. Commands, and ranks that are no job, do not
 // wait for each other.
 func (c *Config) activityEvery() time.Duration {
