@@ -96,7 +96,7 @@ func (s Said) line(lines []string, early bool) (Finding, bool) {
 		if early && f.Echo {
 			continue
 		}
-		f.Loose, f.Likely = true, f.Likely || early
+		f.Loose, f.Likely = true, f.Likely || early || slices.Contains(notExecuted, f.Kind) && !unexecuted(s.Code) // it may have done without
 		return f, true
 	}
 	return Finding{}, false

@@ -274,8 +274,8 @@ func (r *Reader) besides(f *finding) (ranks []int) {
 		return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file && end(g) == end(f)
 	}) {
 		for rank := range g.among.All() {
-			if len(ranks) < maxFound {
-				ranks = append(ranks, rank)
+			if ranks = append(ranks, rank); len(ranks) >= maxFound {
+				return ranks
 			}
 		}
 	}
