@@ -163,11 +163,10 @@ fips: setup ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests 
 
 cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, MPI Operator, JobSet, Trainer and LeaderWorkerSet; from package registries (root, cgroup v1; 5 GB and half an hour the first time); FRAMEWORKS=1: with images that train (15 GB more, after make frameworks)
 	@test/setup.sh go test image
-	@cd test/cluster && ./build.sh && ./debs.sh && ./images.sh && ./up.sh
+	@test/cluster/start.sh
 
 cluster-check: build ## the examples on what make cluster started, with a transcript; RUN=TestTrainJob for one
-	@MPIUP_CLUSTER=1 go test -count=1 -timeout 60m -v -run '$(RUN)' ./test/cluster
-	@cd test/kube && MPIUP_CLUSTER=1 go test -count=1 -parallel 6 -timeout 20m -v -run '$(RUN)' ./kubelet
+	@test/cluster/check.sh '$(RUN)'
 
 cluster-down: ## ends what make cluster started
 	@test/cluster/down.sh

@@ -40,6 +40,7 @@ func (s *space) says(pod, text string) {
 
 // The launcher runs before its workers are scheduled, which come one by one.
 func TestWorkersLate(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.apply(gated(t))
 	l := launcher(s)
@@ -52,7 +53,7 @@ func TestWorkersLate(t *testing.T) {
 	s.settled(l)
 }
 
-// nameserver is a CoreDNS of the namespace's own as the cluster's is, with an address that is known before it runs.
+// nameserver is a CoreDNS of the namespace's own as the cluster's is, with an address that its Service has before it runs.
 const nameserver = `
 apiVersion: v1
 kind: ServiceAccount
@@ -68,7 +69,6 @@ apiVersion: v1
 kind: Service
 metadata: {name: dns}
 spec:
-  clusterIP: 10.96.0.53
   selector: {app: dns}
   ports: [{name: udp, port: 53, protocol: UDP}, {name: tcp, port: 53, protocol: TCP}]
 ---
@@ -92,16 +92,18 @@ spec:
 
 // All pods run before the server of names does that they ask.
 func TestDNSLate(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	corefile := s.k("get", "configmap", "coredns", "-n", "kube-system", "-o", "jsonpath={.data.Corefile}")
 	if _, err := s.kubectl(corefile, "create", "configmap", "coredns", "--from-file=Corefile=/dev/stdin"); err != nil {
 		t.Fatal(err)
 	}
 	image := s.k("get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
-	t.Cleanup(func() { s.k("delete", "clusterrolebinding", s.name+"-coredns") })
+	t.Cleanup(func() { s.k("delete", "clusterrolebinding", s.name+"-coredns", "--ignore-not-found") })
 	s.apply(strings.NewReplacer("NAMESPACE", s.name, "IMAGE", image).Replace(nameserver))
+	address := s.k("get", "service", "dns", "-o", "jsonpath={.spec.clusterIP}")
 	const spec = "          terminationGracePeriodSeconds: 30\n"
-	s.apply(changedTo(t, example(t, "mpijob.yaml"), spec, spec+"          dnsPolicy: None\n          dnsConfig: {nameservers: [10.96.0.53], searches: ["+s.name+".svc.cluster.local, svc.cluster.local, cluster.local], options: [{name: ndots, value: \"5\"}]}\n"))
+	s.apply(changedTo(t, example(t, "mpijob.yaml"), spec, spec+"          dnsPolicy: None\n          dnsConfig: {nameservers: ["+address+"], searches: ["+s.name+".svc.cluster.local, svc.cluster.local, cluster.local], options: [{name: ndots, value: \"5\"}]}\n"))
 	l := launcher(s)
 	s.says(l, "waiting for 2 of 2 hosts")
 	s.says(l, "no answer from DNS")
@@ -118,6 +120,7 @@ func TestDNSLate(t *testing.T) {
 
 // Workers of a tenth of a CPU: agents and their ranks stand still for most of each 100 ms. Nobody takes them for dead.
 func TestCPUQuota(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	const worker = "            command: [\"mpiup\", \"agent\"]\n"
 	s.apply(changedTo(t, example(t, "mpijob.yaml"), `"/opt/pi"`, `"/opt/steady", "30"`,

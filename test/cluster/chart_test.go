@@ -15,6 +15,7 @@ const charted = `mpiJobs={"phases":{"workers":2,"command":["mpiup","run","-n","4
 // Pod Security "restricted", an MPIJob and a TrainJob of theirs succeed, and a hardened job's agents start ranks and nothing else.
 func TestChart(t *testing.T) {
 	asked(t)
+	t.Parallel()
 	if out, err := exec.Command("../release/chart.sh").CombinedOutput(); err != nil { // lints it, and builds helm where it is not there
 		t.Fatalf("make chart: %v\n%s", err, out)
 	}
@@ -107,7 +108,7 @@ patches:
 		}
 		s.k("apply", "-k", path)
 	}
-	s.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpiup") })
+	s.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpiup", "--ignore-not-found") })
 }
 
 // denied checks what agents start besides ranks: for mpiup exec and for the ssh name, by the key that the launcher has, and

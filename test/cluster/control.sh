@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Starts etcd, the API server, the controllers and the scheduler in node 1.
+# Starts etcd (server, as its package is called), the API server, the controllers and the scheduler in node 1.
 set -euo pipefail
 . "$(dirname "$0")/versions.sh"
 . "$(dirname "$0")/nodes.sh"
 pki=$run/pki
-daemon 1 etcd etcd --data-dir "$run/etcd" --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 \
+daemon 1 etcd server --data-dir "$run/etcd" --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 \
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379
 daemon 1 apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --advertise-address=10.99.0.11 --secure-port=6443 \
     --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --client-ca-file="$pki/ca.crt" \

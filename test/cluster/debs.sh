@@ -8,8 +8,6 @@ packages=(containerd runc containernetworking-plugins iptables conntrack ipset n
     libipset13 libnetfilter-conntrack3 libnfnetlink0 libxtables12 libip4tc2 libip6tc2 libnftnl11 libmnl0 libnftables1
     libjansson4 libseccomp2)
 mkdir -p "$CLUSTER/deb" && cd "$CLUSTER/deb"
-for p in "${packages[@]}"; do
-    compgen -G "${p}_*.deb" >/dev/null || apt-get download -qq "$p"
-done
+apt-get download -qq -o APT::Sandbox::User=root "${packages[@]}" # it leaves out what is here
 for f in *.deb; do dpkg -x "$f" "$CLUSTER/debian"; done
 touch "$CLUSTER/debian.done"

@@ -21,8 +21,10 @@ var mpiJobs = []struct {
 
 func TestMPIJobs(t *testing.T) {
 	asked(t)
+	t.Parallel()
 	for _, test := range mpiJobs {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			s := namespace(t, test.labels...)
 			s.apply(example(t, test.file))
 			s.becomes("Succeeded", strings.TrimSpace(s.k("get", "mpijob", "-o", "name")))
@@ -34,6 +36,7 @@ func TestMPIJobs(t *testing.T) {
 // API server and webhooks take every manifest as it is, with no field that they do not know: those too whose GPUs or networks no node
 // has. Of kinds that nobody installed here they say so.
 func TestEveryManifest(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	files, err := filepath.Glob("../../examples/*.yaml")
 	more, err2 := filepath.Glob("../../examples/*/*.yaml")
@@ -90,10 +93,12 @@ func (s *space) computed(pod string, ranks int) {
 // Upstream's own, in images that have its program's path and mpiup as sshd and mpirun. No registry is there to pull from.
 func TestUpstreamsExamples(t *testing.T) {
 	asked(t)
+	t.Parallel()
 	for _, name := range []string{"pi.yaml", "pi-mpich.yaml"} {
 		t.Run(name[:len(name)-5], func(t *testing.T) {
+			t.Parallel()
 			s := namespace(t)
-			s.apply(strings.ReplaceAll(s.source("mpi-operator", "github.com/kubeflow/mpi-operator", "examples/v2beta1/pi/"+name), "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent"))
+			s.apply(strings.ReplaceAll(s.source("github.com/kubeflow/mpi-operator", "examples/v2beta1/pi/"+name), "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent"))
 			s.becomes("Succeeded", "mpijob/pi")
 			s.computed(launcher(s), 2)
 		})
@@ -110,6 +115,7 @@ func (s *space) keyed() {
 }
 
 func TestIndexedJob(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.keyed()
 	s.apply(example(t, "indexed-job.yaml"))
@@ -118,6 +124,7 @@ func TestIndexedJob(t *testing.T) {
 }
 
 func TestJobSet(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.keyed()
 	s.apply(example(t, "jobset.yaml"))
@@ -126,6 +133,7 @@ func TestJobSet(t *testing.T) {
 }
 
 func TestStatefulSet(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.keyed()
 	s.apply(example(t, "statefulset.yaml"))
@@ -136,6 +144,7 @@ func TestStatefulSet(t *testing.T) {
 // Two groups compute, each for itself. What a leader ends with, LeaderWorkerSet starts again: its pods are to serve. Of the
 // example's 48 ranks each group has three here, since they wait by computing, and the machine may have two cores.
 func TestLeaderWorkerSet(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.keyed()
 	s.apply(changedTo(t, example(t, "leaderworkerset.yaml"), `"--ppn", "8", "-n", "24"`, `"--ppn", "1", "-n", "3"`))
@@ -147,11 +156,12 @@ func TestLeaderWorkerSet(t *testing.T) {
 	}
 }
 
-// A runtime is the whole cluster's.
+// A runtime is the whole cluster's, so it has a name of its own here: TestEveryManifest counts on there being none of the example's.
 func TestTrainJob(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
-	t.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpi-mpiup") })
-	s.apply(example(t, "trainer-runtime.yaml"))
+	t.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpi-tried", "--ignore-not-found") })
+	s.apply(changedTo(t, example(t, "trainer-runtime.yaml"), "name: mpi-mpiup", "name: mpi-tried"))
 	s.becomes("Complete", "trainjob/pi")
 	s.computed(launcher(s), 4)
 }

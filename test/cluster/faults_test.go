@@ -77,6 +77,7 @@ func (s *space) last(p pod, code int, words string) {
 }
 
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	steady(t, s)
 	s.killed("pi-worker-1", "mpiup agent")
@@ -85,6 +86,7 @@ func TestAgentKilled(t *testing.T) {
 }
 
 func TestWorkerDeleted(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	steady(t, s)
 	s.k("delete", "pod", "pi-worker-1", "--wait=false")
@@ -94,6 +96,7 @@ func TestWorkerDeleted(t *testing.T) {
 }
 
 func TestLauncherDeleted(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	steady(t, s)
 	first := s.pod(launcher(s))
@@ -106,11 +109,13 @@ func TestLauncherDeleted(t *testing.T) {
 
 // The node of a worker is drained: the pod goes as Kubernetes takes pods away, and its successor comes up on the other node.
 func TestNodeDrained(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
-	// Workers that keep apart where they can, and a launcher that keeps to a node which has one of them.
+	// A worker on each node that takes pods, and a launcher that keeps to one of them. Other tests' jobs are called pi, too.
 	const worker = "        spec:\n          terminationGracePeriodSeconds: 30\n          containers:\n          - name: worker\n"
+	const apart = "        metadata: {labels: {example.com/drained: \"\"}}\n        spec:\n          topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {training.kubeflow.org/job-role: worker}}}]\n"
 	const launched = "        spec:\n          terminationGracePeriodSeconds: 30\n          containers:\n          - name: launcher\n"
-	steady(t, s, worker, strings.Replace(worker, "spec:\n", "spec:\n          affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {training.kubeflow.org/job-role: worker}}}}]}}\n", 1),
+	steady(t, s, worker, apart+strings.TrimPrefix(worker, "        spec:\n"),
 		launched, strings.Replace(launched, "spec:\n", "spec:\n          nodeSelector: {kubernetes.io/hostname: node1}\n", 1))
 	gone := "pi-worker-0"
 	if s.pod(gone).Spec.NodeName == "node1" {
@@ -121,7 +126,7 @@ func TestNodeDrained(t *testing.T) {
 		t.Fatalf("both workers are on node1")
 	}
 	t.Cleanup(func() { s.k("uncordon", node) })
-	s.k("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector=training.kubeflow.org/job-name=pi", "--timeout=120s")
+	s.k("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector=example.com/drained", "--timeout=120s")
 	s.say("%s is drained", node)
 	s.verdict(s.launcher(), 249, gone, "is being taken away")
 	s.until("the worker is elsewhere", func() bool {
@@ -132,6 +137,7 @@ func TestNodeDrained(t *testing.T) {
 }
 
 func TestSuspendAndResume(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	steady(t, s)
 	suspend := func(to string) {
@@ -148,6 +154,7 @@ func TestSuspendAndResume(t *testing.T) {
 
 // A rank takes more memory than its pod may have: the kernel kills it, and the agent tells which limit it was.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.apply(changedTo(t, example(t, "mpijob.yaml"), `"/opt/pi"`, `"/opt/phases", "run", "/tmp"`,
 		"            command: [\"mpiup\", \"agent\"]\n", "            command: [\"mpiup\", \"agent\"]\n            resources: {limits: {memory: 128Mi, cpu: 500m}, requests: {cpu: 0, memory: 128Mi}}\n"))

@@ -10,7 +10,8 @@
 # FRAMEWORKS=1 there are images of the examples that train, from what make frameworks has built, and of Intel MPI, from what
 # test/wheels.sh intel has brought (4 GB more).
 #
-# Debian's layers are kept in $CLUSTER/layers; those of programs and of mpiup are made anew each time, which takes seconds.
+# With the argument layers it makes Debian's alone, which need nothing of build.sh. They are kept in $CLUSTER/layers; those
+# of programs and of mpiup are made anew each time, which takes seconds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/versions.sh"
@@ -62,6 +63,7 @@ set_up_ssh() {
 added mpich mpich
 added openmpi openmpi-bin
 added ssh openssh-server openssh-client
+[ "${1:-}" != layers ] || exit 0 # while build.sh builds
 
 frameworks=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks
 set_up_jax() { cp -a "$frameworks/jax" tree/opt/venv; }
@@ -100,7 +102,7 @@ measured() {
 programs() { # programs LIBRARY FLAG...
     local mpi=$1 d=programs-$1; shift
     rm -rf "$d" && mkdir -p "$d/opt" "$d/home/mpiuser"
-    "mpicxx.$mpi" -O2 -rdynamic "$@" -o "$d/opt/pi" "$(source_of mpi-operator github.com/kubeflow/mpi-operator)/examples/v2beta1/pi/pi.cc"
+    "mpicxx.$mpi" -O2 -rdynamic "$@" -o "$d/opt/pi" "$(source_of operators github.com/kubeflow/mpi-operator)/examples/v2beta1/pi/pi.cc"
     "mpicc.$mpi" -O2 -rdynamic -o "$d/opt/hello" "$project/examples/hello/hello.c"
     "mpicc.$mpi" -O2 -rdynamic -o "$d/opt/checkpoint" "$project/examples/checkpoint/checkpoint.c" -lm
     local p
@@ -132,7 +134,7 @@ program coredns coredns bin/coredns
 program mpi-operator opt/mpi-operator bin/mpi-operator
 program jobset manager bin/jobset
 program trainer manager bin/trainer-controller-manager
-program lws manager bin/lws
+program lws manager bin/cmd
 program scratch mpiup "$project/bin/mpiup"
 program beside usr/local/bin/mpiup "$project/bin/mpiup"
 program in-place usr/local/bin/in-place-restart-agent bin/in-place-restart-agent
@@ -146,7 +148,7 @@ layer one names && rm -rf one
 training() {
     local name
     for name; do program "train-$name" opt/train.py "$project/examples/$name/train.py"; done
-    mpicxx.mpich -O2 -DMPICH_SKIP_MPICXX -c -o pi.o "$(source_of mpi-operator github.com/kubeflow/mpi-operator)/examples/v2beta1/pi/pi.cc"
+    mpicxx.mpich -O2 -DMPICH_SKIP_MPICXX -c -o pi.o "$(source_of operators github.com/kubeflow/mpi-operator)/examples/v2beta1/pi/pi.cc"
     g++ -o pi-intel pi.o "$project/.cache/impi/lib/libmpi.so.12"
     program programs-intel opt/pi pi-intel
 }
@@ -182,3 +184,4 @@ env=()
         image $example/pi-intel:1 1000:1000 - base intel programs-intel beside
     fi
 } | python3 "$here/pack.py" images.tar
+sha256sum <"$project/bin/mpiup" >images.mpiup

@@ -27,8 +27,10 @@ func inPlace(t *testing.T) string {
 // JobSet's own agents restart all containers in their pods when mpiup is killed in one: the ranks begin anew, and the JobSet completes.
 func TestJobSetRestartsInPlace(t *testing.T) {
 	asked(t)
+	t.Parallel()
 	for _, killed := range []string{"pi-node-0-1", "pi-node-0-0"} {
 		t.Run(killed, func(t *testing.T) {
+			t.Parallel()
 			s := namespace(t)
 			s.keyed()
 			s.k("create", "role", "agents", "--verb=get", "--verb=list", "--verb=watch", "--verb=patch", "--resource=pods", "--resource=jobsets.jobset.x-k8s.io")

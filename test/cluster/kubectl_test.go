@@ -53,9 +53,10 @@ func (s *space) plugs(code int, line string, words ...string) {
 
 // A user asks for jobs of three kinds by their names. Examples whose pods start ranks only refuse exec by name.
 func TestKubectlPlugin(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	s.keyed()
-	t.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpi-in-every-pod") })
+	t.Cleanup(func() { s.k("delete", "clustertrainingruntime", "up-tried", "--ignore-not-found") })
 	for _, j := range []struct {
 		file, job, first, host string
 		ranks                  int
@@ -67,10 +68,13 @@ func TestKubectlPlugin(t *testing.T) {
 	} {
 		kind, name, _ := strings.Cut(j.job, "/")
 		manifest := changedTo(t, example(t, j.file), `"/opt/pi"`, `"/opt/steady", "600"`, "name: pi\n", "name: "+name+"\n")
-		if kind == "job" {
+		switch kind {
+		case "job":
 			manifest = changedTo(t, manifest, "subdomain: pi\n", "subdomain: "+name+"\n")
-		} else if kind == "mpijob" {
+		case "mpijob":
 			manifest = changedTo(t, manifest, `"-n", "4"`, `"--seal", "-n", "4"`)
+		case "trainjob": // the runtime is the whole cluster's
+			manifest = changedTo(t, manifest, "name: mpi-in-every-pod", "name: up-tried")
 		}
 		s.apply(manifest)
 		s.until(j.job+" works", func() bool {
@@ -111,6 +115,7 @@ func TestKubectlPlugin(t *testing.T) {
 // The kinds that have no operator of MPI's: what one looks at a job with, by its name.
 func TestKubectlPluginOfOtherKinds(t *testing.T) {
 	asked(t)
+	t.Parallel()
 	for _, of := range []struct {
 		file, job, host string
 		ranks           int
@@ -121,6 +126,7 @@ func TestKubectlPluginOfOtherKinds(t *testing.T) {
 		{"leaderworkerset.yaml", "lws/serve", "serve-0-1", 3, []string{`"/opt/serve"`, `"/opt/steady", "600"`, `"--ppn", "8", "-n", "24"`, `"--ppn", "1", "-n", "3"`, "replicas: 2", "replicas: 1"}},
 	} {
 		t.Run(of.file[:len(of.file)-5], func(t *testing.T) {
+			t.Parallel()
 			s := namespace(t)
 			s.keyed()
 			s.apply(changedTo(t, example(t, of.file), of.change...))

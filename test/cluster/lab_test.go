@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -102,12 +103,12 @@ func asked(t testing.TB) {
 	need.Asked(t, "MPIUP_CLUSTER", "1, on the cluster that make cluster started,")
 }
 
-// namespace makes a namespace that is removed after the test.
+// namespace makes a namespace that is removed after the test. Its name is of this run: that of the run before may be going.
 func namespace(t testing.TB, labels ...string) *space {
 	t.Helper()
 	asked(t)
-	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), begun: time.Now(), pods: map[string]pod{}, gone: map[string]pod{}, said: map[string]string{}}
-	s.k("wait", "--for=delete", "namespace/"+s.name, "--timeout=180s") // of the run before, whose pods may take their 30 s
+	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())) + "-" + strconv.FormatInt(time.Now().Unix()%(1<<24), 36),
+		begun: time.Now(), pods: map[string]pod{}, gone: map[string]pod{}, said: map[string]string{}}
 	s.k("create", "namespace", s.name)
 	t.Cleanup(func() { s.k("delete", "namespace", s.name, "--wait=false") })
 	if len(labels) > 0 {
@@ -220,10 +221,20 @@ func (s *space) apply(manifest string) {
 	}
 }
 
-// until waits for what another process does.
+// until waits for what another process does. Who has to be asked for it by a program is asked for half the time at most: others are
+// to have the machine meanwhile.
 func (s *space) until(what string, ok func() bool) {
 	s.Helper()
-	lab.Eventually(s, what, ok)
+	var next time.Time
+	lab.Eventually(s, what, func() bool {
+		asked := time.Now()
+		if asked.Before(next) {
+			return false
+		}
+		is := ok()
+		next = time.Now().Add(time.Since(asked))
+		return is
+	})
 	s.say("%s", what)
 }
 
@@ -283,9 +294,9 @@ func (s *space) run(name string, args ...string) string {
 	return string(out)
 }
 
-// source is a file of the module that a program of the cluster was built from.
-func (s *space) source(program, module, path string) string {
+// source is a file of the module of an operator.
+func (s *space) source(module, path string) string {
 	s.Helper()
-	dir := s.run("bash", "-c", ". ./versions.sh; source_of "+program+" "+module)
+	dir := s.run("bash", "-c", ". ./versions.sh; source_of operators "+module)
 	return file(s, filepath.Join(strings.TrimSpace(dir), path))
 }

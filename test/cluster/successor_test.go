@@ -29,6 +29,7 @@ func (s *space) killed(pod, command string) {
 
 // A worker's pod is lost with its agent and made anew, as another pod of the same name: the same launcher starts the ranks again there.
 func TestMaxRestartsInANewPod(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	steady(t, s, `"mpiup", "run",`, `"mpiup", "run", "--max-restarts", "1", "--stdin", "none",`,
 		"restartPolicy: OnFailure ", "restartPolicy: Never ")
@@ -63,6 +64,7 @@ func (s *space) again(launcher string, n int) {
 
 // A worker's pod that is told to go ends the run, whatever --max-restarts says: the launcher's own Job starts it again.
 func TestMaxRestartsAndAPodThatIsTakenAway(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	steady(t, s, `"mpiup", "run",`, `"mpiup", "run", "--max-restarts", "1", "--stdin", "none",`)
 	s.k("delete", "pod", "pi-worker-1", "--wait=false")
@@ -107,6 +109,7 @@ func (s *space) wentOn(successor string, before int) {
 
 // The launcher's container is killed, and the kubelet starts it again in its pod.
 func TestHeldForAContainer(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	held(t, s)
 	l := s.launcher()
@@ -117,6 +120,7 @@ func TestHeldForAContainer(t *testing.T) {
 
 // The launcher's container is killed, and its Job makes another pod.
 func TestHeldForAPod(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	held(t, s, "    Launcher:\n      replicas: 1\n", "    Launcher:\n      replicas: 1\n      restartPolicy: Never\n")
 	first := s.pod(s.launcher())
@@ -128,6 +132,7 @@ func TestHeldForAPod(t *testing.T) {
 
 // A launcher's pod that is deleted gets SIGTERM, which ends the ranks as ever: its successor starts them anew.
 func TestHeldForNobody(t *testing.T) {
+	t.Parallel()
 	s := namespace(t)
 	held(t, s)
 	first := s.pod(s.launcher())

@@ -10,6 +10,7 @@ import (
 // here with the library's own launcher, over mpiup's ssh), the commands, an init container and the user's own image.
 func TestTiers(t *testing.T) {
 	asked(t)
+	t.Parallel()
 	const sshd = "command:\n            - /usr/sbin/sshd\n            args:\n            - -De\n            - -f\n            - /home/mpiuser/.sshd_config"
 	const mpirun = "command:\n            - mpirun\n            args:"
 	for _, tier := range []struct {
@@ -26,8 +27,9 @@ func TestTiers(t *testing.T) {
 			"mpioperator/mpi-pi:openmpi", "registry.example.com/users-own-image:7"}},
 	} {
 		t.Run(tier.name, func(t *testing.T) {
+			t.Parallel()
 			s := namespace(t)
-			manifest := s.source("mpi-operator", "github.com/kubeflow/mpi-operator", "examples/v2beta1/pi/pi.yaml")
+			manifest := s.source("github.com/kubeflow/mpi-operator", "examples/v2beta1/pi/pi.yaml")
 			s.apply(changedTo(t, manifest, tier.oldnew...))
 			s.becomes("Succeeded", "mpijob/pi")
 			s.computed(launcher(s), 2)

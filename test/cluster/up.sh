@@ -47,8 +47,8 @@ dns() {
     kubectl apply -f "$run/coredns.yaml" >/dev/null
 }
 
-# manifests PROGRAM MODULE FOLDER: a copy in run/PROGRAM of what the module installs itself with
-manifests() { cp -r "$(source_of "$1" "$2")/$3" "$run/$1" && chmod -R u+w "$run/$1"; }
+# manifests NAME MODULE FOLDER: a copy in run/NAME of what the module installs itself with
+manifests() { cp -r "$(source_of operators "$2")/$3" "$run/$1" && chmod -R u+w "$run/$1"; }
 applied() { kubectl apply --server-side "$@" >/dev/null; }
 # unasked: each node has the machine's CPUs, which are for jobs to ask for.
 unasked() { sed -E 's/cpu: (500m|1)$/cpu: 0/'; }

@@ -3,6 +3,7 @@
 # version it writes both into a directory, as a release has them.
 #
 #   test/release/chart.sh [VERSION DIRECTORY]
+#   test/release/chart.sh tools    only brings helm and kustomize
 #
 # What helm makes is in examples/kustomize (plain) and in test/kube/contract/testdata/chart (hardened), where tests hold it
 # against the operators' schemas. UPDATE=1 writes both anew. Helm and kustomize come from the Go module proxy: minutes the first time.
@@ -21,6 +22,7 @@ for tool in helm.sh/helm/v3/cmd/helm@v3.22.0 sigs.k8s.io/kustomize/kustomize/v5@
     CGO_ENABLED=0 GOBIN=$bin GOFLAGS=-trimpath go install "$tool"
     echo "$tool" >"$bin/$name.version"
 done
+[ "${1-}" != tools ] || exit 0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
