@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # check.sh [RUN]: this package's tests, and the pods of test/kube/kubelet, on what make cluster started. PARALLEL tests at
-# a time, 5 where nothing is said and 1 to measure. What they print stays in run/check.log; the last line counts.
+# a time, 4 where nothing is said and 1 to measure. What they print stays in run/check.log; the last line counts.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/versions.sh"
 . "$here/nodes.sh"
-tests=${1:-} parallel=${PARALLEL:-5} log=$run/check.log start=$SECONDS
+tests=${1:-} parallel=${PARALLEL:-4} log=$run/check.log start=$SECONDS
 if ! kubectl get --raw /readyz >/dev/null 2>&1; then echo "no cluster answers on this machine: start one with make cluster" >&2; exit 1; fi
 [ "$(sha256sum <"$here/../../bin/mpiup")" = "$(cat "$CLUSTER/images.mpiup")" ] ||
     echo "the cluster has the mpiup of the last make cluster, and bin/mpiup is another: make cluster brings it there"
@@ -22,7 +22,7 @@ named=$("$programs/cluster" -test.list "${tests%%/*}"; cd "$here/../kube/kubelet
 code=0
 {
     (cd "$here" && "$programs/cluster" -test.v -test.run "$tests" -test.parallel "$parallel" -test.timeout 40m) || code=1
-    (cd "$here/../kube/kubelet" && "$programs/kubelet" -test.v -test.run "$tests" -test.parallel $((parallel + 1)) -test.timeout 20m) || code=1
+    (cd "$here/../kube/kubelet" && "$programs/kubelet" -test.v -test.run "$tests" -test.parallel $((parallel + 2)) -test.timeout 20m) || code=1
     exit $code
 } 2>&1 | tee "$log" || code=1
 count() { grep -cE "^ *--- $1: " "$log" || true; }

@@ -111,6 +111,8 @@ func TestLauncherDeleted(t *testing.T) {
 func TestNodeDrained(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
+	const node = "node2"
+	s.k("uncordon", node) // which a run that was killed has left without pods
 	// A worker on each node that takes pods, and a launcher that keeps to one of them. Other tests' jobs are called pi, too.
 	const worker = "        spec:\n          terminationGracePeriodSeconds: 30\n          containers:\n          - name: worker\n"
 	const apart = "        metadata: {labels: {example.com/drained: \"\"}}\n        spec:\n          topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {training.kubeflow.org/job-role: worker}}}]\n"
@@ -121,7 +123,6 @@ func TestNodeDrained(t *testing.T) {
 	if s.pod(gone).Spec.NodeName == "node1" {
 		gone = "pi-worker-1"
 	}
-	const node = "node2"
 	if s.pod(gone).Spec.NodeName != node {
 		t.Fatalf("both workers are on node1")
 	}

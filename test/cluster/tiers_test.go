@@ -29,8 +29,7 @@ func TestTiers(t *testing.T) {
 		t.Run(tier.name, func(t *testing.T) {
 			t.Parallel()
 			s := namespace(t)
-			manifest := s.source("github.com/kubeflow/mpi-operator", "examples/v2beta1/pi/pi.yaml")
-			s.apply(changedTo(t, manifest, tier.oldnew...))
+			s.apply(changedTo(t, s.upstream("pi.yaml"), tier.oldnew...))
 			s.becomes("Succeeded", "mpijob/pi")
 			s.computed(launcher(s), 2)
 			s.on(launcher(s), "pi-worker-0", "pi-worker-1")
