@@ -47,7 +47,7 @@ var rules = map[string]rule{
 	"Waits.silent": asIs, "Waits.waits": items(16), "Waits.stacks": items(16), "Waits.notes": lines(8), "Wait.set": asIs, "Wait.entered": asIs, "Wait.absent": asIs,
 	"ProcStack.means": aWord, "ProcStack.frames": {text: wordText, most: 64},
 	"Met.framework": aWord, "Met.loaded": asIs, "Met.met": asIs, "Met.elsewhere": asIs,
-	"Activity.works": asIs, "Activity.busy": asIs, "Activity.idle": asIs, "Activity.places": items(16), "Place.ids": asIs, "Place.where": aWord,
+	"Activity.works": asIs, "Activity.busy": asIs, "Activity.idle": asIs, "Activity.places": items(16), "Place.ids": asIs, "Place.where": aWord, "Waited.ranks": items(4096), "RankWaited.points": items(16),
 	"Flight.groups": items(64), "Flight.dump": asIs, "FlightGroup.name": aWord, "FlightGroup.what": aWord, "FlightGroup.ranks": asIs, "FlightGroup.ops": items(5),
 	"FlightOp.name": aWord, "FlightOp.shape": aWord, "FlightOp.where": aWord,
 	"Resumed.dropped": items(1 << 20), "Resumed.fences": asIs,
