@@ -240,9 +240,9 @@ func (d *Desk) which(name string) (string, error) {
 
 // read reads a folder, a report's JSON or a log; log gets what a log has.
 func (d *Desk) read(name string, log io.Writer) (*report.Report, []string, error) {
-	open := d.open
+	open, folder := d.open, false
 	if info, err := os.Stat(name); err == nil && info.IsDir() { // what is in it somebody else may have put there
-		name = filepath.Join(name, report.FileName)
+		name, folder = filepath.Join(name, report.FileName), true
 		open = func(name string) (io.ReadCloser, error) { return bounded.Open(name) }
 	}
 	in, err := open(name)
@@ -252,14 +252,14 @@ func (d *Desk) read(name string, log io.Writer) (*report.Report, []string, error
 	defer in.Close()
 	from := io.TeeReader(in, log)
 	r, doubts, err := report.Read(bufio.NewReader(from), logs.OfRank)
-	if errors.Is(err, report.ErrNone) {
-		return nil, nil, err
+	if err == nil {
+		return r, doubts, nil
 	}
-	if err != nil {
-		if name == "-" {
-			name = "standard input"
-		}
-		err = fmt.Errorf("%s: %w", name, err)
+	if name == "-" {
+		name = "standard input"
 	}
-	return r, doubts, err
+	if folder { // what it holds is no log of a run, and nothing of it is shown
+		return nil, nil, fmt.Errorf("%s: %v", name, err)
+	}
+	return nil, nil, fmt.Errorf("%s: %w", name, err)
 }

@@ -15,9 +15,11 @@ import (
 // maxNearby bounds what one run of this machine tells.
 const maxNearby = 64 << 20
 
-// nearbyRuns says that the runs of this user on this machine are meant: nobody has named a host, and there is no secret to ask others with.
+// nearbyRuns says that the runs of this user on this machine are meant: nobody has named a host, or said that there are several, and there is
+// no secret to ask others with.
 func nearbyRuns(r *reach.Reach, dir string) bool {
-	return dir != "" && r.Identity == nil && r.Entries == nil
+	hosts, _ := r.Least()
+	return dir != "" && r.Identity == nil && r.Entries == nil && hosts <= 1
 }
 
 // askNearby asks this user's runs here, each of which answers into a reply of its own. No run is a failure that tells how others are asked.

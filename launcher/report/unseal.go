@@ -26,6 +26,9 @@ const (
 	longest   = 1 << 20   // bytes of a log's line; a longer one is no part of a report
 )
 
+// said stands before mpiup's own sentences, which quote what ranks wrote.
+const said = "mpiup: "
+
 // ErrNone is what Unseal returns for a log that holds no report.
 var ErrNone = errors.New("it holds no report: mpiup run --seal writes one as the last lines of the launcher's log")
 
@@ -36,7 +39,7 @@ func Unseal(log io.Reader, ofRank func(line string) bool) (r *Report, doubts []s
 	var s shelf
 	for {
 		line, err := readLine(lines)
-		if i := strings.LastIndex(line, word); i >= 0 && !ofRank(line) {
+		if i := strings.LastIndex(line, word); i >= 0 && !ofRank(line) && !strings.Contains(line[:i], said) {
 			s.line(line[i+len(word):])
 		}
 		if err == io.EOF {
