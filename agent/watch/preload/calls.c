@@ -25,6 +25,10 @@ static void *resolve(void **next, const char *name, void *caller) {
 /* An integer argument: Fortran hands over where it stands. */
 static int value(word a, enum lang lang) { return lang == LANG_FORTRAN ? *(int *)a : (int)a; }
 
+/* Whether a call came to its end well, so that its communicator is one. Fortran's procedures return nothing: they end the job, or the
+   program asked for their errors and looks at them. */
+static int succeeded(word result, enum lang lang) { return lang == LANG_FORTRAN || (int)result == 0; }
+
 /* Whether one of n counts is 0: n is the number of ranks. */
 static int has_zero(word counts, int n) {
 	for (int i = 0; i < n; i++)
@@ -86,7 +90,16 @@ static int has_zero(word counts, int n) {
 		if (known_all(comm, lang))                                      \
 			enter_all(from);                                        \
 		word result = call(A##n);                                       \
-		all_over(comm, lang, from, ticks(), empty, slack);              \
+		uint64_t to = ticks();                                          \
+		enter_all(0);                                                   \
+		if (!succeeded(result, lang))                                   \
+			leave_other(from, to);                                  \
+		else if (!covers_all(comm, lang)) /* its counts may be fewer */ \
+			leave_partial(from, to);                                \
+		else if (empty)                                                 \
+			leave_other(from, to);                                  \
+		else                                                            \
+			leave_all(from, to, 1, slack);                          \
 		END(result);                                                    \
 	}
 
@@ -95,7 +108,7 @@ static int has_zero(word counts, int n) {
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
 		word result = call(A##n);                                       \
-		if (!(empty) && covers_all(comm, lang))                         \
+		if (succeeded(result, lang) && !(empty) && covers_all(comm, lang))      \
 			remember(request_at(request, 0, lang), lang, from);     \
 		END(result);                                                    \
 	}
@@ -117,16 +130,6 @@ static int has_zero(word counts, int n) {
 	KIND(mpi_##small##__, more, LANG_FORTRAN, __VA_ARGS__)                  \
 	KIND(mpi_##small##_f08_, more, LANG_FORTRAN, __VA_ARGS__)               \
 	KIND(mpi_##small##_f08ts_, more, LANG_FORTRAN, __VA_ARGS__)
-
-static void all_over(word comm, enum lang lang, uint64_t from, uint64_t to, int empty, int slack) {
-	enter_all(0);
-	if (empty)
-		leave_other(from, to);
-	else if (covers_all(comm, lang))
-		leave_all(from, to, 1, slack);
-	else
-		leave_partial(from, to);
-}
 
 /* All ranks give the same count here, so that a call without data waits on none. Where counts differ by rank, a rank that receives
    nothing from another need not wait for it. */

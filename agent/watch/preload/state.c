@@ -123,6 +123,8 @@ void begin(void *caller) {
 	p->tick1 = p->tick0;
 	p->ns1 = p->ns0;
 	learn_world(caller);
+	if (p->state != STATE_INITIALIZED)
+		*mine = 0; /* nothing is known of this library's communicators */
 }
 
 /* Both clocks, now and then: an agent that reads the page turns ticks into time by them. */
