@@ -34,6 +34,8 @@ func (w *Watch) End(ranks int, names Names) string {
 		return "--watch-ranks: who is slow was not measured: the ranks had no " + long(w.Window) + " in which each had enough collectives"
 	case len(f.Ranks) > 0:
 		return f.sentence("of "+long(f.Window), names)
+	case f.Unclear >= Enough:
+		return fmt.Sprintf("--watch-ranks: the ranks waited %.0f %% of %s in calls that do not show for whom, such as MPI_Recv and MPI_Bcast", 100*f.Unclear, long(f.Window))
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ type Finding struct {
 	Measured bool          // there were points enough to say anything
 	Ranks    []int         // that the others wait for, ascending; empty: nobody
 	Share    float64       // of the window that the others waited for them, 0 to 1
+	Unclear  float64       // share of the window that the ranks waited in calls that do not show for whom, half of them at least so long
 	Moves    bool          // the others wait for Share of it, but for one now and another then
 	Window   time.Duration // that was looked at
 	Cause    Reason        // of the first of Ranks
@@ -43,11 +44,12 @@ func Find(ranks map[int][]Point, window time.Duration) (f Finding) {
 		return f
 	}
 	f.Measured = true
-	var lost time.Duration
+	var lost, unclear time.Duration
 	by := map[int]time.Duration{} // what the others lost while this rank was among those that waited least
 	held := map[int]int{}
 	for _, b := range blocks {
 		f.Window += b.long
+		unclear += b.other
 		late, each := b.late()
 		if late == nil {
 			continue
@@ -58,7 +60,7 @@ func Find(ranks map[int][]Point, window time.Duration) (f Finding) {
 			held[r]++
 		}
 	}
-	f.Share = share(lost, f.Window)
+	f.Share, f.Unclear = share(lost, f.Window), share(unclear, f.Window)
 	if f.Share < Enough {
 		f.Share = 0
 		return f
@@ -105,6 +107,7 @@ type part struct {
 
 type stretch struct {
 	long  time.Duration // of the rank in the middle
+	other time.Duration // in other calls, of the rank in the middle
 	parts []part        // by rank's wait, the least first
 }
 
@@ -135,15 +138,16 @@ func cut(seqs []uint64, ranks map[int][]Point, window time.Duration) (blocks []s
 
 func between(at map[int]map[uint64]Point, from, to uint64) (b stretch, strict bool) {
 	strict = true
-	var long []time.Duration
+	var long, other []time.Duration
 	for r, points := range at {
 		p, q := points[from], points[to]
 		strict = strict && p.Loose == q.Loose && q.At > p.At && q.Waited >= p.Waited && q.Other >= p.Other
-		long = append(long, q.At-p.At)
+		long, other = append(long, q.At-p.At), append(other, q.Other-p.Other)
 		b.parts = append(b.parts, part{rank: r, waited: min(q.Waited-p.Waited, q.At-p.At), other: q.Other - p.Other})
 	}
 	slices.Sort(long)
-	b.long = long[len(long)/2]
+	slices.Sort(other)
+	b.long, b.other = long[len(long)/2], max(0, other[len(other)/2])
 	slices.SortFunc(b.parts, func(x, y part) int { return cmp.Or(cmp.Compare(x.waited, y.waited), cmp.Compare(x.rank, y.rank)) })
 	return b, strict
 }

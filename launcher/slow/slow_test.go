@@ -165,3 +165,23 @@ func TestWhyUnmeasured(t *testing.T) {
 		}
 	}
 }
+
+// Where ranks wait in calls that do not show for whom, that is said, and not that all is well.
+func TestUnclear(t *testing.T) {
+	w := Watch{Window: 12 * second}
+	points := program(40, func(_, _ int) time.Duration { return second }, 2)
+	for i := range 40 {
+		var reports []Report
+		for r := range 2 {
+			points[r][i].Other = time.Duration(i) * second / 2
+			reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1]})
+		}
+		w.Hear(points[0][i].At, reports)
+		if _, news := w.Look(points[0][i].At, 2); news {
+			t.Error("somebody is told of")
+		}
+	}
+	if got := w.End(2, Names{}); !strings.HasPrefix(got, "--watch-ranks: the ranks waited 50 % of ") || !strings.HasSuffix(got, " in calls that do not show for whom, such as MPI_Recv and MPI_Bcast") {
+		t.Error(got)
+	}
+}

@@ -61,9 +61,9 @@ type moment struct {
 
 // sums is what the whole of a run comes to, a window after the other.
 type sums struct {
-	window time.Duration
-	lost   time.Duration         // that the others waited for somebody
-	by     map[int]time.Duration // and for whom
+	window  time.Duration
+	unclear time.Duration         // that ranks waited where it does not show for whom
+	by      map[int]time.Duration // and for whom
 }
 
 // most bounds what is kept of one rank: windows of more points are thinned by their agents.
@@ -138,7 +138,7 @@ func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
 func (s *sums) add(f Finding, part time.Duration) {
 	s.window += part
 	lost := time.Duration(f.Share * float64(part))
-	s.lost += lost
+	s.unclear += time.Duration(f.Unclear * float64(part))
 	if s.by == nil {
 		s.by = map[int]time.Duration{}
 	}
@@ -149,7 +149,7 @@ func (s *sums) add(f Finding, part time.Duration) {
 
 // Total is what the whole run came to: for whom the others waited at least Enough of the time.
 func (w *Watch) Total() (f Finding) {
-	f.Window, f.Measured = w.sum.window, w.sum.window > 0
+	f.Window, f.Measured, f.Unclear = w.sum.window, w.sum.window > 0, share(w.sum.unclear, w.sum.window)
 	for r, lost := range w.sum.by {
 		if s := share(lost, w.sum.window); s >= Enough {
 			f.Ranks = append(f.Ranks, r)

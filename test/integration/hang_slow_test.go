@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,20 @@ func TestWatchRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	python, err := filepath.Abs("../mpi/waits.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	python = filepath.Join(l.folder(t), "waits.py")
+	if err := os.WriteFile(python, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct{ slow, alike []string }{
+		"MPICH 5, mpi4py": {slow: []string{filepath.Join(l.wheels(t), "python"), python, "100", "2"}},
 		"MPICH":             {[]string{l.program(t, "waits"), "100", "0.05", "2", "2"}, []string{l.program(t, "waits"), "100", "0.05", "-1", "2"}},
 		"Open MPI":          {[]string{openmpi, "100", "0.05", "2", "2"}, []string{openmpi, "100", "0.05", "-1", "2"}},
 		"MPICH, Fortran":    {slow: []string{l.fortran(t, "mpif90.mpich", "mpich"), "100", "2"}},
