@@ -58,7 +58,7 @@ func TestWatchRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ slow, alike []string }{
-		"MPICH 5, mpi4py": {slow: []string{filepath.Join(l.wheels(t), "python"), python, "100", "2"}},
+		"MPICH 5, mpi4py":   {slow: []string{filepath.Join(l.wheels(t), "python"), python, "100", "2"}},
 		"MPICH":             {[]string{l.program(t, "waits"), "100", "0.05", "2", "2"}, []string{l.program(t, "waits"), "100", "0.05", "-1", "2"}},
 		"Open MPI":          {[]string{openmpi, "100", "0.05", "2", "2"}, []string{openmpi, "100", "0.05", "-1", "2"}},
 		"MPICH, Fortran":    {slow: []string{l.fortran(t, "mpif90.mpich", "mpich"), "100", "2"}},
