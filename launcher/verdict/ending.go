@@ -31,7 +31,10 @@ func (v Verdict) End(how LastLines) []string {
 	}
 	if !how.All {
 		v.PID = 0 // of a process that is gone
-		do, first = do[:min(len(do), 1)], first[:min(len(first), mostFirst)]
+		first = first[:min(len(first), mostFirst)]
+		for len(do) > 1 && !strings.HasPrefix(do[len(do)-1], "lines that it had not flushed ") { // what is missing is told
+			do = do[:len(do)-1]
+		}
 		if len(lines) > 1 && v.Rank != nil && strings.Contains(lines[1], " is the odd one out: ") { // who hangs comes before how long it took
 			lines[0], lines[1] = lines[1], lines[0]
 		}

@@ -85,7 +85,7 @@ func manual(mpiup string, f footer, dir string) error {
 		return err
 	}
 	for name, short := range about {
-		text, err := output(mpiup, name, "--help")
+		text, err := output(mpiup, name, "--help", "--all")
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,8 @@ var listed = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +(\S.*)$`)
 
 // commands are those of mpiup's own help, with what it says of each.
 func commands(help string) map[string]string {
-	_, list, _ := strings.Cut(help, "\nCommands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
+	_, list, _ := strings.Cut(help, "\nRun:\n") // the first of its groups
+	list, _, _ = strings.Cut(list, "\nTopics:\n")
 	about := map[string]string{}
 	for _, m := range listed.FindAllStringSubmatch(list, -1) {
 		about[m[1]] = m[2]

@@ -61,10 +61,8 @@ func TestOfTheBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(help), "\nCommands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
-	for line := range strings.Lines(list) {
-		if _, err := os.Stat(filepath.Join(one, "man", "man1", "mpiup-"+strings.Fields(line)[0]+".1")); err != nil {
+	for name := range commands(string(help)) {
+		if _, err := os.Stat(filepath.Join(one, "man", "man1", "mpiup-"+name+".1")); err != nil {
 			t.Errorf("a command without a page: %v", err)
 		}
 	}
