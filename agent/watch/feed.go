@@ -7,30 +7,27 @@ const most = 16
 // numbers: each coarser choice is a part of the finer one.
 type Feed struct{ last uint64 }
 
-// Next picks from the finest ring that has all new points and not too many of them.
-func (f *Feed) Next(s Sample) []Point {
+// Next picks of the points that are new since the last call, from the finest ring that has them all and not too many.
+func (f *Feed) Next(s Sample) (picked []Point) {
 	if s.Seq < f.last {
 		f.last = 0 // the rank writes what it likes
 	}
+	last := f.last
+	f.last = s.Seq
 	for level := range levels {
 		stride := uint64(1) << (shift * level)
-		if (s.Seq-f.last)/stride > perLevel {
+		if (s.Seq-last)/stride > perLevel {
 			continue
 		}
-		var picked []Point
+		picked = picked[:0]
 		for _, p := range s.Points {
-			if p.Seq > f.last && p.Seq%stride == 0 {
+			if p.Seq > last && p.Seq%stride == 0 {
 				picked = append(picked, p)
 			}
 		}
-		if len(picked) > most {
-			continue
+		if len(picked) <= most {
+			return picked
 		}
-		if len(picked) > 0 {
-			f.last = picked[len(picked)-1].Seq
-		}
-		return picked
 	}
-	f.last = s.Seq
 	return nil
 }
