@@ -13,6 +13,9 @@ type Point struct {
 	Loose             uint64
 }
 
+// unsteady is by how much a sum may fall: each look at a rank takes the pace of its ticks anew.
+const unsteady = 5 * time.Millisecond
+
 // Limits of what is said.
 const (
 	Enough   = 0.10 // of the time, that others lost: less is not told
@@ -141,9 +144,10 @@ func between(at map[int]map[uint64]Point, from, to uint64) (b stretch, strict bo
 	var long, other []time.Duration
 	for r, points := range at {
 		p, q := points[from], points[to]
-		strict = strict && p.Loose == q.Loose && q.At > p.At && q.Waited >= p.Waited && q.Other >= p.Other
-		long, other = append(long, q.At-p.At), append(other, q.Other-p.Other)
-		b.parts = append(b.parts, part{rank: r, waited: min(q.Waited-p.Waited, q.At-p.At), other: q.Other - p.Other})
+		waited, more := q.Waited-p.Waited, q.Other-p.Other
+		strict = strict && p.Loose == q.Loose && q.At > p.At && min(waited, more) >= -unsteady
+		long, other = append(long, q.At-p.At), append(other, max(more, 0))
+		b.parts = append(b.parts, part{rank: r, waited: min(max(waited, 0), q.At-p.At), other: max(more, 0)})
 	}
 	slices.Sort(long)
 	slices.Sort(other)

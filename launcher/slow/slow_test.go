@@ -185,3 +185,14 @@ func TestUnclear(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A sum that falls a little is a clock that was read anew, and no reason to drop what it belongs to.
+func TestUnsteadyClock(t *testing.T) {
+	points := program(60, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3)
+	for i := range points[1] {
+		points[1][i].Waited = time.Duration(100-i) * time.Microsecond
+	}
+	if f := Find(points, 60*second); !slices.Equal(f.Ranks, []int{1}) || f.Window < 100*second {
+		t.Errorf("%+v", f)
+	}
+}

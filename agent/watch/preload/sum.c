@@ -35,7 +35,7 @@ void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose) {
 			point(level, seq, to);
 	}
 	if (to - page->tick1 > OFTEN)
-		clocks(to);
+		clocks();
 	__atomic_store_n(&page->entered, 0, __ATOMIC_RELAXED);
 }
 

@@ -20,7 +20,7 @@ int watching(void);
 void begin(void *caller);
 void finish(void);
 uint64_t ticks(void);
-void clocks(uint64_t now);
+void clocks(void);
 void *find(const char *name, void *caller);
 void *find_data(const char *name, void *caller);
 const char *file_of(void *function);
