@@ -13,6 +13,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // LibraryName is the library's file, beside mpiup.
@@ -136,7 +137,7 @@ func ours() elf.Machine {
 
 // machineOf is what a program runs on; EM_NONE for a script, and for what nobody can read. A 32-bit program counts as EM_386.
 func machineOf(program string) elf.Machine {
-	f, err := os.Open(program)
+	f, err := bounded.Open(program)
 	if err != nil {
 		return elf.EM_NONE
 	}
@@ -159,7 +160,7 @@ func machineOf(program string) elf.Machine {
 // names that this one does not see.
 func beforeMPI(preload string) string {
 	for _, name := range strings.FieldsFunc(preload, func(r rune) bool { return r == ' ' || r == ':' }) {
-		f, err := os.Open(name)
+		f, err := bounded.Open(name)
 		if err != nil {
 			continue // the loader says so
 		}

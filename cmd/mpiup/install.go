@@ -13,6 +13,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/watch"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/spf13/cobra"
@@ -117,7 +118,7 @@ func free(dir string, names []string) error {
 
 // isWatch says that a file is the library for --watch-ranks, by its own name.
 func isWatch(path string) bool {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path)
 	if err != nil {
 		return false
 	}
