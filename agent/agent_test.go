@@ -65,7 +65,7 @@ func TestExitCodeSaysWhatEnded(t *testing.T) {
 		{"a rank ran", "exec sleep 1000", 143},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Embedded: true, Inventory: usable.Inventory{CPUs: 2},
+			a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Inside: &Inside{}, Inventory: usable.Inventory{CPUs: 2},
 				Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)

@@ -47,10 +47,10 @@ type Config struct {
 	Stderr      io.Writer
 	Log         *slog.Logger // required
 
-	Embedded bool // inside a launcher: all below is unused, but for Listen
+	Inside *Inside // a launcher: all below is unused, but for Policy; nil: it has a port of its own
 
-	Identity *identity.Identity // required unless Embedded
-	Listen   string             // address to bind, without port; "" for all. Embedded: where its user may look at what runs (internal/nearby); "": nowhere
+	Identity *identity.Identity // required unless Inside
+	Listen   string             // address to bind, without port; "" for all
 	Port     int                // 0: the fixed default, else a derived candidate
 	HTTP     string             // address of /healthz, /readyz, /metrics; "off" for none
 	Resolver *resolve.Resolver
@@ -59,12 +59,18 @@ type Config struct {
 	Gossip   bool
 	// GPUMetrics is how often GPUs' use is read for /metrics, through Helpers.GPU, while somebody reads those; 0: never.
 	GPUMetrics time.Duration
-	Policy     *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
+	Policy     *policy.Policy // what is done for whom, Inside only looks; nil: launchers may do everything, agents nothing
 	IdleExit   time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never
 	Await      Await          // whose job this host is for
 	Rest       func()         // called 2 s after the last session; nil: nobody
 	Hasten     func(bool)     // called with true when a session begins and with false a while later; nil: nobody
 	Ready      func()         // called once the agent can be reached; nil: nobody waits for it
+}
+
+// Inside is where an agent's launcher is in the same process.
+type Inside struct {
+	Look string        // the directory in which their user may look at what runs (internal/nearby); "": nowhere
+	Said func() []byte // lines that ranks wrote last, as a log; nil: nobody knows
 }
 
 // Await is a launcher that has to come. The zero value waits for none.
@@ -77,7 +83,7 @@ func (c *Config) validate() error {
 	switch {
 	case c.Name == "" || c.Incarnation == "" || c.Log == nil:
 		return errors.New("agent: Name, Incarnation and Log are required")
-	case !c.Embedded && c.Identity == nil:
+	case c.Inside == nil && c.Identity == nil:
 		return errors.New("agent: Identity is required")
 	}
 	if c.Slots == 0 {

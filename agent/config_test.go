@@ -17,7 +17,7 @@ func TestSlots(t *testing.T) {
 		{3, usable.Inventory{CPUs: 8, GPUs: 2}, 3}, {0, usable.Inventory{CPUs: 8, GPUs: 2}, 2},
 		{0, usable.Inventory{CPUs: 8, GPUs: -1}, 8}, {0, usable.Inventory{}, 1},
 	} {
-		a, err := New(Config{Name: "w0", Incarnation: "i", Log: slog.New(slog.DiscardHandler), Slots: tt.said, Inventory: tt.has, Embedded: true})
+		a, err := New(Config{Name: "w0", Incarnation: "i", Log: slog.New(slog.DiscardHandler), Slots: tt.said, Inventory: tt.has, Inside: &Inside{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"os"
-	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -16,10 +14,10 @@ import (
 
 // showNearby lets this user look at what runs here, where the agent is a launcher's own and has no port, until ctx ends. The ranks run as well without.
 func (a *Agent) showNearby(ctx context.Context) {
-	if a.cfg.Listen == "" {
+	if a.cfg.Inside.Look == "" {
 		return
 	}
-	err := nearby.Serve(ctx, a.cfg.Listen, strconv.Itoa(os.Getpid()), func(ctx context.Context, kind byte, question []byte) ([]byte, error) {
+	err := nearby.Serve(ctx, a.cfg.Inside.Look, func(ctx context.Context, kind byte, question []byte) ([]byte, error) {
 		if err := a.cfg.Policy.Check(policy.Look, identity.Peer{Role: identity.RoleLauncher}); err != nil {
 			return nil, err
 		}
@@ -40,10 +38,14 @@ func (a *Agent) showNearby(ctx context.Context) {
 				return nil, err
 			}
 			return proto.Marshal(reply)
+		case apiv1.AskSaid:
+			if a.cfg.Inside.Said != nil {
+				return a.cfg.Inside.Said(), nil
+			}
 		}
 		return nil, errors.New("this build knows no such question")
 	})
 	if err != nil {
-		a.cfg.Log.Info("mpiup ps and mpiup stacks cannot look at this run", "cause", err)
+		a.cfg.Log.Info("mpiup ps, stacks and logs cannot look at this run", "cause", err)
 	}
 }

@@ -35,10 +35,14 @@ func New(cfg Config) (*Agent, error) {
 		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done()})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: func() bool { return a.ending.Err() != nil },
 		Sessions: func() int { return a.sessions.Count() }, Peers: a.peersIn, Ranks: a.ranksByState, Version: cfg.Version})
-	a.sessions = session.New(session.Config{Version: cfg.Version, Log: cfg.Log, Clock: a.clock, Policy: cfg.Policy, Grace: cfg.Grace,
+	starts := cfg.Policy
+	if cfg.Inside != nil { // its launcher starts what it wants
+		starts = nil
+	}
+	a.sessions = session.New(session.Config{Version: cfg.Version, Log: cfg.Log, Clock: a.clock, Policy: starts, Grace: cfg.Grace,
 		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) }, Unread: a.unread,
 		Gossip: func() *member.Gossip { return a.gossip }, Hasten: cfg.Hasten, Rest: cfg.Rest, IdleExit: cfg.IdleExit,
-		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Embedded, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
+		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Inside != nil, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
 			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacksFor, WatchLibrary: cfg.Helpers.Waits}})
 	return a, nil
 }
@@ -61,7 +65,7 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 		})
 	})
 
-	if a.cfg.Embedded {
+	if a.cfg.Inside != nil {
 		clock.Go(func() { a.host.XML() }) // is known when the first job comes; who needs it asks again and gets the error
 		near, away := context.WithCancel(ctx)
 		clock.Go(func() { a.showNearby(near) })

@@ -14,6 +14,11 @@ import (
 //go:embed admin.md binding.md check-image.md doctor.md environment.md exit-codes.md frameworks.md from.md gpu.md guide.md hangs.md horovodrun.md hosts.md kubectl.md monitoring.md mpirun.md preemption.md record.md report.md restart.md security.md slow.md start.md topology.md torchrun.md trainjob.md troubleshooting.md up.md versions.md
 var pages embed.FS
 
+// Advice is what to do by the words of an error, kind by kind: launcher/verdict reads it.
+//
+//go:embed data/advice.tsv
+var Advice string
+
 // Page is one of them.
 type Page struct {
 	Name  string // "exit-codes"

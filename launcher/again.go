@@ -43,7 +43,7 @@ func (c *Config) restarts() error {
 	case c.Recover || c.Linger:
 		return reach.Failf(job.ExitUsage, "--max-restarts %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", c.MaxRestarts)
 	case c.Nodes > 1:
-		return reach.Failf(job.ExitUsage, "--max-restarts %d: each pod starts ranks of its own, and those of the others would not be started again with them; leave it out, or start all from one pod", c.MaxRestarts)
+		return reach.Failf(job.ExitUsage, "--max-restarts %d: each host starts ranks of its own, and those of the others would not be started again with them; leave it out, or start all from one host", c.MaxRestarts)
 	}
 	return nil
 }

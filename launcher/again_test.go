@@ -118,10 +118,10 @@ func TestRestartsAreRefused(t *testing.T) {
 		{"an elastic job of two programs", Config{Wishes: Wishes{Apps: append(one, one...)}, Elastic: least}, "give one program"},
 		{"an elastic job that goes on", Config{Wishes: Wishes{Apps: one, Recover: true}, Elastic: least}, "leave one of the two out"},
 		{"an elastic job on given hosts", Config{Wishes: Wishes{Apps: []job.App{{On: []job.Share{{Host: "a"}}}}}, Elastic: least}, "cannot move to others"},
-		{"an elastic job of other pods", Config{Wishes: Wishes{Apps: one, Nodes: 2}, Elastic: least}, "start all from one pod"},
+		{"an elastic job of other pods", Config{Wishes: Wishes{Apps: one, Nodes: 2}, Elastic: least}, "start all from one host"},
 		{"more ranks than slots", Config{Wishes: Wishes{Apps: one, Policy: placement.Policy{Oversubscribe: true}}, Elastic: least}, "has a rank for each slot"},
 		{"not whole hosts", Config{Wishes: Wishes{Apps: one, Policy: placement.Policy{PerNode: 3}}, Elastic: least}, "both must be multiples of that"},
-		{"other pods' ranks", Config{Wishes: Wishes{MaxRestarts: 1, Nodes: 2}}, "start all from one pod"},
+		{"other pods' ranks", Config{Wishes: Wishes{MaxRestarts: 1, Nodes: 2}}, "start all from one host"},
 	} {
 		if err := tt.cfg.restarts(); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)

@@ -38,6 +38,7 @@ type Config struct {
 
 	Report  report.Config
 	Metrics *runmetrics.Metrics // nil: nobody is shown any
+	Made    func(*iof.Sink)     // is told where the ranks' output goes, at each start; nil: nobody asks
 
 	Stdin       *os.File // nil: ranks read end of file
 	StdinTarget string   // "0" (default), a rank, "all", "none"
@@ -66,11 +67,8 @@ func (c *Config) pty() bool {
 	return c.Pty && o.Mode != iof.JSON && o.Dir == "" && o.Files == [2]iof.Pattern{}
 }
 
-// bare says that the launcher is in no pod of Kubernetes, and so, as far as it knows, no host is.
-func (c *Config) bare() bool { return c.Namespace == "" }
-
 // forRun is what the run itself needs to know.
 func (c *Config) forRun() run.Config {
-	return run.Config{Wishes: c.Wishes, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Bare: c.bare(), Self: c.Self,
+	return run.Config{Wishes: c.Wishes, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Bare: !c.InPod(), Self: c.Self,
 		Pty: c.pty(), Dumps: c.Report.Dir != "", SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo)}
 }

@@ -135,7 +135,7 @@ func (r *driver) words(id int) verdict.Said {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At, Old: e.Old})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Chained: e.Chained, At: e.At, Old: e.Old})
 	}
 	return said
 }

@@ -41,7 +41,7 @@ func TestTermGrace(t *testing.T) {
 		{name: "one aborts", signals: []os.Signal{syscall.SIGTERM}, code: 249, took: 10 * time.Second,
 			agent: scripted{launch: both(), signal: frames(aborted, exited(0, 42)), slow: exited(1, 0), after: 10 * time.Second}},
 		{name: "nobody ends", signals: []os.Signal{syscall.SIGTERM}, code: 249, took: grace,
-			agent: scripted{launch: both(), stop: frames(stoppedByUs(0), stoppedByUs(1))}, says: "the launcher on l got SIGTERM: its pod is being taken away"},
+			agent: scripted{launch: both(), stop: frames(stoppedByUs(0), stoppedByUs(1))}, says: "the launcher on l got SIGTERM"},
 		{name: "a second one", signals: []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, code: 249, took: 3 * time.Second,
 			agent: scripted{launch: both(), stop: frames(stoppedByUs(0), stoppedByUs(1))}},
 		{name: "the time limit", signals: []os.Signal{syscall.SIGTERM}, limit: 5 * time.Second, code: 249, took: 5*time.Second - time.Millisecond,

@@ -59,7 +59,9 @@ func (r *driver) prepareOutput() error {
 	if err != nil {
 		return unwritable("output", err)
 	}
-	r.sink = sink
+	if r.sink = sink; r.cfg.Made != nil {
+		r.cfg.Made(sink)
+	}
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 		return reach.Failf(job.ExitTimeout, "--preflight was not done within --timeout %v; nothing was started", r.cfg.Timeout)
 	}
 	report := doctor.Judge(seen.Hosts, seen.Ways)
-	if err := report.Text(r.cfg.Stderr, true); err != nil {
+	if err := report.Text(r.cfg.Stderr, doctor.Troubles); err != nil {
 		return reach.Failf(job.ExitOutput, "standard error: %v", err)
 	}
 	const what = "the job is not started, since --preflight found what will not work; mend it, or leave --preflight away"

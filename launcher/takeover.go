@@ -99,7 +99,7 @@ func (c *Config) outlived() error {
 	case c.Elastic.On():
 		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: the hosts of an elastic job change, and the next launcher would not know those that came; leave out one of --min-np and hold")
 	case c.Nodes > 1:
-		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: each pod starts ranks of its own; leave it out, or start all from one pod")
+		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: each host starts ranks of its own; leave it out, or start all from one host")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (r *driver) final(f verdict.Fault, tail []string) int {
 // early is the verdict on a run that had no ranks yet.
 func (r *driver) early(err error) int {
 	f := failure(err)
-	v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{Phase: r.phase, Bare: r.cfg.bare()})
+	v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{Phase: r.phase, Bare: !r.cfg.InPod()})
 	return r.tell(v, nil, false)
 }
 
@@ -88,7 +88,7 @@ func (r *driver) event(e any) {
 
 // circumstances are what the run knows of the guilty process and its host.
 func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
-	c := verdict.Circumstances{Phase: r.run.Phase(), Bare: r.cfg.bare()}
+	c := verdict.Circumstances{Phase: r.run.Phase(), Bare: !r.cfg.InPod()}
 	var units []*apiv1.GpuUnit
 	if f.Node >= 0 && f.Node < len(r.places.hosts()) {
 		h := r.places.hosts()[f.Node].First.Opened.GetHost()

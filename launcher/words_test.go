@@ -34,7 +34,7 @@ func TestWhatRanksWroteReachesTheVerdict(t *testing.T) {
 	}
 	write(3, "KeyError: 'x'\n")
 	r.hear()
-	want := []string{"rank 2 on w1 failed: ValueError: loss is nan", "rank 0 only says that it lost another one: a consequence"}
+	want := []string{"rank 2 on w1 failed: ValueError: loss is nan (x:1)", "rank 0 lost a peer: a consequence"}
 	if lines, code := r.run.Verdict().Explain(), r.run.Verdict().Exit(); !slices.Equal(lines, want) || code != 1 {
 		t.Errorf("exit code %d, %q", code, lines)
 	}

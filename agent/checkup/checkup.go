@@ -163,7 +163,7 @@ func slots(h *Host) Finding {
 		cpus += fmt.Sprintf(" (quota %.4g)", h.Quota)
 	}
 	if h.ranks() > h.CPUs {
-		return Finding{name, Warn, cpus + ": ranks that wait actively slow each other down", "raise the pod's CPU request and limit, or start fewer ranks here (slots in the hostfile, -N)"}
+		return Finding{name, Warn, cpus + ": ranks that wait actively slow each other down", "give this host more CPUs (a container by its request and limit), or start fewer ranks here (slots in the hostfile, -N)"}
 	}
 	return Finding{Name: name, Text: cpus}
 }
@@ -187,12 +187,12 @@ func hugePages(h *Host) Finding {
 	const name = "huge pages"
 	switch {
 	case h.HugePages > 0 && h.HugePageLimit == "0":
-		return Finding{name, Warn, fmt.Sprintf("the node has %d of 2 MiB, and this pod may use none: UCX may warn or die of SIGBUS", h.HugePages),
+		return Finding{name, Warn, fmt.Sprintf("there are %d of 2 MiB, and this container may use none: UCX may warn or die of SIGBUS", h.HugePages),
 			"request hugepages-2Mi in resources.limits, or set UCX_ALLOC_PRIO=thp,md:*,mmap,heap"}
 	case h.HugePages < 0:
 		return Finding{Name: name, Verdict: Unknown, Text: "/sys/kernel/mm/hugepages cannot be read here"}
 	case h.HugePages > 0 && h.HugePageLimit == "":
-		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the node has %d of 2 MiB; whether this pod may use them cannot be read here", h.HugePages)}
+		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("there are %d of 2 MiB; whether this container may use them cannot be read here", h.HugePages)}
 	}
 	return Finding{Name: name, Text: fmt.Sprintf("%d of 2 MiB on the node", h.HugePages)}
 }

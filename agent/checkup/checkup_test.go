@@ -100,7 +100,7 @@ func TestLook(t *testing.T) {
 		{"no GPU to be healthy", func(*Host) {}, "GPU health", Pass, "no GPU"},
 		{"a port without counters", func(h *Host) { h.HCAs, h.Uncounted = hca("", "ACTIVE", false), []string{"mlx5_0:1"} }, "RDMA link errors", Unknown, "of mlx5_0:1"},
 		{"huge pages that cannot be read", func(h *Host) { h.HugePages = -1 }, "huge pages", Unknown, "cannot be read"},
-		{"huge pages without a known limit", func(h *Host) { h.HugePages = 512 }, "huge pages", Unknown, "whether this pod may"},
+		{"huge pages without a known limit", func(h *Host) { h.HugePages = 512 }, "huge pages", Unknown, "whether this container may"},
 		{"a read-only /tmp", func(h *Host) { h.Temp.Err = syscall.EROFS }, "temporary files", Fail, "nothing can be written to /tmp (read-only file system)"},
 		{"a full /tmp", func(h *Host) { h.Temp.Free = 4096 }, "temporary files", Fail, "/tmp has 4 KiB free"},
 		{"fewer ports than ranks", func(h *Host) { h.Ports = network.Ports{Low: 18000, High: 18001} }, "MPI's ports", Fail, "2 ports for 4 ranks"},

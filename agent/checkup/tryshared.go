@@ -78,7 +78,7 @@ func (s *Shared) open() (*os.Root, error) {
 func (s *Shared) write(ctx context.Context, r *trial.Shared) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.Dir, &st); err != nil {
-		r.Fix = "mount it in every pod, or name another directory"
+		r.Fix = "mount it on every host, or name another directory"
 		return err
 	}
 	if free, need := float64(st.Bavail)*float64(st.Bsize), float64(s.Size)*float64(s.Hosts); need > least*free {

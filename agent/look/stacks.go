@@ -124,7 +124,8 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 		frames, ok := l.run(ctx, tool, as)
 		if slices.ContainsFunc(frames, func(f string) bool { return !nameless(f) }) {
 			if python && tool.name != "py-spy" {
-				l.note("py-spy is not on PATH, so a Python program's stack is its interpreter's")
+				frames = ofPython(frames)
+				l.note("py-spy is not on PATH, so Python's own lines are not shown: pip install py-spy there, or mpiup stacks --signal USR1")
 			}
 			return Stack{tool.name, frames}
 		}

@@ -2,6 +2,7 @@ package look
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -107,9 +108,51 @@ func native(text string) []string {
 		if len(found) > 0 && begins(name) {
 			break
 		}
-		found.add(name)
+		found.add(brief(name))
 	}
 	return found
+}
+
+// brief is a C++ function without what its templates and arguments are.
+func brief(name string) string {
+	var b strings.Builder
+	depth := 0
+	for i, c := range []byte(name) {
+		operator := strings.HasSuffix(strings.TrimRight(name[:i], "<>-="), "operator")
+		switch {
+		case c == '<' && !operator:
+			depth++
+		case c == '>' && !operator && depth > 0:
+			depth--
+		case c == '(' && depth == 0 && b.Len() > 0 && !operator && !strings.HasPrefix(name[i:], "(anonymous"):
+			return b.String()
+		case depth == 0:
+			b.WriteByte(c)
+		}
+	}
+	if depth > 0 { // it was cut off
+		return name
+	}
+	return b.String()
+}
+
+// interpreting are the beginnings of functions by which CPython runs a program: how it is run, and not what it does.
+var interpreting = strings.Fields("?? _PyEval_ PyEval_ _PyObject_ PyObject_ _PyFunction_ _PyVectorcall PyVectorcall_ _PyMethodDef_ PyCFunction_ _PyStack_ " +
+	"PyRun_ _PyRun_ Py_RunMain pymain_ run_mod run_eval_code_obj cfunction_ method_vectorcall slot_tp_ type_call object_vacall")
+
+// ofPython leaves these out of the stack of an interpreter, where there are others. The outermost stays: by it a stack is seen to be whole.
+func ofPython(stack []string) []string {
+	if len(stack) == 0 {
+		return stack
+	}
+	last := len(stack) - 1
+	kept := slices.DeleteFunc(slices.Clone(stack[:last]), func(f string) bool {
+		return slices.ContainsFunc(interpreting, func(p string) bool { return strings.HasPrefix(f, p) })
+	})
+	if len(kept) == 0 {
+		return stack
+	}
+	return append(kept, stack[last])
 }
 
 // begins says that a function is what the C library calls a program's or a thread's first function by.

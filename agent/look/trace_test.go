@@ -67,7 +67,7 @@ func TestTraces(t *testing.T) {
 			"Current thread 0x1 (most recent call first):\n  File \"x.py\", line 3 in g\n", "g (x.py:3)"},
 		{"another handler", faulthandler, "saving a checkpoint\n", ""},
 		{"eu-stack", native, euStack, "clock_nanosleep|sleep|??|main"},
-		{"gdb", native, gdb, "clock_nanosleep|odd_one_out|std::vector<int, a b>::at|??|main"},
+		{"gdb", native, gdb, "clock_nanosleep|odd_one_out|std::vector::at|??|main"},
 		{"two threads", native, "#0  0x1 in f ()\n#1  0x1 in g ()\n#0  0x1 in h ()\n", "f|g"},
 		{"gdb that may not", native, "Could not attach to process.  ptrace: Operation not permitted.\n", ""},
 		{"kernel", kernelStack, kernel, "hrtimer_nanosleep|__x64_sys_clock_nanosleep"},
@@ -151,6 +151,38 @@ func TestIDs(t *testing.T) {
 		users, groups := userIDs(tt.status)
 		if got := fmt.Sprint(users, groups); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.status, got, tt.want)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for name, want := range map[string]string{
+		"MPI_Recv": "MPI_Recv", "": "", "main": "main",
+		"std::vector<int, std::allocator<int> >::push_back(int const&)":                                        "std::vector::push_back",
+		"c10d::ProcessGroupGloo::AsyncWork::execute(c10::intrusive_ptr<c10d::Work, c10::detail::Null<c10d> >)": "c10d::ProcessGroupGloo::AsyncWork::execute",
+		"std::operator<< <char>":            "std::operator<< ",
+		"ns::S::operator->":                 "ns::S::operator->",
+		"S::operator()(int) const":          "S::operator()",
+		"(anonymous namespace)::step(int)":  "(anonymous namespace)::step",
+		"std::function<void (int)>::call(1": "std::function::call",
+		"std::map<int, std::vector<":        "std::map<int, std::vector<",
+	} {
+		if got := brief(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Of an interpreter's stack what it runs a program by is left out, and its outermost frame is not.
+func TestOfPython(t *testing.T) {
+	for stack, want := range map[string]string{
+		"": "", "??": "??", "Py_BytesMain": "Py_BytesMain",
+		"clock_nanosleep time_sleep _PyEval_EvalFrameDefault ?? PyEval_EvalCode Py_RunMain Py_BytesMain": "clock_nanosleep time_sleep Py_BytesMain",
+		"_PyEval_EvalFrameDefault PyEval_EvalCode Py_BytesMain":                                          "_PyEval_EvalFrameDefault PyEval_EvalCode Py_BytesMain",
+		"PMPI_Recv _PyEval_EvalFrameDefault main":                                                        "PMPI_Recv main",
+	} {
+		if got := strings.Join(ofPython(strings.Fields(stack)), " "); got != want {
+			t.Errorf("%q: %q, want %q", stack, got, want)
 		}
 	}
 }

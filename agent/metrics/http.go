@@ -27,6 +27,7 @@ func (m *Metrics) Serve(parts *sync.WaitGroup, watch *Watch) (stop func()) {
 		return func() {}
 	}
 	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", exposition.Index("/metrics", "/healthz", "/readyz"))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if m.cfg.Ending() {

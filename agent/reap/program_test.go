@@ -35,6 +35,8 @@ func TestProgramsThatCannotStartSayWhy(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	write(t, in("nox"), "#!/bin/sh\n", 0o644)
+	write(t, in("train.py"), "print(1)\n", 0o644)
+	write(t, in("made.py"), "print(1)\n", 0o755)
 	write(t, in("empty"), "", 0o755)
 	write(t, in("text"), "echo hello\n", 0o755)
 	write(t, in("foreign"), elf.Foreign(), 0o755)
@@ -55,6 +57,8 @@ func TestProgramsThatCannotStartSayWhy(t *testing.T) {
 		{"not on PATH", "no-such-program", "", program.PhaseExec, syscall.ENOENT, "program not found on PATH (/usr/bin:/bin)"},
 		{"relative to Dir", "./none", dir, program.PhaseExec, syscall.ENOENT, in("none")},
 		{"not executable", in("nox"), "", program.PhaseExec, syscall.EACCES, "not executable; set its x bit"},
+		{"a script that is no program", "./train.py", dir, program.PhaseExec, syscall.EACCES, in("train.py") + ": not executable; write python3 ./train.py"},
+		{"and has an x bit", in("made.py"), "", program.PhaseExec, syscall.ENOEXEC, "a #! line; write python3 " + in("made.py")},
 		{"a directory", dir, "", program.PhaseExec, syscall.EACCES, "is a directory"},
 		{"a FIFO", in("fifo"), "", program.PhaseExec, syscall.EACCES, "not a regular file"},
 		{"below a file", in("nox/x"), "", program.PhaseExec, syscall.ENOTDIR, "not a directory"},

@@ -56,7 +56,7 @@ func (t *Table) admit(o *apiv1.Open, by Caller) (s *session, reply *apiv1.Opened
 	}
 	if o.Protocol != apiv1.Protocol {
 		return refuse(apiv1.Refusal_REFUSAL_PROTOCOL,
-			"host %s speaks protocol %d (mpiup %s), the launcher %d (mpiup %s): use one build in all pods",
+			"host %s speaks protocol %d (mpiup %s), the launcher %d (mpiup %s): use one build on all hosts",
 			name, apiv1.Protocol, t.cfg.Version, o.Protocol, o.Version)
 	}
 	if id, err := hex.DecodeString(o.Session); err != nil || len(id) != 16 || len(o.Secret) != 16 {

@@ -78,7 +78,7 @@ func plain(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.New("connection refused: something on the way or the host's firewall rejects the port")
 	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
-		return errors.New("no answer: packets to the port are dropped, by a NetworkPolicy most likely")
+		return errors.New("no answer: packets to the port are dropped, by a firewall or network policy most likely")
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return errors.New("no route")
 	}

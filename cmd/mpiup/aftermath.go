@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/aftermath"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/peers"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
@@ -22,6 +24,7 @@ import (
 func (p *process) desk() *aftermath.Desk {
 	d := &aftermath.Desk{Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Kept: p.remains("", false).Kept}
 	d.Typed = p.stdin != nil && streams.IsTerminal(p.stdin)
+	d.Said = func() ([]byte, int, error) { return peers.Said(context.Background(), nearbyDir(p.getenv)) }
 	return d
 }
 
@@ -121,10 +124,11 @@ func logsCommand(p *process) *cobra.Command {
 		Use:   "logs [FILE...]",
 		Short: "Print the lines of a job's log by rank, host, stream, time and level",
 		Long: `Print the lines of a job's log that were written by some ranks or hosts, on one stream, at some time, or that say that
-they matter. Without FILE, or for -, standard input is read: the log of a launcher or agent of mpiup, or of
-another launcher that puts tags before lines. A line without a level of its own counts as info, and what belongs
+they matter. Without FILE it is what the ranks of your runs on this machine wrote last, while there are some; else, or for -, standard
+input is read: the log of a launcher or agent of mpiup, or of another launcher that puts tags before lines. A line without a level of its own counts as info, and what belongs
 to a failure (a traceback, a CUDA error) as error. The exit code is 1 where no line is wanted.`,
-		Example: `  kubectl logs POD | mpiup logs --rank 3 --stream stderr
+		Example: `  mpiup logs --rank 1
+  kubectl logs POD | mpiup logs --rank 3 --stream stderr
   kubectl logs --timestamps POD | mpiup logs --since 10m --level warn
   mpiup logs --rank 0,8-15 --since 2026-11-23T04:00:00Z --until 2026-11-23T04:05:00Z launcher.log`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -169,26 +173,11 @@ func (k *picking) wanted(now time.Time) (w logs.Wanted, err error) {
 		return w, usage(fmt.Errorf("--level %.80s: use %s", k.level, strings.Join(logs.Levels, ", ")))
 	}
 	w.Level = logs.Level(i)
-	if w.Since, err = moment(k.since, now); err != nil {
+	if w.Since, err = cli.ParseMoment(k.since, now); err != nil {
 		return w, usage(fmt.Errorf("--since %w", err))
 	}
-	if w.Until, err = moment(k.until, now); err != nil {
+	if w.Until, err = cli.ParseMoment(k.until, now); err != nil {
 		return w, usage(fmt.Errorf("--until %w", err))
 	}
 	return w, nil
-}
-
-// moment is a time, or how long before now; the zero time for "".
-func moment(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	ago, err := cli.ParseDuration(text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%.80s: write a moment as in 2026-11-23T04:00:00Z, or how long ago as in 10m", text)
-	}
-	return now.Add(-ago), nil
 }

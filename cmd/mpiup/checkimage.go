@@ -80,7 +80,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 			*doctor.Report
 		}{image, report})
 	} else {
-		err = report.Text(p.stdout, false)
+		err = report.Text(p.stdout, doctor.Full)
 	}
 	if report.Verdict == doctor.Fail || strict && report.Verdict == doctor.Warn {
 		p.code = launcher.ExitUnfit

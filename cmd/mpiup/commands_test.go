@@ -344,7 +344,7 @@ func readsTopic(words []string) error {
 	_, _, err := rootCommand(&process{}, "").Find(words)
 	for _, page := range docs.Pages() {
 		_, kind := page.Section(words[0])
-		if err == nil || page.Name == words[0] || kind && page.Name == "troubleshooting" {
+		if err == nil || page.Name == words[0] || words[0] == "topics" || kind && page.Name == "troubleshooting" {
 			return nil
 		}
 	}

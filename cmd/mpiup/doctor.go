@@ -30,20 +30,20 @@ func doctorCommand(p *process) *cobra.Command {
 		Short: "Look at all hosts before a job: memory, limits, devices, and whether each reaches each",
 		Long: `Look at all hosts before a job: shared and locked memory, limits, slots against CPUs, RDMA and GPUs, clocks,
 and whether MPI, mpiup, drivers and devices are the same everywhere. Then each host connects to each other on a port
-that MPI may use, with small packets and large ones. With --net it measures every way, one pair of a host at a time. With --fabric it runs
+that MPI may use, with small packets and large ones. With --bandwidth it measures every way, one pair of a host at a time. With --fabric it runs
 the benchmarks that the image has (ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf) between each two
 hosts and on all, and names what is 10 % worse than the median, or than a run that --baseline has kept.
 
 Three trials start something on every host, as ranks are: --shared DIR tries whether all hosts see the same files there, whether locks hold, and
 how fast it is; --compute lets every CPU compute what is known, to find one that is silently wrong; --check COMMAND runs a test of your own.
 
-Each line is ok, unknown (??: it could not be read), a warning (ranks will be slow, or fail in some uses) or a failure
-(they will not work), with what to do. The exit code is 1 when something failed, else 0, or that of a host that could not
+Each line is a failure (ranks will not work), a warning (they will be slow, or fail in some uses), unknown (??: it could not be read) or ok, with what to do;
+what passed is counted, and -v lists it. The exit code is 1 when something failed, else 0, or that of a host that could not
 be reached. Judged are the ranks that mpiup run would put on each host with the same hosts, -n and -N; mpiup run
 --preflight --dry-run judges any other command line. With a program its MPI library is looked for, else the image's.`,
 		Example: `  mpiup doctor
   mpiup doctor --hostfile hosts -n 16 -- ./train
-  mpiup doctor --net --mpi-ports 18000-18999
+  mpiup doctor --bandwidth --mpi-ports 18000-18999
   mpiup doctor --fabric --baseline /shared/fabric.json
   mpiup doctor --shared /data --compute --check 'nvidia-smi -L | grep -c H100'
   mpiup doctor --host w0,w1 --key key --json -- ./train`,
@@ -87,7 +87,9 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 	plan.Register(fs)
 	trials.register(fs)
 	fs.BoolVar(&local, "local", false, "look at this host alone, whatever hosts the pod is told of")
-	fs.BoolVar(&measure, "net", false, "measure round trip and bandwidth of every way between two hosts")
+	fs.BoolVar(&measure, "bandwidth", false, "measure round trip and bandwidth of every way between two hosts")
+	fs.BoolVar(&measure, "net", false, "--bandwidth by its former name")
+	cobra.CheckErr(fs.MarkHidden("net"))
 	fs.StringVar(&iface, "interface", "", "`IFACE` or network for MPI's traffic, as mpiup run --net (default: $MPIUP_NET)")
 	fs.StringVar(&ports, "mpi-ports", "", "`A-B`, the TCP ports that MPI may listen on (default: $MPIUP_MPI_PORTS, else any)")
 	fs.BoolVar(&fabric.Run, "fabric", false, "run the image's benchmarks of the network, a pair of hosts at a time and all together")

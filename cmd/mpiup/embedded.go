@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/agent/policy"
 	agentsurvey "github.com/mpiup/mpiup/agent/ways"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -105,10 +106,24 @@ func (e *embedded) start() {
 // alone is an agent without a port.
 func (e *embedded) alone() *agent.Config {
 	inv, gpus := inventory(e.process, e.log)
+	dir, allowed := e.looked()
 	return &agent.Config{
 		Name: e.process.host, Node: nodeName(e.process.getenv, e.log), Version: version, Incarnation: identity.IncarnationOf("/", e.process.host),
-		Inventory: inv, GPUs: gpus, Helpers: helpers(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true, Listen: nearbyDir(e.process.getenv),
+		Inventory: inv, GPUs: gpus, Helpers: helpers(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log,
+		Inside: &agent.Inside{Look: dir, Said: func() []byte { return e.process.sink.Load().Said() }}, Policy: allowed,
 	}
+}
+
+// looked is where this agent's user may look at what runs, and by which policy. One that cannot be read lets nobody.
+func (e *embedded) looked() (dir string, allowed *policy.Policy) {
+	if file, given := e.process.lookup("MPIUP_POLICY"); given {
+		var err error
+		if allowed, err = readPolicy(file); err != nil {
+			e.log.Warn("nobody may look at this run", "cause", err)
+			return "", nil
+		}
+	}
+	return nearbyDir(e.process.getenv), allowed
 }
 
 // end waits until the agent, if there is one, has left nothing behind.

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/launcher/cli/manual"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/spf13/cobra"
@@ -94,6 +93,7 @@ func helpCommand(p *process) *cobra.Command {
 			"last line of a failed run has it, shows its section of the page troubleshooting.",
 		Example: `  mpiup help run
   mpiup help run --stall-timeout
+  mpiup help topics
   mpiup help exit-codes
   mpiup help out-of-memory`,
 		DisableFlagParsing: true, DisableFlagsInUseLine: true,
@@ -106,50 +106,12 @@ func helpCommand(p *process) *cobra.Command {
 			case args[0] == "-h" || args[0] == "--help":
 				return helpOf(p, c, manual.Long)
 			}
-			text, err := helpText(p, c.Root(), args)
+			l, _ := screen(p)
+			text, err := manual.Help(c.Root(), args, l)
 			if err != nil {
 				return usage(err)
 			}
 			return show(p, text)
 		},
 	}
-}
-
-func helpText(p *process, root *cobra.Command, args []string) (text string, err error) {
-	l, _ := screen(p)
-	name := args[0]
-	cmd, _, err := root.Find(args[:1])
-	known := err == nil && cmd != root
-	if len(args) == 2 {
-		if known && args[1] == "--all" {
-			return manual.Command(cmd, manual.Whole, l), nil
-		}
-		if known {
-			if text, ok := manual.Flag(cmd, args[1], l); ok {
-				return text, nil
-			}
-		}
-		return "", fmt.Errorf("help: %.40q has no flag %.40q; mpiup help %.40s lists them", name, args[1], name)
-	}
-	if known {
-		text = manual.Command(cmd, manual.Long, l)
-	}
-	is := func(page string) bool {
-		return slices.ContainsFunc(docs.Pages(), func(p docs.Page) bool { return p.Name == page })
-	}
-	for _, page := range docs.Pages() {
-		section, of := page.Section(name)
-		switch {
-		case page.Name == name && known:
-			text += "\n" + manual.Page(page.Text, is, l)
-		case page.Name == name:
-			text = manual.Page(page.Text, is, l)
-		case of && page.Name == "troubleshooting" && text == "": // a kind of failure
-			text = manual.Page(section, is, l)
-		}
-	}
-	if text == "" {
-		return "", fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup --help lists both", name)
-	}
-	return text, nil
 }

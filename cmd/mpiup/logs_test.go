@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Whole lines are printed as they stand, however long; the exit code says whether there were any.
@@ -45,16 +44,6 @@ func TestLogs(t *testing.T) {
 		out.Close()
 		if err != nil || code != tt.code || !strings.Contains(string(said), tt.says) || tt.says == "" && len(said) > 0 {
 			t.Errorf("%v: %d %q, %v", tt.args, code, said, err)
-		}
-	}
-}
-
-func TestMoments(t *testing.T) {
-	now := time.Date(2026, 11, 23, 4, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{"": {}, "10m": now.Add(-10 * time.Minute), "90": now.Add(-90 * time.Second),
-		"2026-11-23T03:00:00+01:00": now.Add(-2 * time.Hour)} {
-		if got, err := moment(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
 }

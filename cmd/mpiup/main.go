@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/spf13/cobra"
 )
@@ -46,9 +48,10 @@ type process struct {
 	code           int                 // exit code, set by the subcommand
 	keys           []identity.NamedKey // that ssh's options and files name
 	programs       program.Finder
-	whole          bool  // --help --all
-	shown          error // of help that could not be written
-	up             *up   // nil: this pod's command is not that of all of the job's
+	whole          bool                     // --help --all
+	shown          error                    // of help that could not be written
+	up             *up                      // nil: this pod's command is not that of all of the job's
+	sink           atomic.Pointer[iof.Sink] // of the run that this process launches
 }
 
 func (p *process) getenv(name string) string {

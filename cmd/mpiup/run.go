@@ -208,6 +208,7 @@ func rest() {
 
 // launch runs a job to its end, and lets the pods that serve it end as it did.
 func (p *process) launch(cfg launcher.Config) int {
+	cfg.Made = p.sink.Store
 	code := launch(cfg)
 	p.up.dismiss(&cfg.Reach, code)
 	return code

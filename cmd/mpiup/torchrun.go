@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/cli/torchrun"
+	"github.com/mpiup/mpiup/launcher/iof"
 )
 
 // asTorchrun runs what a command line of PyTorch's launcher starts: the ranks of all nodes, or those of this pod. Errors
@@ -68,6 +69,9 @@ func asTorchrun(p *process, args []string) error {
 		}
 		for i := range cfg.Apps {
 			cfg.Apps[i].Env = slices.Concat(torchrun.Inherited(cfg.Apps[i].Env), usual, t.Env)
+		}
+		if cfg.Output.Mode == iof.Tag && t.Nodes == 1 { // as torchrun has it, where ranks have no other number
+			cfg.Output.Mode, cfg.Output.Prepend = iof.Plain, "[default%r]:"
 		}
 		if len(t.Shown) > 0 {
 			cfg.Output.Only = func(id int) bool { return slices.Contains(t.Shown, id%t.PerNode) }

@@ -139,6 +139,14 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // maxPages is how many pages are made at the same time.
 const maxPages = 4
 
+// Index answers whoever looks at a port what is there.
+func Index(paths ...string) http.Handler {
+	text := "mpiup: " + strings.Join(paths, " ") + "\n"
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(text)) // to a client that may have gone
+	})
+}
+
 // Handler answers with a page of what gather gives.
 func Handler(gather func() []Family) http.Handler {
 	busy := make(chan struct{}, maxPages)

@@ -321,7 +321,7 @@ func readKey(file, shown string) (secret, keyfile.Key, error) {
 	return secret{material: k.Material, file: file, at: at, from: shown}, k, nil
 }
 
-// unreadable explains why a key could not be read: who we are, whose it is, what to set.
+// unreadable explains why a key could not be read: who we are, whose it is.
 func unreadable(file, shown string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -336,12 +336,14 @@ func unreadable(file, shown string, err error) error {
 			whose = fmt.Sprintf("it belongs to uid %d, gid %d, mode %04o", sys.Uid, sys.Gid, st.Mode().Perm())
 		}
 	}
-	return fmt.Errorf("key %s cannot be read by uid %d, gid %d (%s): %w; set the pod's securityContext.fsGroup, "+
-		"or in an MPIJob sshAuthMountPath to a path other than /root/.ssh, or the volume's defaultMode",
-		shown, os.Geteuid(), os.Getegid(), whose, err)
+	return fmt.Errorf("key %s cannot be read by uid %d, gid %d (%s): %w", shown, os.Geteuid(), os.Getegid(), whose, err)
 }
 
 func (f *finder) none() error {
+	if !f.o.inPod() {
+		return fmt.Errorf("%w: mpiup needs the key that the agents have, --key FILE or MPIUP_KEY (mpiup keygen FILE makes one; copy it to every host),\n"+
+			"or certificates, --tls-dir DIR or MPIUP_TLS_DIR", ErrNoSecret)
+	}
 	return fmt.Errorf(`%w. mpiup needs one Secret, mounted in every pod of the job:
   MPI Operator      mounts its own in the first container of launcher and workers
   Kubeflow Trainer  in the containers called "node"

@@ -25,6 +25,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 )
@@ -69,6 +70,7 @@ type Identity struct {
 	keyFrom   string
 	mounted   bool
 	insecure  bool
+	pods      bool // this host is a pod of Kubernetes
 	now       func() time.Time
 	source    source
 }
@@ -132,16 +134,22 @@ func Load(o Options) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{now: o.Now, insecure: o.Insecure}
+	i := &Identity{now: o.Now, insecure: o.Insecure, pods: o.inPod()}
 	if i.scope, i.scopeFrom, err = findScope(o); err != nil {
 		return nil, err
 	}
 	if o.TLSDir != "" {
-		return i.fromFiles(o)
+		if i, err = i.fromFiles(o); errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w; %s", err, o.readable())
+		}
+		return i, err
 	}
 	s := secret{material: []byte(insecureMaterial), from: "--insecure (a key that everybody knows)"}
 	if !o.Insecure {
-		if s, err = findSecret(o); err != nil {
+		if s, err = findSecret(o); errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w; %s", err, o.readable())
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -169,6 +177,17 @@ func (i *Identity) fromFiles(o Options) (*Identity, error) {
 	}
 	i.jobID, i.source, i.keyFrom, i.mounted = id, s, "--tls-dir "+o.TLSDir, true
 	return i, nil
+}
+
+// inPod says that this host is a pod of Kubernetes, which tells each where its API is.
+func (o Options) inPod() bool { return o.Env("KUBERNETES_SERVICE_HOST") != "" }
+
+// readable is what makes a key readable.
+func (o Options) readable() string {
+	if o.inPod() {
+		return "set the pod's securityContext.fsGroup, or in an MPIJob sshAuthMountPath to a path other than /root/.ssh, or the volume's defaultMode"
+	}
+	return "let this user read it (chown), or name another with --key"
 }
 
 // complete fills in defaults and refuses contradictions.
@@ -218,6 +237,9 @@ func (i *Identity) ScopeFrom() string { return i.scopeFrom }
 
 // KeyFrom says where the secret or the certificates came from.
 func (i *Identity) KeyFrom() string { return i.keyFrom }
+
+// Pods reports that this host, and so, as far as it knows, each of the job, is a pod of Kubernetes.
+func (i *Identity) Pods() bool { return i != nil && i.pods }
 
 // Insecure reports that there is no secret: the key is one that everybody knows, and agents that use
 // it listen on loopback addresses only.

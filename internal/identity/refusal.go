@@ -38,12 +38,13 @@ func (i *Identity) Explain(err error, peer *x509.Certificate) error {
 type view struct {
 	scope string
 	files bool
+	pods  bool
 	now   time.Time
 }
 
 func (i *Identity) view() view {
 	_, files := i.source.(*fileSource)
-	return view{scope: i.scope, files: files, now: i.now()}
+	return view{scope: i.scope, files: files, pods: i.pods, now: i.now()}
 }
 
 func (v view) explain(err error, peer *x509.Certificate) error {
@@ -111,11 +112,22 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 
 func (v view) otherJob(theirs string) string {
 	if theirs == v.scope {
-		return fmt.Sprintf("it holds the secret of another job, though of the same name %q: "+
-			"mount the same Secret in all pods (a job that was made anew has a new one)", theirs)
+		again := ""
+		if v.pods {
+			again = " (a job that was made anew has a new one)"
+		}
+		return fmt.Sprintf("it holds the secret of another job, though of the same name %q: %s%s", theirs, v.alike(), again)
 	}
 	return fmt.Sprintf("it holds the secret of another job (its job is %.100q, ours %q): if they are one job, "+
 		"give both the same --job or MPIUP_JOB", theirs, v.scope)
+}
+
+// alike is how all hosts get one secret.
+func (v view) alike() string {
+	if v.pods {
+		return "mount the same Secret in all pods"
+	}
+	return "give all hosts and mpiup run the same key (--key FILE or MPIUP_KEY)"
 }
 
 const clockFormat = "2006-01-02 15:04:05 UTC"
@@ -178,8 +190,7 @@ func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
 	short = fmt.Sprintf("%.60s", short)
 	switch {
 	case is(alertUnknownCA):
-		r.text = "it refuses our certificate, as it holds the secret (or the CA) of another job: " +
-			"mount the same Secret in all pods"
+		r.text = "it refuses our certificate, as it holds the secret (or the CA) of another job: " + v.alike()
 		if r.key = !v.files; v.files {
 			r.text = "it refuses our certificate, as its ca.crt does not hold our CA"
 		}

@@ -1,7 +1,11 @@
 // Package nearby lets a user look at the runs that the same user has on this machine, without a port and without a secret.
 //
-//	question  kind (1 byte), length (4 bytes, big endian), that many bytes       ──▶ socket DIR/NAME.sock
+//	question  kind (1 byte), length (4 bytes, big endian), that many bytes       ──▶ socket DIR/PID-KERNEL-RANDOM.sock
 //	answer    0: told, 1: an error's text; length; that many bytes               ◀──
+//
+// Containers may share the directory and their pids, and machines may share it by NFS. So each socket has a random number, nobody
+// makes one that is there already, and only who runs on the same kernel asks there: a socket reaches no further. What a killed process has left is
+// removed by who shares its pids, and sees that it is gone.
 //
 // Who may ask is the user, by the kernel: the directory is the user's and open to nobody else, which both sides look at before they use it, since somebody
 // may have made it first where all may; and each side asks the kernel who the other is (SO_PEERCRED). Both go through one open directory, so that
@@ -17,10 +21,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +34,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // Bounds.
@@ -66,6 +73,42 @@ func open(path string) (*os.File, error) {
 // in is a name in an open directory as a path, whatever is put in the directory's place.
 func in(dir *os.File, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name) }
 
+// kernel is the kernel that runs, and of its pids those that this process sees, as words without "-"; "" for what it does not tell.
+func kernel() (boot, pids string) {
+	if id, err := bounded.File("/proc/sys/kernel/random/boot_id", 1<<10); err == nil {
+		boot = strings.ReplaceAll(strings.TrimSpace(string(id)), "-", "")
+		boot = boot[:min(len(boot), 12)]
+	}
+	if link, err := os.Readlink("/proc/self/ns/pid"); err == nil {
+		pids = strings.Trim(link, "pid:[]")
+	}
+	return boot, pids
+}
+
+// named is a socket's name as Serve makes it.
+func named(pid int) string {
+	boot, pids := kernel()
+	return fmt.Sprintf("%d-%s.%s-%016x%s", pid, boot, pids, rand.Uint64(), suffix)
+}
+
+// owner is what a socket's name tells of who made it.
+type owner struct {
+	name      string // its pid
+	elsewhere bool   // on another kernel, or before this one's start
+	gone      bool   // it was a process that this one would see, and does not
+}
+
+func ownerOf(socket string) (o owner) {
+	boot, pids := kernel()
+	pid, rest, _ := strings.Cut(strings.TrimSuffix(socket, suffix), "-")
+	made, _, _ := strings.Cut(rest, "-")
+	on, among, known := strings.Cut(made, ".")
+	o.name, o.elsewhere = pid, known && on != "" && boot != "" && on != boot
+	n, err := strconv.Atoi(pid)
+	o.gone = known && err == nil && n > 0 && on == boot && boot != "" && among == pids && pids != "" && errors.Is(unix.Kill(n, 0), unix.ESRCH)
+	return o
+}
+
 // same says that the kernel tells of whoever is at the other end that it is this user.
 func same(c *net.UnixConn) bool {
 	raw, err := c.SyscallConn()
@@ -80,8 +123,9 @@ func same(c *net.UnixConn) bool {
 	return err == nil && is
 }
 
-// Serve answers this user's questions as name until ctx ends, and has then ended all that it started. It makes the directory where it is missing.
-func Serve(ctx context.Context, path, name string, answer func(ctx context.Context, kind byte, question []byte) ([]byte, error)) error {
+// Serve answers this user's questions as this process until ctx ends, and has then ended all that it started. It makes the directory where it is
+// missing.
+func Serve(ctx context.Context, path string, answer func(ctx context.Context, kind byte, question []byte) ([]byte, error)) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
@@ -90,12 +134,11 @@ func Serve(ctx context.Context, path, name string, answer func(ctx context.Conte
 		return err
 	}
 	defer dir.Close()
-	socket := in(dir, name+suffix)
-	_ = os.Remove(socket) // of a process that had this name before
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: in(dir, named(os.Getpid())), Net: "unix"})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	defer l.Close() // which removes its name
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
@@ -172,13 +215,13 @@ func receive(r io.Reader, most int) (kind byte, text []byte, err error) {
 
 // Answer is what one run told.
 type Answer struct {
-	Name string // of who served
+	Name string // of who served: its pid, as it sees that itself
 	Text []byte
 	Err  error
 }
 
-// Ask asks all of this user's runs that listen in a directory, each for at most the time that ctx has, and takes answers of at most so many bytes. Where there is no
-// such directory nobody listens.
+// Ask asks all of this user's runs that listen in a directory, each for at most the time that ctx has, and takes answers of at most so many
+// bytes. Where there is no such directory nobody listens.
 func Ask(ctx context.Context, path string, kind byte, question []byte, most int) (all []Answer, err error) {
 	dir, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,8 +235,9 @@ func Ask(ctx context.Context, path string, kind byte, question []byte, most int)
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, suffix) })
+	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, suffix) || ownerOf(n).elsewhere })
 	slices.Sort(names)
+	more := len(names) - maxRuns
 	names = names[:min(len(names), maxRuns)]
 	answers := make([]*Answer, len(names))
 	var asked sync.WaitGroup
@@ -201,11 +245,14 @@ func Ask(ctx context.Context, path string, kind byte, question []byte, most int)
 		asked.Go(func() {
 			var d net.Dialer
 			c, err := d.DialContext(ctx, "unix", in(dir, name))
+			of := ownerOf(name)
 			if errors.Is(err, unix.ECONNREFUSED) {
-				_ = os.Remove(in(dir, name)) // of a process that was killed
+				if of.gone {
+					_ = os.Remove(in(dir, name))
+				}
 				return
 			}
-			a := &Answer{Name: strings.TrimSuffix(name, suffix), Err: err}
+			a := &Answer{Name: of.name, Err: err}
 			if err == nil {
 				a.Text, a.Err = ask(ctx, c.(*net.UnixConn), kind, question, most)
 			}
@@ -217,6 +264,9 @@ func Ask(ctx context.Context, path string, kind byte, question []byte, most int)
 		if a != nil {
 			all = append(all, *a)
 		}
+	}
+	if more > 0 {
+		all = append(all, Answer{Name: "others", Err: fmt.Errorf("%d more were not asked, %d are at a time", more, maxRuns)})
 	}
 	return all, nil
 }
@@ -232,7 +282,7 @@ func ask(ctx context.Context, c *net.UnixConn, kind byte, question []byte, most 
 	}
 	state, text, err := receive(c, most)
 	if err == nil && state != 0 {
-		err = errors.New(string(text[:min(len(text), 1<<10)]))
+		text, err = nil, errors.New(string(text[:min(len(text), 1<<10)]))
 	}
 	return text, err
 }

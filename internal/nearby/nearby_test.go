@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,26 +22,37 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// served begins to answer in a directory, and ends with the test.
-func served(t *testing.T, dir, name string, answer func(byte, []byte) ([]byte, error)) {
+// served begins to answer in a directory, and ends with the test; its socket is not one of those before.
+func served(t *testing.T, dir string, answer func(byte, []byte) ([]byte, error)) (socket string) {
 	t.Helper()
+	before := sockets(dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		if err := Serve(ctx, dir, name, func(_ context.Context, kind byte, q []byte) ([]byte, error) { return answer(kind, q) }); err != nil {
+		if err := Serve(ctx, dir, func(_ context.Context, kind byte, q []byte) ([]byte, error) { return answer(kind, q) }); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() { cancel(); parts.Wait() })
 	for {
-		if c, err := net.Dial("unix", filepath.Join(dir, name+suffix)); err == nil {
-			c.Close()
-			return
+		for _, socket := range sockets(dir) {
+			if !slices.Contains(before, socket) {
+				if c, err := net.Dial("unix", socket); err == nil {
+					c.Close()
+					return socket
+				}
+			}
 		}
 		if t.Context().Err() != nil {
 			t.Fatal("it does not listen")
 		}
 	}
+}
+
+// sockets are the files of a directory at which somebody listens, or has done so.
+func sockets(dir string) []string {
+	found, _ := filepath.Glob(filepath.Join(dir, "*-*"+suffix))
+	return found
 }
 
 func ours(t *testing.T) string { return filepath.Join(t.TempDir(), "look") }
@@ -49,22 +62,78 @@ func TestAskAndServe(t *testing.T) {
 	if all, err := Ask(t.Context(), dir, 1, nil, 10); all != nil || err != nil {
 		t.Errorf("where nobody listens: %v, %v", all, err)
 	}
-	served(t, dir, "7", func(kind byte, q []byte) ([]byte, error) { return append([]byte{kind}, q...), nil })
-	served(t, dir, "8", func(byte, []byte) ([]byte, error) { return nil, errors.New("not now") })
-	served(t, dir, "9", func(byte, []byte) ([]byte, error) { return bytes.Repeat([]byte("x"), 11), nil })
-	if err := os.WriteFile(filepath.Join(dir, "5"+suffix), nil, 0o600); err != nil { // what no socket is
+	served(t, dir, func(kind byte, q []byte) ([]byte, error) { return append([]byte{kind}, q...), nil })
+	served(t, dir, func(byte, []byte) ([]byte, error) { return nil, errors.New("not now") })
+	served(t, dir, func(byte, []byte) ([]byte, error) { return bytes.Repeat([]byte("x"), 11), nil })
+	if err := os.WriteFile(filepath.Join(dir, "5"+suffix), nil, 0o600); err != nil { // what no socket is, and Serve has not made
 		t.Fatal(err)
 	}
 	all, err := Ask(t.Context(), dir, 2, []byte("who"), 10)
-	if err != nil || len(all) != 3 || string(all[0].Text) != "\x02who" || all[0].Name != "7" || all[1].Err == nil || all[1].Err.Error() != "not now" ||
-		all[2].Err == nil || !strings.Contains(all[2].Err.Error(), "11 bytes, and 10 are the most") {
-		t.Errorf("%v, %v", all, err)
+	var told []string
+	for _, a := range all {
+		told = append(told, fmt.Sprintf("%s %q %v", a.Name, a.Text, a.Err))
+	}
+	me := strconv.Itoa(os.Getpid())
+	want := []string{me + ` "" 11 bytes, and 10 are the most`, me + ` "" not now`, me + ` "\x02who" <nil>`}
+	if slices.Sort(told); err != nil || !slices.Equal(told, want) {
+		t.Errorf("%q, %v", told, err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := os.Lstat(filepath.Join(dir, "5"+suffix)); err == nil {
-		t.Error("a name at which nobody listens is left")
+	if _, err := os.Lstat(filepath.Join(dir, "5"+suffix)); err != nil {
+		t.Error("what is not ours was removed")
+	}
+}
+
+// Two containers may share a directory and a pid: each is found, and goes with its own socket alone. What a process has left that is gone is
+// cleared away by who would see it; what others have left is not touched, and of another kernel not asked.
+func TestNamesAreNobodyElses(t *testing.T) {
+	dir := ours(t)
+	first := served(t, dir, func(byte, []byte) ([]byte, error) { return []byte("first"), nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() {
+		second <- Serve(ctx, dir, func(context.Context, byte, []byte) ([]byte, error) { return []byte("second"), nil })
+	}()
+	leave := func(name string) string {
+		path := filepath.Join(dir, name)
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+		return path
+	}
+	const none = 1 << 30 // no process has it
+	boot, pids := kernel()
+	killed, alive := leave(named(none)), leave(named(os.Getpid()))
+	container, machine, older := leave(fmt.Sprintf("%d-%s.7-01%s", none, boot, suffix)), leave(fmt.Sprintf("%d-cafe.%s-01%s", none, pids, suffix)), leave("8"+suffix)
+	told := map[string]bool{}
+	for len(told) < 2 && t.Context().Err() == nil {
+		all, err := Ask(t.Context(), dir, 1, nil, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			told[string(a.Text)] = a.Err == nil
+		}
+	}
+	cancel()
+	if err := <-second; err != nil || !told["first"] || !told["second"] || len(told) != 2 {
+		t.Errorf("%v, %v", told, err)
+	}
+	for path, stays := range map[string]bool{first: true, killed: false, alive: true, container: true, machine: true, older: true} {
+		if _, err := os.Lstat(path); (err == nil) != stays {
+			t.Errorf("%s is there: %v", path, err == nil)
+		}
+	}
+	if left := sockets(dir); len(left) != 4 {
+		t.Errorf("%q are left", left)
+	}
+	if o := ownerOf(filepath.Base(machine)); !o.elsewhere || o.gone {
+		t.Errorf("%+v", o)
 	}
 }
 
@@ -85,7 +154,7 @@ func TestOnlyOurOwnDirectory(t *testing.T) {
 		paths = append(paths, others)
 	}
 	for _, path := range paths {
-		if err := Serve(t.Context(), path, "1", nil); err == nil {
+		if err := Serve(t.Context(), path, nil); err == nil {
 			t.Errorf("it listens in %s", path)
 		}
 		if all, err := Ask(t.Context(), path, 1, nil, 10); err == nil || all != nil {
@@ -97,9 +166,9 @@ func TestOnlyOurOwnDirectory(t *testing.T) {
 // Who says nothing, says too much, or comes in numbers keeps nobody else from being answered, for longer than a question may take.
 func TestAFloodOfQuestions(t *testing.T) {
 	dir := ours(t)
-	served(t, dir, "1", func(byte, []byte) ([]byte, error) { return []byte("here"), nil })
+	socket := served(t, dir, func(byte, []byte) ([]byte, error) { return []byte("here"), nil })
 	for i := range 2 * maxAsking {
-		c, err := net.Dial("unix", filepath.Join(dir, "1"+suffix))
+		c, err := net.Dial("unix", socket)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ package aftermath
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ type Desk struct {
 	Stdout, Stderr io.Writer
 	Typed          bool   // Stdin is a terminal
 	Kept           string // the folder in which runs of this user that failed leave their reports
+	// Said is what ranks of this user's runs on this machine wrote last, as a log, and how many such runs there are.
+	Said func() (log []byte, runs int, err error)
 }
 
 // files are those that are named, or standard input.
@@ -75,14 +78,37 @@ func eachLine(in io.Reader, f func(piece []byte, begins bool) error) error {
 	}
 }
 
-// Logs prints the lines that are wanted of files; found: there are some. The error is a *fs.PathError of Op "write" where Stdout could not be written.
+// running is what runs that go on have written last; nil: there is none, or somebody hands a log over.
+func (d *Desk) running() io.ReadCloser {
+	if !d.Typed && d.Stdin != nil || d.Said == nil {
+		return nil
+	}
+	log, runs, err := d.Said()
+	if err != nil {
+		visible.Fprintln(d.Stderr, "mpiup: of your runs on this machine:", err)
+	}
+	if runs == 0 {
+		return nil
+	}
+	fmt.Fprintf(d.Stderr, "mpiup: what the ranks of your %s on this machine wrote last\n", visible.Count(runs, "run"))
+	return io.NopCloser(bytes.NewReader(log))
+}
+
+// Logs prints the lines that are wanted of files, without a name of runs that go on here, else of standard input; found: there are some. The
+// error is a *fs.PathError of Op "write" where Stdout could not be written.
 func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
 	f, out := logs.NewFilter(w), bufio.NewWriter(d.Stdout)
+	open := d.open
+	if len(names) == 0 {
+		if in := d.running(); in != nil {
+			open = func(string) (io.ReadCloser, error) { return in, nil }
+		}
+	}
 	for i, name := range files(names) {
 		if i > 0 {
 			f.File()
 		}
-		in, err := d.open(name)
+		in, err := open(name)
 		if err != nil {
 			return false, err
 		}

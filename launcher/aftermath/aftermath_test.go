@@ -1,14 +1,17 @@
 package aftermath
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 // left writes reports of two failures into a folder, the newer of rank 1.
@@ -61,6 +64,24 @@ func TestTheNewestFailure(t *testing.T) {
 	}
 	if err := d.List(); err == nil || !strings.Contains(err.Error(), "is not a directory that only uid ") {
 		t.Errorf("of a folder of all: %v", err)
+	}
+}
+
+// At a terminal, without a name, runs that go on here tell what their ranks wrote last, by rank and stream as any log; a run that does not
+// tell is named.
+func TestLinesOfRunsThatGoOn(t *testing.T) {
+	var out, errs strings.Builder
+	d := &Desk{Stdout: &out, Stderr: &errs, Typed: true, Said: func() ([]byte, int, error) {
+		return []byte("[0 w0 stdout] step 1\n[1 w0 stdout] step 2\n[1 10.0.0.1 stderr] slow\n"), 2, errors.New("pid 8: not now")
+	}}
+	found, err := d.Logs(nil, logs.Wanted{Ranks: idset.Of(1), Stream: "stderr"})
+	if !found || err != nil || out.String() != "[1 10.0.0.1 stderr] slow\n" {
+		t.Errorf("%v, %v, %q", found, err, out.String())
+	}
+	for _, says := range []string{"of your 2 runs on this machine wrote last", "of your runs on this machine: pid 8: not now"} {
+		if !strings.Contains(errs.String(), says) {
+			t.Errorf("%q does not say %q", errs.String(), says)
+		}
 	}
 }
 

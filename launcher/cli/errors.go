@@ -138,7 +138,7 @@ func Meant(word string) string {
 	case "list", "jobs":
 		return "mpiup peers"
 	case "kill", "stop", "cancel":
-		return "Ctrl-C in the run, or kubectl delete; mpiup shutdown ends the job's agents"
+		return "Ctrl-C in the run; mpiup shutdown ends the job's agents"
 	case "start", "launch", "srun":
 		return "mpiup run"
 	}

@@ -239,3 +239,18 @@ func parseRestarts(s string) (int, error) {
 	}
 	return int(n), nil
 }
+
+// ParseMoment is a time, or how long before now; the zero time for "".
+func ParseMoment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	ago, err := ParseDuration(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%.80s: write a moment as in 2026-11-23T04:00:00Z, or how long ago as in 10m", text)
+	}
+	return now.Add(-ago), nil
+}

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/trial"
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -109,7 +110,8 @@ type Report struct {
 	Compute   map[string]trial.Computed `json:"compute,omitempty"` // by host, with --compute
 	Checks    []Checked                 `json:"checks,omitempty"`  // with --check
 
-	there []string // hosts that answered
+	there  []string // hosts that answered
+	judged int      // rows that nobody has asked for by name
 }
 
 // Pair is a way in JSON.
@@ -139,6 +141,7 @@ func Judge(hosts []Host, ways []Way) *Report {
 		r.open(hosts)
 	}
 	r.worst()
+	r.judged = len(r.Rows)
 	return r
 }
 
@@ -175,12 +178,19 @@ func (r *Report) add(check, verdict, text, fix string, hosts ...string) {
 }
 
 func (r *Report) reach(hosts []Host) {
+	var names, errs []string
+	for _, h := range hosts {
+		if h.Error != "" && !h.Wrong {
+			names, errs = append(names, h.Name), append(errs, h.Error)
+		}
+	}
+	texts := hostlist.Alike(names, errs)
 	for _, h := range hosts {
 		switch {
 		case h.Wrong:
 			r.add("command line", Fail, h.Error, "correct the command line, or mend the host", h.Name)
 		case h.Error != "":
-			r.add("agent", Fail, h.Error, "see what mpiup peers says, and the pod's log", h.Name)
+			r.add("agent", Fail, texts[h.Name], "see what mpiup peers says, and its agent's log", h.Name)
 		}
 	}
 	for _, h := range hosts {
@@ -255,7 +265,7 @@ func (r *Report) versions(hosts []Host) {
 			values[v] = append(values[v], h.Name)
 		}
 	}
-	r.same("same mpiup", values, "use one image for all pods; only the same protocol works together")
+	r.same("same mpiup", values, "use one build on all hosts; only the same protocol works together")
 }
 
 // same says who has which value; "" is not known.

@@ -21,11 +21,15 @@ func reply(version, mpi string, findings ...Finding) *Found {
 func shown(t *testing.T, name string, r *Report) {
 	t.Helper()
 	var got bytes.Buffer
-	if err := r.Text(&got, false); err != nil {
+	if err := r.Text(&got, Full); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteString("--- as usual ---\n")
+	if err := r.Text(&got, Usual); err != nil {
 		t.Fatal(err)
 	}
 	got.WriteString("--- in brief ---\n")
-	if err := r.Text(&got, true); err != nil {
+	if err := r.Text(&got, Troubles); err != nil {
 		t.Fatal(err)
 	}
 	got.WriteString("verdict: " + r.Verdict + "\n")
@@ -97,7 +101,7 @@ func TestForeignTextIsVisible(t *testing.T) {
 	obeyed := regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202e]")
 	var out strings.Builder
 	report := &Report{Hosts: []string{hostile}, Rows: []Row{{Check: "x", Verdict: Fail, Hosts: []string{hostile}, Text: hostile, Fix: hostile}}}
-	if err := report.Text(&out, false); err != nil {
+	if err := report.Text(&out, Full); err != nil {
 		t.Error(err)
 	}
 	if bad := obeyed.FindString(out.String()); bad != "" || !strings.Contains(out.String(), `\u001b]0;mine`) {

@@ -215,7 +215,7 @@ func FuzzBaseline(f *testing.F) {
 		}
 		r := Judge([]Host{{Name: "w0"}, {Name: "w1"}, {Name: "w2"}}, nil)
 		r.Benchmarks(&Fabric{Hosts: []string{"w0", "w1", "w2"}, Measured: []Measured{bandwidths(nil)}, File: "f", Baseline: b})
-		if err := r.Text(&strings.Builder{}, false); err != nil {
+		if err := r.Text(&strings.Builder{}, Full); err != nil {
 			t.Error(err)
 		}
 	})

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,25 +13,40 @@ import (
 
 var marks = map[string]string{Pass: "ok  ", Unknown: "??  ", Warn: "WARN", Fail: "FAIL"}
 
+// Detail is how much of a report is printed.
+type Detail int
+
+// The details.
+const (
+	Troubles Detail = iota // what hurts a job, for who asked for something else
+	Usual                  // that first, then what is not known or was asked for by name; what else passed is counted
+	Full                   // all, in the order of the checks
+)
+
 // Text prints the report for people: a line for each row, its fix below, and the matrix of ways at last.
-// Brief leaves out what passed and what is not known, which stops no job.
-func (r *Report) Text(w io.Writer, brief bool) error {
+func (r *Report) Text(w io.Writer, how Detail) error {
+	var rows []Row
+	for i, row := range r.Rows {
+		if how == Full || rank(row.Verdict) >= rank(Warn) || how == Usual && (row.Verdict == Unknown || i >= r.judged) {
+			rows = append(rows, row)
+		}
+	}
+	if how != Full {
+		slices.SortStableFunc(rows, func(a, b Row) int { return rank(b.Verdict) - rank(a.Verdict) })
+	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	for _, row := range r.Rows {
-		if brief && rank(row.Verdict) < rank(Warn) {
-			continue
-		}
+	for _, row := range rows {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", marks[row.Verdict], row.Check, r.who(row.Hosts), row.Text)
 		if row.Fix != "" {
 			fmt.Fprintf(t, "\t\t\t→ %s\n", row.Fix)
 		}
 	}
 	t.Flush()
-	if !brief {
+	if how != Troubles {
 		r.matrix(&b)
 		r.fabricTables(&b)
-		fmt.Fprintf(&b, "%s\n", r.summary())
+		fmt.Fprintf(&b, "%s\n", r.summary(how))
 	}
 	var out strings.Builder
 	for line := range strings.Lines(b.String()) { // tabwriter pads empty cells
@@ -48,12 +64,15 @@ func (r *Report) who(hosts []string) string {
 	return few(hosts)
 }
 
-func (r *Report) summary() string {
+func (r *Report) summary(how Detail) string {
 	n := map[string]int{}
 	for _, row := range r.Rows {
 		n[row.Verdict]++
 	}
 	passed := fmt.Sprintf("%d passed", n[Pass])
+	if how == Usual && n[Pass] > 0 {
+		passed += " (-v lists them)"
+	}
 	if n[Unknown] > 0 {
 		passed += fmt.Sprintf(", %d unknown", n[Unknown])
 	}

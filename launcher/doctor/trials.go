@@ -37,7 +37,7 @@ const lateFile = time.Second
 // JudgeShared adds what the trial of a directory says.
 func JudgeShared(r *Report, s *SharedTrial) {
 	r.SharedDir = s
-	const readWriteMany = "mount one volume that many pods may write (ReadWriteMany) there in every pod"
+	const readWriteMany = "mount one file system there that all hosts may write (of a volume: ReadWriteMany)"
 	for i, h := range s.Hosts {
 		if w := s.Write[i]; w.Error != "" {
 			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s", s.Dir, w.Error), w.Fix, h)
@@ -167,14 +167,14 @@ func JudgeComputed(r *Report, hosts []string, results []trial.Computed, gpus []i
 		c := results[i]
 		r.Compute[h] = c
 		for _, w := range c.Wrong[:min(len(c.Wrong), 8)] {
-			r.add(check, Fail, fmt.Sprintf("CPU %d gave a wrong result %d times of %d: silent corruption", w.CPU, w.Times, w.Of), "take the node out of service (kubectl cordon), and have its processor and memory tested", h)
+			r.add(check, Fail, fmt.Sprintf("CPU %d gave a wrong result %d times of %d: silent corruption", w.CPU, w.Times, w.Of), "take the machine out of service (cordon or drain it), and have its processor and memory tested", h)
 		}
 		if more := len(c.Wrong) - 8; more > 0 {
 			r.add(check, Fail, fmt.Sprintf("%d more CPUs gave wrong results", more), "see --json for all", h)
 		}
 		switch {
 		case c.Error != "":
-			r.add(check, Fail, "not tried: "+c.Error, "let the agent start ranks (--allow run), and use one image for all pods", h)
+			r.add(check, Fail, "not tried: "+c.Error, "let the agent start ranks (--allow run), and use one image on all hosts", h)
 		case len(c.Wrong) == 0:
 			r.add(check, Pass, visible.Count(c.CPUs, "CPU")+": every result is right", "", h)
 		}

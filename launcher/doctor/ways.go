@@ -39,7 +39,7 @@ func (r *Report) ways(ways []Way) {
 			list = append(list, m)
 		}
 		slices.Sort(list)
-		r.add("MTU", Warn, strings.Trim(fmt.Sprint(list), "[]")+" bytes on different ways", "give all pods' interfaces one MTU (the CNI's setting)", r.there...)
+		r.add("MTU", Warn, strings.Trim(fmt.Sprint(list), "[]")+" bytes on different ways", "give all hosts' interfaces one MTU (a CNI has a setting for it)", r.there...)
 	}
 	r.slow(ways, rates)
 }
@@ -65,7 +65,7 @@ func (r *Report) broken(ways []Way) {
 			continue
 		}
 		r.add("reachable", Fail, "from "+few(from[c])+": "+c.text,
-			"allow TCP between the job's pods on the ports of --mpi-ports (examples/network-policy.yaml); --net chooses the interface", c.to)
+			"allow TCP between the job's hosts on the ports of --mpi-ports (as examples/network-policy.yaml does); --net chooses the interface", c.to)
 	}
 }
 
@@ -92,7 +92,7 @@ func (r *Report) slow(ways []Way, rates []float64) {
 		if w.Rate > 0 && w.Rate < slowPart*median {
 			slow++
 			r.add("bandwidth", Warn, fmt.Sprintf("%s from %s, half of all ways have %s or more", rate(w.Rate), w.From, rate(median)),
-				"look for a slow link, a busy node or a pod on another network; mpiup doctor --net --json has every way", w.To)
+				"look for a slow link, a busy machine or a host on another network; mpiup doctor --bandwidth --json has every way", w.To)
 		}
 	}
 	if slow == 0 {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -83,7 +84,11 @@ func Doctor(ctx context.Context, cfg Config) int {
 	if cfg.JSON {
 		err = visible.JSON(cfg.Stdout, report)
 	} else {
-		err = report.Text(cfg.Stdout, false)
+		how := doctor.Usual
+		if cfg.Log.Enabled(ctx, slog.LevelInfo) {
+			how = doctor.Full
+		}
+		err = report.Text(cfg.Stdout, how)
 	}
 	switch {
 	case err != nil:

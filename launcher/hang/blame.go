@@ -25,7 +25,14 @@ const Brief = 10 * time.Second
 // Blame is who others wait for, as far as it is known. The zero value names nobody.
 type Blame struct {
 	Odd  []Odd
-	Sure bool // ranks wait for them in an exchange, or a collective; else it follows from what they do
+	Sure bool   // ranks wait for them in an exchange, or a collective; else it follows from what they do
+	Both []Does // of two ranks that idle, and of which neither is named
+}
+
+// Does is what a rank does.
+type Does struct {
+	ID   int
+	What string // "waits in futex"
 }
 
 // Odd are ranks that do, or have not done, something else than the others.
@@ -67,10 +74,21 @@ func (f Facts) Blame() Blame {
 	if f.Watch == nil || f.Quiet == 0 {
 		return Blame{}
 	}
-	if s, quiet := f.Watch.Look(f.Now, f.Quiet, f.Running); quiet {
-		return Blame{Odd: f.Watch.odd(s)}
+	s, quiet := f.Watch.Look(f.Now, f.Quiet, f.Running)
+	if !quiet {
+		return Blame{}
 	}
-	return Blame{}
+	b := Blame{Odd: f.Watch.odd(s)}
+	if len(b.Odd) == 0 && s.Idle.Len() == 2 {
+		for id := range s.Idle.All() {
+			does := Does{id, "idles"}
+			if where := f.Watch.ranks[id].where; where != "" {
+				does.What = "waits in " + where
+			}
+			b.Both = append(b.Both, does)
+		}
+	}
+	return b
 }
 
 // ownOf are ranks that are absent; all: the job counts them as torch does.
@@ -126,6 +144,10 @@ func (b Blame) Lines(n Names) (lines []string) {
 		default:
 			lines = append(lines, n.Ranks(o.IDs)+" are the odd ones out: "+o.Many)
 		}
+	}
+	if len(b.Both) == 2 {
+		one, other := b.Both[0], b.Both[1]
+		return append(lines, fmt.Sprintf("%s %s, %s %s: which waits for the other does not show", n.Rank(one.ID), one.What, n.Rank(other.ID), other.What))
 	}
 	if len(lines) == 0 {
 		lines = append(lines, "no rank is the odd one out by what it does")

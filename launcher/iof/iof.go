@@ -22,6 +22,7 @@
 //     tags, and on a terminal, a line end is put after it, and its rest gets a tag of its own.
 //     Plain output to a file or pipe stays exact: nothing is added, the other rank's line follows
 //     directly.
+//   - A Python traceback on standard error keeps the place to itself likewise, where lines have no tags.
 //
 // Plain output without timestamps to a file or pipe is, rank by rank and byte by byte, what the
 // ranks wrote. With tags every line begins with "[rank] ", those of spawned job 1 with "[1.rank] "

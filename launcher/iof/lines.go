@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // lines writes whole lines to a stream, by the rules of the package comment. It has no clock
@@ -38,6 +40,34 @@ type lane struct {
 	isWaiting bool
 	isHolding bool
 	tag       tagger
+	trace     trace // of a traceback that it writes without tags
+}
+
+// trace keeps a Python traceback in one piece: of several ranks that fail at once, whose lines have no tags, each has the place for as long as its
+// own takes, and for Hold at most.
+type trace struct {
+	within bool
+	at     time.Time // when it began
+	torn   bool      // the last byte was no line end
+}
+
+var tracebackHead = []byte("Traceback (most recent call last):")
+
+// see follows what is written.
+func (t *trace) see(data []byte, now time.Time) {
+	if !t.within && !bytes.Contains(data, tracebackHead) {
+		t.torn = data[len(data)-1] != '\n'
+		return
+	}
+	for line := range bytes.Lines(data) {
+		switch whole := !t.torn; {
+		case bytes.HasPrefix(line, tracebackHead):
+			t.within, t.at = true, now
+		case whole && t.within && len(bytes.TrimSpace(line)) > 0 && line[0] != ' ' && line[0] != '\t': // the exception
+			t.within = false
+		}
+		t.torn = line[len(line)-1] != '\n'
+	}
 }
 
 func newLines(cfg *Config, o *out, terminal bool) *lines {
@@ -62,7 +92,7 @@ func (ls *lines) put(p piece, now time.Time) {
 	case p.whole && len(l.held) == 0 && (ls.current == nil || ls.current == l):
 		ls.write(l, p, now)
 		l.begun = 0
-		ls.current = nil
+		ls.current = l.keeps()
 	default:
 		l.hold(p, now)
 	}
@@ -89,9 +119,25 @@ func (l *lane) hold(p piece, now time.Time) {
 	l.held = append(l.held, p)
 }
 
-// overdue: the beginning of l's line does not wait, nor keep others waiting, any longer.
+// overdue: the beginning of l's line, or its traceback, does not wait, nor keep others waiting, any longer.
 func (l *lane) overdue(hold time.Duration, now time.Time) bool {
-	return l.ended || l.begun > longLine || !now.Before(l.since.Add(hold))
+	return l.ended || l.begun > longLine || !now.Before(l.from().Add(hold))
+}
+
+// from is when that began.
+func (l *lane) from() time.Time {
+	if l.trace.within {
+		return l.trace.at
+	}
+	return l.since
+}
+
+// keeps is l where it keeps the place after whole lines, in a traceback; else nil.
+func (l *lane) keeps() *lane {
+	if l.trace.within && !l.ended {
+		return l
+	}
+	return nil
 }
 
 func (ls *lines) try(l *lane, now time.Time) {
@@ -107,7 +153,7 @@ func (ls *lines) try(l *lane, now time.Time) {
 	if l.whole > 0 {
 		ls.writeHeld(l, l.whole, now)
 		l.whole = 0
-		ls.current = nil
+		ls.current = l.keeps()
 	}
 	switch {
 	case l.beginHeld == 0:
@@ -153,12 +199,12 @@ func (ls *lines) settle(now time.Time) {
 
 // giveUp ends the unfinished line on the stream. What comes of it later is a new line.
 func (ls *lines) giveUp(l *lane) {
-	if ls.feed {
+	if ls.feed && l.begun > 0 {
 		ls.out.buf = append(ls.out.buf, '\n')
 		l.tag.state = atStart
 	}
 	ls.current = nil
-	l.begun = 0
+	l.begun, l.trace.within = 0, false
 }
 
 func (ls *lines) expire(now time.Time) time.Time {
@@ -174,7 +220,7 @@ func (ls *lines) expire(now time.Time) time.Time {
 		next = earlier(next, l.since.Add(ls.cfg.Hold))
 	}
 	if ls.current != nil && len(ls.waiting) > 0 {
-		next = earlier(next, ls.current.since.Add(ls.cfg.Hold))
+		next = earlier(next, ls.current.from().Add(ls.cfg.Hold))
 	}
 	return next
 }
@@ -236,6 +282,9 @@ func (ls *lines) write(l *lane, p piece, now time.Time) {
 		ls.last = l.key
 	}
 	ls.lastAt = now
+	if ls.cfg.Mode == Plain && l.key.stream == job.Stderr {
+		l.trace.see(p.data, now)
+	}
 	if ls.plain {
 		ls.out.exact(l.key, p.data)
 		return

@@ -3,13 +3,14 @@ package iof
 import (
 	"bytes"
 	"fmt"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 	"time"
 )
 
-// script runs lines against a clock of its own. Each step is "RANK text" (\n, \r spelled out),
+// script runs lines against a clock of its own. Each step is "RANK text" (\n, \r spelled out), "eRANK text" on standard error,
 // "+DURATION", or "end RANK"; after each step the new output is a line of the result.
 func script(t *testing.T, cfg Config, terminal bool, steps string) (results []string, all string) {
 	t.Helper()
@@ -35,11 +36,17 @@ func script(t *testing.T, cfg Config, terminal bool, steps string) (results []st
 		case word == "end":
 			fmt.Sscan(rest, &rank)
 			ls.put(piece{id: rank, end: true}, now)
+			ls.put(piece{id: rank, stream: job.Stderr, end: true}, now)
 		default:
-			fmt.Sscan(word, &rank)
+			number, isError := strings.CutPrefix(word, "e")
+			fmt.Sscan(number, &rank)
+			stream := job.Stdout
+			if isError {
+				stream = job.Stderr
+			}
 			text := strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(rest)
 			sent[rank] += len(text)
-			ls.put(piece{id: rank, data: []byte(text), time: now, whole: strings.HasSuffix(text, "\n")}, now)
+			ls.put(piece{id: rank, stream: stream, data: []byte(text), time: now, whole: strings.HasSuffix(text, "\n")}, now)
 		}
 		ls.expire(now)
 		ls.flush()
@@ -76,6 +83,12 @@ func TestLines(t *testing.T) {
 		{"two open lines", Tag, false, `0 a|1 b|+1s|+1s`, []string{"[0] a", "", "\n[1] b", "", ""}},
 		{"end of a rank without a newline", Tag, false, `1 x\n|0 a|end 0|1 y\n`, []string{"[1] x\n", "", "[0] a", "\n[1] y\n", ""}},
 		{"end of a rank, exact", Plain, false, `1 x\n|0 a|end 0|1 y\n`, []string{"x\n", "", "a", "y\n", ""}},
+		{"a traceback stays together", Plain, false, `e0 Traceback (most recent call last):\n  File "a"\n|e1 Traceback (most recent call last):\n|e0   x\n|e1   y\nError: 1\n|e0 Error: 0\n|e1 z\n`,
+			[]string{"Traceback (most recent call last):\n  File \"a\"\n", "", "  x\n", "", "Error: 0\nTraceback (most recent call last):\n  y\nError: 1\n", "z\n", ""}},
+		{"and for no longer than Hold", Plain, true, `e0 Traceback (most recent call last):\n|e1 x\n|+900ms|e0  y\n|+100ms|e0  z\n`,
+			[]string{"Traceback (most recent call last):\n", "", "", " y\n", "x\n", " z\n", ""}},
+		{"nor longer than its rank", Plain, false, `e0 Traceback (most recent call last):\n|e1 x\n|end 0`, []string{"Traceback (most recent call last):\n", "", "x\n", ""}},
+		{"with tags nobody waits", Tag, false, `e0 Traceback (most recent call last):\n|e1 x\n`, []string{"[0] Traceback (most recent call last):\n", "[1] x\n", ""}},
 		{"close writes what is held", Plain, false, `1 x\n|0 a`, []string{"x\n", "", "a"}},
 		{"bar in a busy job", Tag, false, `1 x\n|0 1%\r|0 2%\r|+1s|1 y\n`, []string{"[1] x\n", "", "", "[0] 1%\r[0] 2%\r", "\n[1] y\n", ""}},
 		{"bar alone", Plain, true, `0 1%\r|0 2%\r|0 \n`, []string{"1%\r", "2%\r", "\n", ""}},

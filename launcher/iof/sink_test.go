@@ -347,3 +347,17 @@ func TestTail(t *testing.T) {
 		t.Error("lines of a silent rank")
 	}
 }
+
+// What all have written last is a log with tags, by rank and stream, also of who has been asked before there was anything.
+func TestSaid(t *testing.T) {
+	if got := (*Sink)(nil).Said(); got != nil {
+		t.Errorf("of no run: %q", got)
+	}
+	s := &Sink{tails: newTails(), cfg: Config{Ranks: 2, Host: func(id int) string { return []string{"w0", "w\n1"}[id] }}}
+	s.tails.add(1, job.Stderr, []byte("oh\nno"))
+	s.tails.add(1, job.Stdout, []byte("step 1\r2\n"))
+	s.tails.add(0, job.Stdout, []byte("step 1\n"))
+	if got, want := string(s.Said()), "[0 w0 stdout] step 1\n[1 w\\n1 stdout] 2\n[1 w\\n1 stderr] oh\n[1 w\\n1 stderr] no\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -2,6 +2,9 @@ package iof
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,10 +44,35 @@ func (t *tails) lines(id int) ([]string, job.Stream) {
 	defer t.mu.Unlock()
 	for _, s := range []job.Stream{job.Stderr, job.Stdout} {
 		if ls := lastLines(t.ends[laneKey{id, s}]); len(ls) > 0 {
-			return ls, s
+			return ls[max(0, len(ls)-tailLines):], s
 		}
 	}
 	return nil, job.Stdout
+}
+
+// Said are the last lines that each process wrote, in the order of their ids, behind tags with rank, host and stream. It may be called from
+// any goroutine. nil has said nothing.
+func (s *Sink) Said() (text []byte) {
+	const most = 32 << 20
+	if s == nil {
+		return nil
+	}
+	tags := Config{Mode: Tag, TagHost: true, TagStream: true, Process: s.cfg.Process, Host: s.cfg.Host}
+	s.tails.mu.Lock()
+	defer s.tails.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(s.tails.ends), func(a, b laneKey) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.stream, b.stream))
+	})
+	for _, k := range keys {
+		tag := tags.tagger(k).tag
+		for _, l := range lastLines(s.tails.ends[k]) {
+			if len(text) > most {
+				return text
+			}
+			text = append(append(append(text, tag...), l...), '\n')
+		}
+	}
+	return text
 }
 
 // lastLines splits the end of an output into lines: without empty ones at the end, and
@@ -60,7 +88,6 @@ func lastLines(b []byte) []string {
 	if torn && len(ls) > 1 {
 		ls = ls[1:]
 	}
-	ls = ls[max(0, len(ls)-tailLines):]
 	for i, l := range ls {
 		l = strings.TrimRight(l, "\r")
 		ls[i] = l[strings.LastIndexByte(l, '\r')+1:] // what a terminal would show

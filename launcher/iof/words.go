@@ -2,6 +2,7 @@ package iof
 
 import (
 	"bytes"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ type Words struct {
 // Raised is the end of one traceback.
 type Raised struct {
 	Text    string    // the exception's line, and two that follow it
+	Where   string    // the innermost line of the program's own in its traceback, "train.py:33"; "": none is told
 	At      time.Time // when it came here
 	Chained bool      // it came while the one before was handled
 	Old     bool      // the process went on for long after it
@@ -59,13 +61,14 @@ type hearing struct {
 	words Words
 	line  []byte // begun, at most maxWord of it
 	trace traceState
-	after int  // lines still taken of an exception's message
-	chain bool // the next traceback is of an exception that came while the last one was handled
-	count int  // exceptions so far
-	since int  // bytes that came after the last exception, of both streams
-	first int  // and after the last of the first lines
-	lines int  // likewise, whole lines of standard error
-	above int  // lines of all processes up to the last of the first lines
+	frame frame // of the traceback so far
+	after int   // lines still taken of an exception's message
+	chain bool  // the next traceback is of an exception that came while the last one was handled
+	count int   // exceptions so far
+	since int   // bytes that came after the last exception, of both streams
+	first int   // and after the last of the first lines
+	lines int   // likewise, whole lines of standard error
+	above int   // lines of all processes up to the last of the first lines
 
 	firstAt, lastAt, endAt time.Time // of the first lines and of standard error the last, and the end of both streams
 	said                   int       // and on standard output after standard error
@@ -172,12 +175,14 @@ func (h *hearing) heard(line string) {
 	case slices.Contains(chained, line):
 		h.trace, h.chain = traceOutside, true
 	case strings.HasSuffix(line, string(traceback)): // behind a progress bar, perhaps
-		h.trace = traceFrames
+		h.trace, h.frame = traceFrames, frame{}
+	case h.trace == traceFrames && indented:
+		h.frame.hear(line)
 	case h.trace == traceFrames && line != "" && !indented:
 		if len(h.words.Raised) == maxRaised {
 			h.words.Raised = append(h.words.Raised[:0], h.words.Raised[1:]...)
 		}
-		h.words.Raised = append(h.words.Raised, Raised{Text: line, At: time.Now(), Chained: h.chain})
+		h.words.Raised = append(h.words.Raised, Raised{Text: line, Where: h.frame.where, At: time.Now(), Chained: h.chain})
 		h.count++
 		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
 	case h.trace == traceMessage && h.after > 0 && line != "" && !logged(line) && len(h.words.Raised) > 0:
@@ -185,6 +190,26 @@ func (h *hearing) heard(line string) {
 		h.after--
 	case h.trace == traceMessage:
 		h.trace = traceOutside
+	}
+}
+
+// frame is the innermost of a traceback's frames, those of libraries only where there is no other.
+type frame struct {
+	where string
+	own   bool
+}
+
+// hear takes a line between the head of a traceback and its exception: `  File "/work/train.py", line 33, in step`.
+func (f *frame) hear(line string) {
+	rest, ok := strings.CutPrefix(line, `  File "`)
+	file, rest, told := strings.Cut(rest, `", line `)
+	number, _, _ := strings.Cut(rest, ",")
+	if !ok || !told || number == "" || strings.Trim(number, "0123456789") != "" {
+		return
+	}
+	own := !strings.Contains(file, "-packages/") && !strings.Contains(file, "/lib/python") && !strings.HasPrefix(file, "<")
+	if own || !f.own {
+		f.where, f.own = path.Base(file)+":"+number, own
 	}
 }
 

@@ -25,7 +25,7 @@ const fatal = "F1123 03:48:54.704812      11 client.h:80] Terminating process be
 
 func said(texts ...string) (list []Raised) {
 	for _, text := range texts {
-		list = append(list, Raised{Text: text})
+		list = append(list, Raised{Text: text, Where: "train.py:6"})
 	}
 	return list
 }
@@ -109,7 +109,7 @@ func TestWords(t *testing.T) {
 		{"a log's line, and its stack", many + "Fine\nF12 3\n" + fatal + "\n" + strings.Repeat("    @     0x7f614fe40634  absl::\n", 20), Words{First: ten, Fatal: fatal}},
 		{"a log's line at once", fatal, Words{First: []string{fatal}, Fatal: fatal}},
 		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
-			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan"}, {Text: "KeyError: 3", Chained: true}}}},
+			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan", Where: "train.py:6"}, {Text: "KeyError: 3", Where: "train.py:6", Chained: true}}}},
 		{"one after which it said more", many + raised + strings.Repeat("epoch 0\n", 100), Words{First: ten, Raised: said("ValueError: loss is nan\nepoch 0\nepoch 0")}},
 		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{}},
 		{"what it has not outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8-100), Words{First: ten}},

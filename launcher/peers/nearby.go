@@ -2,6 +2,8 @@ package peers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -22,8 +24,24 @@ func nearbyRuns(r *reach.Reach, dir string) bool {
 	return dir != "" && r.Identity == nil && r.Entries == nil && hosts <= 1
 }
 
+// Said are the lines that ranks of this user's runs on this machine wrote last, as a log, and how many runs there are. With an error some
+// of them did not tell.
+func Said(ctx context.Context, dir string) (log []byte, runs int, err error) {
+	ctx, cancel := awake.Within(ctx, stacksTime)
+	defer cancel()
+	all, err := nearby.Ask(ctx, dir, apiv1.AskSaid, nil, maxNearby)
+	for _, a := range all {
+		if a.Err != nil {
+			err = errors.Join(err, fmt.Errorf("pid %s: %w", a.Name, a.Err))
+		}
+		log = append(log, a.Text...)
+	}
+	return log, len(all), err
+}
+
 // askNearby asks this user's runs here, each of which answers into a reply of its own. No run is a failure that tells how others are asked.
-func askNearby[M proto.Message](ctx context.Context, r *reach.Reach, dir string, kind byte, q *apiv1.StacksRequest, reply func() M, each func(run string, reply M, err error)) error {
+func askNearby[M proto.Message](ctx context.Context, r *reach.Reach, dir string, kind byte, q *apiv1.StacksRequest, reply func() M,
+	each func(run string, reply M, err error)) error {
 	ctx, cancel := awake.Within(ctx, stacksTime)
 	defer cancel()
 	question, err := proto.Marshal(q)

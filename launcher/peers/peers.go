@@ -13,12 +13,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -37,6 +40,7 @@ type Config struct {
 // peerRow is one agent, or one host without.
 type peerRow struct {
 	Host        string  `json:"host"`
+	Name        string  `json:"name,omitempty"` // what the agent calls a host of which only the address is known
 	Address     string  `json:"address,omitempty"`
 	Incarnation string  `json:"incarnation,omitempty"`
 	State       string  `json:"state"` // alive, suspect, left; unreachable, of which gossip suspects nothing
@@ -114,7 +118,7 @@ func Peers(ctx context.Context, cfg Config) int {
 	}
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
 		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
-	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
+	if err := view.print(cfg.Stdout, cfg.JSON, cfg.Log.Enabled(ctx, slog.LevelInfo)); err != nil {
 		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}
 	_, code := troubles(found[:named])
@@ -169,6 +173,9 @@ func rows(found []reach.Visited, members map[string]*apiv1.Peer) []peerRow {
 			continue
 		}
 		row.Address, row.Incarnation, row.State = v.Addr.String(), v.Hello.Incarnation, "alive"
+		if _, err := netip.ParseAddr(row.Host); err == nil {
+			row.Name = v.Hello.Name
+		}
 		row.Slots, row.Version, row.Protocol = int(v.Hello.Slots), v.Hello.Version, v.Hello.Protocol
 		row.setUses(v.Hello.Uses)
 		row.RTT = float64(v.Rtt.Microseconds()) / 1000
@@ -191,32 +198,46 @@ func suspected(members map[string]*apiv1.Peer, addr string) bool {
 	return false
 }
 
-func (v peersView) print(w io.Writer, asJSON bool) error {
+func (v peersView) print(w io.Writer, asJSON, all bool) error {
 	if asJSON {
 		return visible.JSON(w, v)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "scope %s (%s), key %s, hosts from %s\n", v.Scope, v.ScopeFrom, v.KeyFrom, v.HostsFrom)
+	from := ""
+	if v.ScopeFrom != v.Scope {
+		from = " (" + v.ScopeFrom + ")"
+	}
+	fmt.Fprintf(&b, "scope %s%s, key %s, hosts from %s\n", v.Scope, from, v.KeyFrom, v.HostsFrom)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "HOST\tADDRESS\tINCARNATION\tSTATE\tUSED/SLOTS\tVERSION\tRTT")
+	row := func(host, address, incarnation string, others ...any) {
+		if fmt.Fprintf(t, "%s\t%s\t", host, address); all {
+			fmt.Fprintf(t, "%s\t", incarnation)
+		}
+		fmt.Fprintf(t, "%v\t%v\t%v\t%v\n", others...)
+	}
+	row("HOST", "ADDRESS", "INCARNATION", "STATE", "USED/SLOTS", "VERSION", "RTT")
 	for _, p := range v.Peers {
 		if p.Version == "" {
-			fmt.Fprintf(t, "%s\t%s\t-\t%s\t-\t-\t-\n", p.Host, cmp.Or(p.Address, "-"), p.State)
+			row(p.Host, cmp.Or(p.Address, "-"), "-", p.State, "-", "-", "-")
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.8s\t%s\t%d/%d\t%s/%d\t%v\n", p.Host, p.Address, p.Incarnation, p.State, p.Used, p.Slots, p.Version, p.Protocol,
+		row(cmp.Or(p.Name, p.Host), p.Address, fmt.Sprintf("%.8s", p.Incarnation), p.State, fmt.Sprintf("%d/%d", p.Used, p.Slots), fmt.Sprintf("%s/%d", p.Version, p.Protocol),
 			(time.Duration(p.RTT * float64(time.Millisecond))).Round(10*time.Microsecond))
 	}
 	t.Flush()
 	for _, p := range v.Peers {
 		for _, u := range p.Runs {
-			fmt.Fprintf(&b, "%s runs %v\n", p.Host, u)
+			fmt.Fprintf(&b, "%s runs %v\n", cmp.Or(p.Name, p.Host), u)
 		}
 	}
+	var names, texts []string
 	for _, p := range v.Peers {
 		if p.Error != "" {
-			fmt.Fprintf(&b, "%s: %s\n", p.Host, p.Error)
+			names, texts = append(names, p.Host), append(texts, p.Error)
 		}
+	}
+	for _, line := range hostlist.Together("host", names, texts) {
+		b.WriteString(line + "\n")
 	}
 	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err

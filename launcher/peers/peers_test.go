@@ -18,7 +18,7 @@ func TestForeignTextIsVisible(t *testing.T) {
 	v := peersView{Scope: hostile, Peers: []peerRow{{Host: hostile, Version: hostile, Error: hostile}}}
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer
-		if err := v.print(&out, asJSON); err != nil {
+		if err := v.print(&out, asJSON, true); err != nil {
 			t.Error(err)
 		}
 		if bad := obeyed.FindString(out.String()); bad != "" || !strings.Contains(out.String(), `\u001b]0;mine`) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -35,6 +35,7 @@ type psView struct {
 	Ranks  []psRow           `json:"ranks"`
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
+	near   bool              // Errors are by run
 }
 
 // Ps prints what the ranks of all jobs on the hosts do, and returns an exit code: 0 when every named host answered.
@@ -91,7 +92,7 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 
 // lookNearby is a look at this user's runs on this machine.
 func lookNearby(ctx context.Context, cfg *PsConfig) (view psView, err error) {
-	view = psView{Ranks: []psRow{}, Errors: map[string]string{}}
+	view = psView{Ranks: []psRow{}, Errors: map[string]string{}, near: true}
 	err = askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, &apiv1.StacksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, func(run string, reply *apiv1.RanksReply, err error) {
 		if err == nil && reply.Error != "" {
 			err = errors.New(reply.Error)
@@ -207,7 +208,7 @@ func (v psView) print(w io.Writer, asJSON, again bool) error {
 		runs[runKey{a.Launcher, a.Job}] = true
 	}
 	b.WriteString(textOf(v.Absent, len(runs)))
-	writeErrors(&b, v.Errors)
+	writeErrors(&b, v.Errors, v.near)
 	text := visible.Text(b.String())
 	if again && streams.IsTerminal(w) {
 		text = homeAndClear + text
@@ -216,8 +217,14 @@ func (v psView) print(w io.Writer, asJSON, again bool) error {
 	return err
 }
 
-func writeErrors(b *strings.Builder, errs map[string]string) {
-	for _, host := range slices.Sorted(maps.Keys(errs)) {
-		fmt.Fprintf(b, "%s: %s\n", host, errs[host])
+// writeErrors tells of those that told nothing, alike ones together.
+func writeErrors(b *strings.Builder, errs map[string]string, near bool) {
+	names := slices.SortedFunc(maps.Keys(errs), hosts.CompareNames)
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = errs[name]
+	}
+	for _, line := range hostlist.Together(map[bool]string{true: "run", false: "host"}[near], names, texts) {
+		b.WriteString(line + "\n")
 	}
 }

@@ -1,11 +1,12 @@
 package peers
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -45,28 +46,36 @@ func Dismiss(ctx context.Context, cfg DismissConfig) {
 		set = cfg.Seen(ctx)
 	}
 	all := with(cfg.Met, set)
-	for _, v := range cfg.Visit(ctx, all, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
+	found := cfg.Visit(ctx, all, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
 		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Code: uint32(cfg.Code)})
 		return err
-	}) {
-		if text := untold(v, cfg.Met, cfg.Otherwise); text != "" {
-			cfg.Say("%s", text)
-		}
+	})
+	for _, line := range untold(found, cfg.Met, cfg.Otherwise) {
+		cfg.Say("%s", line)
 	}
 }
 
-// untold is what there is to say of a host that was not told that the job has ended; "": nothing. One that the run has met, and where
-// nobody listens any more, has no agent that could be told, as a pod that has ended by itself.
-func untold(v reach.Visited, met []hosts.Wanted, otherwise string) string {
-	switch {
-	case v.Cause == nil, v.Bare, v.Cause.Ending:
-		return ""
-	case (v.Cause.Refused || v.Cause.Stage == link.StageResolve) &&
-		slices.ContainsFunc(met, func(w hosts.Wanted) bool { return w.Entry.Name == v.Entry.Name }):
-		return fmt.Sprintf("host %s has no agent any more that could be told that the job has ended (%v): its pod has ended, it seems; if it starts again, %s",
-			v.Entry.Name, v.Cause, otherwise)
+// untold is what there is to say of hosts that were not told that the job has ended. One that the run has met, and where nobody listens any
+// more, has no agent that could be told, as a pod that has ended by itself.
+func untold(found []reach.Visited, met []hosts.Wanted, otherwise string) (lines []string) {
+	var names, texts [2][]string // of those that are left to themselves, and of those whose agent is gone
+	for _, v := range found {
+		if v.Cause == nil || v.Bare || v.Cause.Ending {
+			continue
+		}
+		gone := 0
+		if (v.Cause.Refused || v.Cause.Stage == link.StageResolve) &&
+			slices.ContainsFunc(met, func(w hosts.Wanted) bool { return w.Entry.Name == v.Entry.Name }) {
+			gone = 1
+		}
+		names[gone], texts[gone] = append(names[gone], v.Entry.Name), append(texts[gone], v.Cause.Error())
 	}
-	return fmt.Sprintf("host %s was not told that the job has ended: %v; %s", v.Entry.Name, v.Cause, otherwise)
+	for gone, then := range []string{"", "; its agent has ended, it seems; if it starts again, "} {
+		for _, line := range hostlist.Together("host", names[gone], texts[gone]) {
+			lines = append(lines, "not told that the job has ended: "+line+cmp.Or(then, "; ")+otherwise)
+		}
+	}
+	return lines
 }
 
 // with is a list and those of a set that are not in it, by name or address.
@@ -101,17 +110,21 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
 		return err
 	})
-	var lines []string
+	var names, texts []string
 	causes := make([]*link.Cause, len(found))
 	for i, v := range found {
 		if v.Cause != nil && v.Bare && v.Cause.Refused {
 			continue // a pod of the service that has no agent, such as a launcher's
 		}
 		if causes[i] = v.Cause; v.Cause != nil {
-			lines = append(lines, fmt.Sprintf("host %s was not shut down: %v", v.Entry.Name, v.Cause))
+			names, texts = append(names, v.Entry.Name), append(texts, v.Cause.Error())
 		}
 	}
 	if c := link.Telling(causes); c != nil {
+		lines := hostlist.Together("host", names, texts)
+		for i, line := range lines {
+			lines[i] = "not shut down: " + line
+		}
 		return launcher.End(&cfg.Reach, &reach.Failure{Code: c.Stage.ExitCode(), Lines: lines})
 	}
 	if !cfg.Rest {

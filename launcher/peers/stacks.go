@@ -34,6 +34,7 @@ type stacksView struct {
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Notes  map[string]string `json:"notes,omitempty"`  // by host: what would tell more
 	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
+	near   bool              // Errors are by run
 }
 
 // stacksTime is for one host: its agent gives up before.
@@ -87,7 +88,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 // stacksNearby is Stacks of this user's runs on this machine.
 func stacksNearby(ctx context.Context, cfg *StacksConfig) int {
 	var ranks []hang.Whereabouts
-	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: map[string]string{}}
+	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: map[string]string{}, near: true}
 	q := &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)}
 	err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskStacks, q, func() *apiv1.StacksReply { return &apiv1.StacksReply{} }, func(run string, reply *apiv1.StacksReply, err error) {
 		if err != nil {
@@ -158,7 +159,7 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 		slices.Sort(said[text])
 		fmt.Fprintf(&b, "%s: %s\n", strings.Join(said[text], ", "), text)
 	}
-	writeErrors(&b, v.Errors)
+	writeErrors(&b, v.Errors, v.near)
 	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
 }

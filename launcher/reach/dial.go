@@ -109,9 +109,9 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		case ctx.Err() != nil: // too early to say
 			return nil, link.Causef(link.StageConnect, "%v: there was no connection yet", addr)
 		case tctx.Err() != nil:
-			return nil, silentAt(addr)
+			return nil, d.silentAt(addr)
 		}
-		return nil, connCause(addr, err)
+		return nil, d.connCause(addr, err)
 	}
 	noteAnswer(ctx)
 	ready := make(chan net.Conn, 1)
@@ -130,7 +130,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		if hctx.Err() != nil {
 			return nil, mute(addr, "it accepts connections and says nothing")
 		}
-		return nil, d.mayTurn(connCause(addr, err))
+		return nil, d.mayTurn(d.connCause(addr, err))
 	}
 	ready <- conn
 	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), cc: cc}, nil
@@ -192,13 +192,17 @@ func (a answers) RecvMsg(m any) error {
 }
 
 // silentAt is the cause of an address from which nothing comes back.
-func silentAt(addr netip.AddrPort) *link.Cause {
+func (d *Dialer) silentAt(addr netip.AddrPort) *link.Cause {
+	drops := "a firewall"
+	if d.id.Pods() {
+		drops = "a NetworkPolicy or firewall"
+	}
 	return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf(
-		"%v does not answer: a NetworkPolicy or firewall may drop what is sent to port %d, or the host is down", addr, addr.Port())}
+		"%v: no answer: %s may drop what is sent to port %d, or the host is down", addr, drops, addr.Port())}
 }
 
 // connCause tells a TLS refusal from a connection that was not made or broke.
-func connCause(addr netip.AddrPort, err error) *link.Cause {
+func (d *Dialer) connCause(addr netip.AddrPort, err error) *link.Cause {
 	var r *identity.Refusal
 	var timeout net.Error
 	switch {
@@ -208,11 +212,11 @@ func connCause(addr netip.AddrPort, err error) *link.Cause {
 		return link.Causef(link.StageTLS, "%v: %w", addr, err)
 	case errors.Is(err, syscall.EHOSTUNREACH):
 		// Nobody answered ARP or neighbour discovery for 3 s: attempts by turns end so and by their time.
-		return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf("%v does not answer, the host is down or not there (%w)", addr, plainErr(err))}
+		return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf("%v: no answer, the host is down or not there (%w)", addr, plainErr(err))}
 	case errors.Is(err, syscall.ENETUNREACH):
-		return &link.Cause{Stage: link.StageConnect, Silent: true, Err: fmt.Errorf("%v cannot be reached (%w)", addr, plainErr(err))}
+		return &link.Cause{Stage: link.StageConnect, Silent: true, Err: fmt.Errorf("%v: it cannot be reached (%w)", addr, plainErr(err))}
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return silentAt(addr)
+		return d.silentAt(addr)
 	}
 	return link.Causef(link.StageConnect, "%v: %w", addr, plainErr(err))
 }

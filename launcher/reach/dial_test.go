@@ -176,7 +176,7 @@ func BenchmarkAttach(b *testing.B) {
 // Attempts at a host that is not there end by their time and by the kernel's word in turns: both say the same of it.
 func TestHostThatIsNotThere(t *testing.T) {
 	addr := netip.MustParseAddrPort("192.0.2.1:16748")
-	if a, b := label(connCause(addr, syscall.EHOSTUNREACH)), label(silentAt(addr)); a != b {
+	if a, b := label((&Dialer{}).connCause(addr, syscall.EHOSTUNREACH)), label((&Dialer{}).silentAt(addr)); a != b {
 		t.Errorf("%q and %q", a, b)
 	}
 }

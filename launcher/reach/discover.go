@@ -214,17 +214,20 @@ type Held struct {
 
 func (h *Held) Error() string { return "host " + h.Host + " holds ranks whose launcher is lost" }
 
+func namesOf(want []hosts.Wanted) (names []string) {
+	for _, w := range want {
+		names = append(names, w.Entry.Name)
+	}
+	return names
+}
+
 // Assemble reaches all wanted hosts, showing who is missing, until ctx ends. An error is a *Failure or *Held.
 func (r *Reach) Assemble(ctx, life context.Context, want []hosts.Wanted, o *Opener) ([]Found, error) {
 	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).attach, o)
 }
 
 func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attach link.Attach, o *Opener) ([]Found, error) {
-	names := make([]string, len(want))
-	for i, w := range want {
-		names[i] = w.Entry.Name
-	}
-	b := newBoard(names, r)
+	b := newBoard(namesOf(want), r)
 	hide := b.showing(ctx)
 	g := newGatherer(r, attach, o, life)
 	found := g.gather(ctx, want, b)
@@ -249,19 +252,12 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 // Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say
 // why.
 func (r *Reach) Rally(ctx, life context.Context, want []hosts.Wanted, enough Enough, o *Opener) (found []Found, lines []string) {
-	names := make([]string, len(want))
-	for i, w := range want {
-		names[i] = w.Entry.Name
-	}
-	b := newBoard(names, r)
-	showing, hide := context.WithCancel(ctx)
-	shown := make(chan struct{})
-	go func() { defer close(shown); b.show(showing) }()
+	b := newBoard(namesOf(want), r)
+	hide := b.showing(ctx)
 	g := newGatherer(r, NewDialer(r.Identity, len(want)).attach, o, life)
 	g.enough = enough
 	found = g.gather(ctx, want, b)
 	hide()
-	<-shown
 	lines, _ = b.verdict()
 	return found, lines
 }
@@ -301,10 +297,7 @@ func Christen(all []Found) bool {
 
 // Reinforce reaches hosts beside those the run has. What waiting does not change ends it at once.
 func (r *Reach) Reinforce(ctx, life context.Context, want []hosts.Wanted, have []Found, attach link.Attach, o *Opener) ([]Found, error) {
-	names := make([]string, 0, len(want)+len(have))
-	for _, w := range want {
-		names = append(names, w.Entry.Name)
-	}
+	names := namesOf(want)
 	for _, f := range have {
 		names = append(names, f.Entry.Name)
 	}

@@ -178,7 +178,7 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Ses
 // try is one round: resolve, dial, claim.
 func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search, board *board) (*link.Session, error) {
 	candidates, cause := g.reach.candidates(w, func() ([]netip.Addr, error) {
-		return look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
+		return look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err, g.reach.InPod())) })
 	})
 	if look.begun = g.clock.Now(); cause != nil {
 		return nil, cause

@@ -172,7 +172,7 @@ func TestGather(t *testing.T) {
 
 // What waiting does not cure ends a run within 20 s; what it may cure is waited for.
 func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
-	silent := func(at string) *link.Cause { return silentAt(netip.MustParseAddrPort(at)) }
+	silent := func(at string) *link.Cause { return (&Dialer{}).silentAt(netip.MustParseAddrPort(at)) }
 	all := func(c func(at string) *link.Cause) map[string]*link.Cause {
 		m := map[string]*link.Cause{}
 		for _, w := range wantAt("a", 1).Fixed {
@@ -199,8 +199,8 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 		}), wait: 5 * time.Minute, least: link.KeyTurn, most: link.KeyTurn + 5*time.Second, code: 244, says: "it holds another key\n" + link.NoCure(&link.Cause{Turns: true})},
 		{name: "another version", causes: map[string]*link.Cause{"10.0.0.1:1": link.Causef(link.StageVersion, "protocol 9")}, least: link.Hopeless, most: 20 * time.Second, code: 245, says: link.NoCure(&link.Cause{})},
 		{name: "no answer", causes: all(silent), least: link.Hopeless, most: 20 * time.Second, code: 243,
-			says: "host a: 10.0.0.1:1 does not answer: a NetworkPolicy or firewall may drop what is sent to port 1, or the host is down\n" + link.NoCure(&link.Cause{})},
-		{name: "no answer, and the user waits", causes: all(silent), insist: true, least: time.Minute, most: 63 * time.Second, code: 243, says: "does not answer"},
+			says: "host a: 10.0.0.1:1: no answer: a firewall may drop what is sent to port 1, or the host is down\n" + link.NoCure(&link.Cause{})},
+		{name: "no answer, and the user waits", causes: all(silent), insist: true, least: time.Minute, most: 63 * time.Second, code: 243, says: "no answer: a firewall"},
 		{name: "refused", least: time.Minute, most: 63 * time.Second, code: 243, says: "connection refused\nwaited 1m0s"},
 		{name: "only another command line helps", causes: all(func(string) *link.Cause { return &link.Cause{Stage: link.StageTLS, Never: true, Err: io.EOF} }), most: time.Second, code: 244, says: "EOF"},
 	} {
@@ -371,7 +371,7 @@ func TestBoardOnATerminal(t *testing.T) {
 		go func() { time.Sleep(time.Second); cancel() }()
 		b.show(ctx)
 		first, rest, _ := strings.Cut(out.String(), "\r\x1b[2A\x1b[J") // from the first column, wherever "^C" was echoed
-		if want := "mpiup: waiting for 1 of 2 hosts (0s)\n  w1  long long long long long long lo…\n"; first != want {
+		if want := "mpiup: waiting for 1 of 2 hosts (0s)\n  host w1: long long long long long lo…\n"; first != want {
 			t.Errorf("drew %q, want %q", first, want)
 		}
 		if !strings.HasSuffix(rest, "\r\x1b[2A\x1b[J") {
@@ -405,7 +405,7 @@ func TestBoardInLines(t *testing.T) {
 			cancel()
 		}()
 		b.show(ctx)
-		want := `mpiup: waiting for 8 of 8 hosts (2s): connection refused: w0, w1, w2, w3, w4 and 2 more; no name: w7
+		want := `mpiup: waiting for 8 of 8 hosts (2s): connection refused: w[0-6]; no name: w7
 mpiup: waiting for 1 of 8 hosts (31s): no name: w7
 mpiup: waiting for 1 of 8 hosts (1m31s): no name: w7
 `

@@ -69,14 +69,17 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 			return nil, &Failure{Code: stranger.Stage.ExitCode(), Lines: append(m.unanswered(set), link.NoCure(stranger))}
 		}
 		if m.watch == nil && set == nil && now.Sub(begun) >= quorum.Settled {
-			return nil, &Failure{Code: job.ExitHosts, Lines: []string{
-				"nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container", r.otherwise()}}
+			why := "no hosts are named (--host, --hostfile or MPIUP_HOSTS), and no agent runs here that would know them"
+			if r.InPod() {
+				why = "nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container"
+			}
+			return nil, &Failure{Code: job.ExitHosts, Lines: []string{why, r.otherwise()}}
 		}
 		lacks := m.from + " has " + r.Need.Lacks(&m.set)
 		b.note(lacks+m.hint(set)+m.first(set), m.cached())
 		if m.pause(ctx); ctx.Err() != nil {
 			if m.dns != nil {
-				lacks += ": " + resolveCause(m.dns).Error()
+				lacks += ": " + resolveCause(m.dns, m.reach.InPod()).Error()
 			}
 			return nil, &Failure{Code: job.ExitHosts, Lines: append(m.unanswered(set), lacks,
 				fmt.Sprintf("waited %v (%s) for hosts; `mpiup peers` shows who answers", r.Wait, r.WaitBy), r.otherwise())}
@@ -93,7 +96,7 @@ func (r *Reach) otherwise() string {
 	if r.Serves || r.Asks { // mpiup up is for several pods
 		return text
 	}
-	return text + "; to run all ranks in this container alone, say so with " + r.LocalBy
+	return text + "; to run all ranks " + map[bool]string{true: "in this container", false: "here"}[r.InPod()] + " alone, say so with " + r.LocalBy
 }
 
 // hint is what a user who waits may want to do.
@@ -112,7 +115,7 @@ func (m *meeting) hint(set *hosts.Set) string {
 // cached is until when DNS may repeat that the service has no records.
 func (m *meeting) cached() (until time.Time) {
 	if m.dns != nil {
-		until = resolveCause(m.dns).Cached
+		until = resolveCause(m.dns, m.reach.InPod()).Cached
 	}
 	return until
 }
@@ -213,12 +216,14 @@ func (m *meeting) unanswered(set *hosts.Set) (lines []string) {
 	if set == nil {
 		return nil
 	}
+	var names, texts []string
 	for _, w := range set.Hosts {
-		if c := m.causes[m.key(w)]; c != nil && len(lines) < most {
-			lines = append(lines, fmt.Sprintf("host %s of %s: %v", m.key(w), m.from, c))
+		if c := m.causes[m.key(w)]; c != nil {
+			names, texts = append(names, m.key(w)), append(texts, c.Error())
 		}
 	}
-	return lines
+	lines = hostlist.Together("host", names, texts)
+	return lines[:min(len(lines), most)]
 }
 
 // key tells one host from another for as long as it has its address.

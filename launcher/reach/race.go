@@ -106,21 +106,24 @@ func mostTelling(causes []*link.Cause) *link.Cause {
 	return &best
 }
 
-func resolveCause(err error) *link.Cause {
+// resolveCause is a name's that was not found. pods says that hosts are pods.
+func resolveCause(err error, pods bool) *link.Cause {
 	c := &link.Cause{Stage: link.StageResolve, Err: err}
 	var e *resolve.Error
 	if !errors.As(err, &e) {
 		return c
 	}
-	repeats := ""
+	note := ""
+	if pods {
+		note = " (the name of a pod appears when it is ready)"
+	}
 	if e.Cached > 0 {
 		c.Cached = time.Now().Add(e.Cached)
-		repeats = fmt.Sprintf("; caches of DNS may repeat this for %v", inSeconds(e.Cached))
+		note += fmt.Sprintf(" (caches of DNS may repeat this for %v)", inSeconds(e.Cached))
 	}
 	c.Err, c.Unanswered = fmt.Errorf("no answer from DNS: %w", why(err)), true
 	if errors.Is(err, resolve.ErrNoName) {
-		c.Unanswered = false
-		c.Err = fmt.Errorf("no such name (the name of a pod appears when it is ready%s): %w", repeats, why(err))
+		c.Err, c.Unanswered = fmt.Errorf("no such name%s: %w", note, why(err)), false
 	}
 	return c
 }

@@ -123,6 +123,9 @@ func (r *Reach) Fill() {
 	}
 }
 
+// InPod says that this host, and so, as far as it knows, each of the job, is a pod of Kubernetes.
+func (r *Reach) InPod() bool { return r.Sandbox != "" || r.Namespace != "" }
+
 // Head prints the line of mpiup's own that matters, so that it is seen where the terminal can show that.
 func (r *Reach) Head(format string, args ...any) {
 	const red, plain = "\x1b[1;31m", "\x1b[0m"

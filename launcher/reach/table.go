@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/link"
 )
@@ -15,9 +16,9 @@ import (
 // board knows which hosts are missing and why, and shows it while the launcher waits: redrawn
 // in place on a terminal, else a line now and then when something changed.
 //
-//	mpiup: waiting for 2 of 16 hosts (12s)
-//	  w3  no such name (the name of a pod appears when it is ready): ...
-//	  w7  10.0.0.9:21111: connection refused
+//	mpiup: waiting for 4 of 16 hosts (12s)
+//	  host w3: no such name (the name of a pod appears when it is ready): ...
+//	  3 hosts, w[7-9], at port 21111: connection refused
 type board struct {
 	names []string
 	out   io.Writer
@@ -98,7 +99,6 @@ const (
 	nextLine    = 5 * time.Second // at the earliest, when something changed
 	nextAnyway  = time.Minute
 	maxRows     = 12 // on the terminal
-	maxInOne    = 5  // host names listed for one cause
 	defaultCols = 80
 )
 
@@ -187,22 +187,18 @@ func (b *board) rows(waited time.Duration, most int) []string {
 		return []string{fmt.Sprintf("mpiup: waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))}
 	}
 	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, visible.Count(len(b.names), "host"), waited)}
-	pad := 0
+	var names, texts []string
 	for i, c := range b.missing {
 		if c != nil {
-			pad = max(pad, len(b.names[i]))
+			names, texts = append(names, b.names[i]), append(texts, c.Error())
 		}
 	}
-	shown := 0
-	for i, c := range b.missing {
-		if c == nil {
-			continue
+	lines := hostlist.Together("host", names, texts)
+	for i, l := range lines {
+		if i == most {
+			return append(rows, fmt.Sprintf("  and %d more", len(lines)-most))
 		}
-		if shown++; shown > most {
-			rows = append(rows, fmt.Sprintf("  and %d more", b.left-most))
-			break
-		}
-		rows = append(rows, fmt.Sprintf("  %-*s  %v", pad, b.names[i], c))
+		rows = append(rows, "  "+l)
 	}
 	return rows
 }
@@ -237,7 +233,7 @@ func (b *board) line(waited time.Duration) string {
 	why[noName] = repeats(cached)
 	parts := make([]string, len(order))
 	for i, k := range order {
-		parts[i] = k + ": " + visible.Few(by[k], maxInOne, ", ") + why[k]
+		parts[i] = k + ": " + hostlist.Listed(by[k]) + why[k]
 	}
 	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, visible.Count(len(b.names), "host"), waited, strings.Join(parts, "; "))
 }
@@ -313,16 +309,15 @@ func (b *board) verdict() (lines []string, code int) {
 	if best == nil {
 		return nil, 0
 	}
-	const most = 50
+	var names, texts []string
 	for i, c := range b.missing {
-		if c == nil || untold(c) && !untold(best) { // gathering ended before it was asked
-			continue
+		if c != nil && (!untold(c) || untold(best)) { // else gathering ended before it was asked
+			names, texts = append(names, b.names[i]), append(texts, c.Error())
 		}
-		if len(lines) == most {
-			lines = append(lines, fmt.Sprintf("and %d more", b.left-most))
-			break
-		}
-		lines = append(lines, fmt.Sprintf("host %s: %v", b.names[i], c))
+	}
+	const most = 50
+	if lines = hostlist.Together("host", names, texts); len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("and as many others: %d hosts are missing", b.left))
 	}
 	return lines, best.Stage.ExitCode()
 }

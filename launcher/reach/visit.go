@@ -153,7 +153,7 @@ func (r *Reach) candidates(w hosts.Wanted, lookup func() ([]netip.Addr, error)) 
 	}
 	addrs, err := lookup()
 	if err != nil {
-		return nil, resolveCause(err)
+		return nil, resolveCause(err, r.InPod())
 	}
 	return candidatesOf(addrs, r.Identity.Ports()), nil
 }

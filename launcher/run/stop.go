@@ -111,7 +111,10 @@ func (r *Run) taken(signals []int) {
 	if !r.unfinished() {
 		return
 	}
-	f := verdict.Fault{Event: verdict.LauncherTaken, ID: -1, Node: -1, Host: r.cfg.Pod}
+	f := verdict.Fault{Event: verdict.LauncherTaken, ID: -1, Node: -1, Host: r.cfg.Pod, Text: "its pod is being taken away, or somebody ends the job"}
+	if r.cfg.Bare {
+		f.Text = ""
+	}
 	r.fail(f)
 	r.verdict.Holdup = r.heldUp()
 	as := ""

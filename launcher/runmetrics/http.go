@@ -21,6 +21,7 @@ const patience = 35 * time.Second
 // Serve answers scrapes at l until stop is called.
 func (m *Metrics) Serve(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", exposition.Index("/metrics"))
 	mux.Handle("GET /metrics", m.handler())
 	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}

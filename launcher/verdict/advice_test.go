@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/docs"
 )
 
 // Each error of CUDA has advice of its own.
@@ -43,8 +45,8 @@ func TestAdviceNeedsItsCondition(t *testing.T) {
 		}
 		k, lower := Kind(cells[0]), strings.ToLower(cells[2])
 		for _, do := range Do(k, cells[2], false) {
-			i := slices.IndexFunc(whens[k], func(w when) bool { return w.do == do })
-			if i >= 0 && !slices.ContainsFunc(whens[k][i].words, func(w string) bool { return strings.Contains(lower, strings.ToLower(w)) }) {
+			i := slices.IndexFunc(whens()[k], func(w when) bool { return w.do == do })
+			if i >= 0 && !slices.ContainsFunc(whens()[k][i].words, func(w string) bool { return strings.Contains(lower, strings.ToLower(w)) }) {
 				t.Errorf("%q is advised for %q", do, cells[2])
 			}
 			given += max(0, min(i+1, 1))
@@ -58,11 +60,16 @@ func TestAdviceNeedsItsCondition(t *testing.T) {
 	if given < 10 {
 		t.Errorf("only %d lines had advice of their own", given)
 	}
-	for _, k := range Kinds {
-		for _, w := range whens[k.Kind] {
-			if len(w.words) == 0 || w.do == "" {
-				t.Errorf("%s: %+v", k.Kind, w)
+	rows := 0
+	for k, list := range whens() {
+		rows += len(list)
+		for _, w := range list {
+			if Of(k).Title == "" && k != "kind" || slices.Contains(w.words, "") || w.do == "" {
+				t.Errorf("%s: %+v", k, w)
 			}
 		}
+	}
+	if rows != strings.Count(docs.Advice, "\n") {
+		t.Errorf("%d rows of docs/data/advice.tsv are read", rows)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // Toll is what the ends of all ranks tell beside the fault: who only lost another one, what memory they had, whether they ended in the time that they
 // were given. The zero value knows of none.
 type Toll struct {
-	echo, echoRanks idset.Set // ids, and ranks, of those that only say that they lost another one, where the cause is known
+	echo, echoRanks idset.Set     // ids, and ranks, of those that only say that they lost another one, where the cause is known
+	later           time.Duration // after the guilty one's exception the first of them said so; 0: not known
 	used            []usage
 	ranks, gone     int // that were told to end, and have
 	told, last, had time.Duration
@@ -34,28 +35,45 @@ func (t *Toll) hear(cause Fault, n int, words func(id int) Said, about func(id i
 	if cause.Event != Ended && cause.Event != Aborted && cause.Event != Raised && cause.Event != HostLost {
 		return
 	}
+	begun := time.Time{}
+	if cause.ID >= 0 {
+		begun = words(cause.ID).raised()
+	}
 	for id := range min(n, maxEchoes) {
 		if id == cause.ID {
 			continue
 		}
-		if f, ok := Read(words(id)); ok && f.Echo {
+		said := words(id)
+		if f, ok := Read(said); ok && f.Echo {
 			if who := about(id).Process; cause.ID < 0 || who.Job == cause.Process.Job {
 				t.echo.Add(id)
 				t.echoRanks.Add(who.Rank)
+				if at := said.raised(); !begun.IsZero() && at.After(begun) && (t.later == 0 || at.Sub(begun) < t.later) {
+					t.later = at.Sub(begun)
+				}
 			}
 		}
 	}
 }
 
+// raised is when the last exception came; zero: there was none.
+func (s Said) raised() (at time.Time) {
+	if n := len(s.Raised); n > 0 {
+		at = s.Raised[n-1].At
+	}
+	return at
+}
+
 // consequence says of ranks whose last words are of a loss that this is it; "": there are none.
 func (t *Toll) consequence() string {
-	switch t.echoRanks.Len() {
-	case 0:
+	if t.echoRanks.Empty() {
 		return ""
-	case 1:
-		return fmt.Sprintf("rank %s only says that it lost another one: a consequence", t.echoRanks)
 	}
-	return fmt.Sprintf("ranks %s only say that they lost another one: a consequence", t.echoRanks)
+	later := ""
+	if t.later > 0 {
+		later = fmt.Sprintf(" %.1f s later", max(t.later.Seconds(), 0.1))
+	}
+	return fmt.Sprintf("%s lost a peer%s: a consequence", t.echoRanks.Named("rank"), later)
 }
 
 // echoed says that a fault is of a rank that only says that it lost another one.

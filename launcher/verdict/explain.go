@@ -35,6 +35,9 @@ func (c *Case) account(f Fault) account {
 	a := account{what: f.Sentence(), others: c.others(f)}
 	if spoke && f.speaks() {
 		a.what += ": " + said.Line
+		if said.Where != "" {
+			a.what += " (" + said.Where + ")"
+		}
 	}
 	if s, ok := c.signalled(f); ok && f.Event != Signalled {
 		a.what += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(s.Code))
@@ -104,7 +107,12 @@ func (c *Case) cutShort() []string {
 	if c.cut > 1 {
 		who += fmt.Sprintf(" and %d more", c.cut-1)
 	}
-	return []string{who + " had not ended when the time was up, and mpiup killed what was left: give ranks more (--term-grace, within the pod's terminationGracePeriodSeconds), or let them save less"}
+	within := ", within the pod's terminationGracePeriodSeconds"
+	if c.Bare {
+		within = ""
+	}
+	return []string{who + " had not ended when the time was up, and mpiup killed what was left: give ranks more (--term-grace" + within +
+		"), or let them save less"}
 }
 
 // asked says that a rank ended by the signal that told it of its host's end.
@@ -220,7 +228,7 @@ func (f Fault) Sentence() string {
 	case Orphaned:
 		return "the launcher before this one was lost, and what only it knew" + visible.Colon(f.Text)
 	case LauncherTaken:
-		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
+		return fmt.Sprintf("the launcher on %s got SIGTERM%s", f.Host, visible.Colon(f.Text))
 	case NotWired:
 		if f.Stranded == job.StrandedByLeaving {
 			return who + " " + f.Text
@@ -280,8 +288,11 @@ func (f Fault) hint(bare bool) string {
 		}
 		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", pod(f.Host))
 	case HostTaken:
-		if f.Fenced {
+		if f.Fenced && !bare {
 			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
+		}
+		if f.Fenced {
+			return "this launcher was replaced by a newer one, which runs the job"
 		}
 		if bare {
 			return "its agent got SIGTERM: see by the host's log who ended it; run the job again"

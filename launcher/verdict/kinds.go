@@ -87,9 +87,9 @@ func Of(k Kind) About {
 
 const (
 	adviceGPUMemory  = "its GPU has no memory left: make the batch or the model's part on a GPU smaller; nvidia-smi on its host shows who else uses that GPU"
-	adviceRendezvous = "another rank never came: see what it did instead, and whether the ranks' pods reach each other at MASTER_ADDR and MASTER_PORT"
+	adviceRendezvous = "another rank never came: see what it did instead, and whether the ranks' hosts reach each other at MASTER_ADDR and MASTER_PORT"
 	adviceCollective = "another rank did not take part in the operation: see which one was elsewhere (py-spy dump), or ended"
-	advicePeerLost   = "another rank ended, or the network between them broke: what that one wrote, and its pod, tell why"
+	advicePeerLost   = "another rank ended, or the network between them broke: what that one wrote, and its host, tell why"
 )
 
 // Kinds is what there is to say of each kind. The page troubleshooting is made of it.

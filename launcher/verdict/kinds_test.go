@@ -13,7 +13,6 @@ import (
 // The page is the table: go test -update writes it anew.
 func TestPage(t *testing.T) {
 	golden.Is(t, "../../docs/troubleshooting.md", page())
-	golden.Is(t, "../../docs/data/advice.tsv", advices())
 }
 
 // Each kind says what it means, how to tell and what to do, under a name that a heading's link can have.
@@ -56,32 +55,20 @@ func section(a About) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n**%s.** %s\n\n%s\n\n", a.Kind, a.Title, a.Means, strings.Join(a.Tell, " "))
 	list := slices.Clone(a.Do)
-	for i, w := range whens[a.Kind] {
+	for i, w := range whens()[a.Kind] {
 		switch at := len(list); {
-		case len(whens[a.Kind]) >= many:
+		case len(whens()[a.Kind]) >= many:
 		case w.last:
 			list = append(list, w.do)
 		default:
 			list = slices.Insert(list, min(i, at), w.do)
 		}
 	}
-	if len(whens[a.Kind]) >= many {
+	if len(whens()[a.Kind]) >= many {
 		list = append(list, "`mpiup why FILE` picks what fits the error's words; [data/advice.tsv](data/advice.tsv) has all.")
 	}
 	for i, t := range list {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, t)
-	}
-	return b.String()
-}
-
-// advices are all that depend on the words of an error.
-func advices() string {
-	var b strings.Builder
-	b.WriteString("kind\twords\tadvice\n")
-	for _, k := range Kinds {
-		for _, w := range whens[k.Kind] {
-			fmt.Fprintf(&b, "%s\t%s\t%s\n", k.Kind, strings.Join(w.words, ", "), w.do)
-		}
 	}
 	return b.String()
 }

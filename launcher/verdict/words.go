@@ -20,6 +20,7 @@ type Said struct {
 // Exception is the end of a traceback.
 type Exception struct {
 	Text    string // the exception's line, and after a line feed what follows it
+	Where   string // a line of the program's own in its traceback, "train.py:33"; "": none is told
 	Chained bool   // it came while the one before was handled
 	Old     bool   // the process went on for long after it
 	At      time.Time
@@ -30,6 +31,7 @@ type Finding struct {
 	Kind   Kind
 	Line   string // that says so, as the rank wrote it
 	Text   string // all of it that was looked at
+	Where  string // in the program it is, "train.py:33"; "": not known
 	Echo   bool   // ranks say so that lost another one, or waited for it
 	Likely bool   // it may be another kind
 	Loose  bool   // a line among others says so, which the rank may have outlived
@@ -52,7 +54,7 @@ func Read(s Said) (Finding, bool) {
 		if !ok || follows(f, line) {
 			f = Finding{Kind: Python}
 		}
-		f.Line, f.Likely = line, f.Likely || s.Raised[i].Old
+		f.Line, f.Where, f.Likely = line, s.Raised[i].Where, f.Likely || s.Raised[i].Old
 		if !f.Echo || !s.Raised[i].Chained {
 			if echo.Kind != "" && f.Echo {
 				f = echo

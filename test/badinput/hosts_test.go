@@ -15,6 +15,35 @@ import (
 	"google.golang.org/grpc"
 )
 
+// Hosts of which the same is true are one line, for each way in which they cannot be reached, of whatever command.
+func TestHostsThatFailAlike(t *testing.T) {
+	t.Parallel()
+	otherKey := filepath.Join(t.TempDir(), "key")
+	if err := keygen(otherKey); err != nil {
+		t.Fatal(err)
+	}
+	strangers := make([]string, 3)
+	for i := range strangers {
+		strangers[i] = startAgent(t, []string{"MPIUP_KEY=" + otherKey}, "--http", "off").Addr
+	}
+	refused := strings.Split(lab.Address(), ".")
+	refused[3] = "[200-219]" // which no agent of these tests gets
+	for _, tt := range []struct{ hosts, says string }{
+		{strings.Join(refused, "."), "20 hosts, " + strings.Join(refused, ".") + ", at port 16748: connection refused"},
+		{strings.Join(strangers, ","), "3 hosts, "},
+		{"w-[1-20].invalid", "20 hosts, w-[1-20].invalid: no such name"},
+	} {
+		for _, args := range [][]string{{"run", "--wait", "1", "--host", tt.hosts, "true"}, {"ps", "--host", tt.hosts}, {"peers", "--wait", "1", "--host", tt.hosts},
+			{"shutdown", "--wait", "1", "--host", tt.hosts}, {"exec", "--wait", "1", "--host", tt.hosts, "--", "true"}} {
+			r := mpiup(t, nil, args...)
+			text := r.Stdout + r.Stderr
+			if n := strings.Count(text, tt.says); n < 1 || n > 2 || args[0] != "peers" && strings.Count(text, "\n") > 6 {
+				t.Errorf("%q:\n%s", args, text)
+			}
+		}
+	}
+}
+
 // TestHosts are hosts that are not what the user thinks: one clear line each, the host named,
 // and the exit code of the most telling.
 func TestHosts(t *testing.T) {

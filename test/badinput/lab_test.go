@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +35,21 @@ const port = "16748" // the agent's default
 const bound = 90 * time.Second // for any command, on a slow and busy machine
 
 // ended is what a command came to.
-type ended struct{ lab.Result }
+type ended struct {
+	lab.Result
+	pod bool // it was told that it runs in one, or is for pods
+}
+
+// ofPods are words that mean something only to who runs pods.
+var ofPods = regexp.MustCompile(`\b(?:kubectl|kubelet|Kubernetes|[Pp]ods?|Secret|NetworkPolicy|securityContext|emptyDir|terminationGracePeriodSeconds)\b`)
+
+// inPod says that variables are those of a pod of an operator's.
+func inPod(env []string) bool {
+	return slices.ContainsFunc(env, func(kv string) bool {
+		return slices.ContainsFunc([]string{"KUBERNETES_", "PET_", "JOB_COMPLETION_", "LWS_", "GROVE_", "VC_", "JOBSET_", "MPIUP_INDEX", "MPIUP_POD"},
+			func(p string) bool { return strings.HasPrefix(kv, p) })
+	})
+}
 
 // mpiup runs the binary to its end. The environment holds the job's key unless env sets
 // MPIUP_KEY.
@@ -41,7 +57,7 @@ func mpiup(t testing.TB, env []string, args ...string) ended {
 	t.Helper()
 	c := exec.Command(bin, args...)
 	c.Env = append([]string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir(), "MPIUP_KEY=" + key}, env...)
-	return ended{lab.Run(t, bound, c)}
+	return ended{lab.Run(t, bound, c), inPod(env) || slices.Contains([]string{"up", "check-image", "kubectl"}, args[0])}
 }
 
 // check compares a command's end with what a case wants.
@@ -58,6 +74,9 @@ func (e ended) check(t *testing.T, code int, says ...string) {
 	for line := range strings.Lines(e.Stderr) {
 		if len(line) > 600 {
 			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+		if word := ofPods.FindString(line); word != "" && !e.pod {
+			t.Errorf("%q, where there are no pods: %s", word, line)
 		}
 	}
 	if strings.Contains(e.Stderr, "panic") || strings.Contains(e.Stderr, "goroutine ") {

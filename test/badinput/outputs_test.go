@@ -51,7 +51,7 @@ func TestOutputsThatCannotBe(t *testing.T) {
 			if tt.env != "" {
 				c.Env = append(c.Env, tt.env)
 			}
-			ended{lab.Run(t, bound, c)}.check(t, tt.code, tt.says)
+			ended{Result: lab.Run(t, bound, c)}.check(t, tt.code, tt.says)
 			if _, err := os.Stat(ran); err == nil {
 				t.Error("the rank ran")
 			}

@@ -204,7 +204,10 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("/metrics: %d, no %q in\n%s", code, want, text)
 		}
 	}
-	if code, _ := get("/"); code != http.StatusNotFound {
+	if code, body := get("/"); code != http.StatusOK || body != "mpiup: /metrics /healthz /readyz\n" {
+		t.Errorf("GET /: %d, %q", code, body)
+	}
+	if code, _ := get("/other"); code != http.StatusNotFound {
 		t.Errorf("/: %d", code)
 	}
 

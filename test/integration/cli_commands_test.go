@@ -15,12 +15,12 @@ func TestPeers(t *testing.T) {
 	l := hosted(t)
 	r := l.mpiup(t, "peers", "--key", l.key, "--host", "w0,w1,w2").OK(t)
 	for _, h := range []string{"w0", "w1", "w2"} {
-		row := regexp.MustCompile(`(?m)^` + h + ` +` + regexp.QuoteMeta(l.cluster.Addr(h).String()) + `:\d+ +[0-9a-f]{8} +alive +\d+/\d+ +\S+/\d+ +[\d.]+.?s$`)
+		row := regexp.MustCompile(`(?m)^` + h + ` +` + regexp.QuoteMeta(l.cluster.Addr(h).String()) + `:\d+ +alive +\d+/\d+ +\S+/\d+ +[\d.]+.?s$`)
 		if !row.MatchString(r.Stdout) {
 			t.Errorf("no row of %s in\n%s", h, r.Stdout)
 		}
 	}
-	if !strings.HasPrefix(r.Stdout, "scope default ") {
+	if !strings.HasPrefix(r.Stdout, "scope default, ") {
 		t.Errorf("the scope is not told:\n%s", r.Stdout)
 	}
 	var view struct {

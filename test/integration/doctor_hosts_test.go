@@ -68,7 +68,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorHere(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.mpiup(t, "doctor", "--", l.program(t, "hello"))
+	r := l.mpiup(t, "doctor", "-v", "--", l.program(t, "hello"))
 	if !strings.Contains(r.Stdout, "shared memory") || !strings.Contains(r.Stdout, "1 host: ") {
 		t.Errorf("ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}

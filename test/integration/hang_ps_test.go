@@ -125,7 +125,7 @@ func TestPsThatThePolicyDenies(t *testing.T) {
 	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0"}})
 	l.agent(t, "w0", container{flags: []string{"--deny", "look"}})
 	r := l.mpiup(t, "ps", "--key", l.key, "--host", "w0")
-	if !strings.HasPrefix(r.Stdout, "w0: ") || !strings.Contains(r.Stdout, "the agent's policy refuses look to launchers (--deny look)") || r.Code == 0 {
+	if !strings.HasPrefix(r.Stdout, "host w0: ") || !strings.Contains(r.Stdout, "the agent's policy refuses look to launchers (--deny look)") || r.Code == 0 {
 		t.Errorf("%d %q %q", r.Code, r.Stdout, r.Stderr)
 	}
 }

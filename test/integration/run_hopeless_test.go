@@ -49,7 +49,7 @@ func TestWhatWaitingDoesNotCure(t *testing.T) {
 		{"no secret", []string{l.bin, "run", "--insecure", "--host", "w0", "-n", "1", "true"}, 244,
 			[]string{"mpiup: host w0: it is at " + l.cluster.Addr("w0").String() + ", and --insecure reaches agents on this machine's loopback addresses only"}},
 		{"a host that swallows packets", []string{l.bin, "run", "--key", l.key, "--host", "w0,w1", "-n", "2", "true"}, 243,
-			[]string{": no answer on port 16748: w1", "mpiup: host w1: " + addr("w1") + " does not answer: a NetworkPolicy", "no longer waited for"}},
+			[]string{": no answer on port 16748: w1", "mpiup: host w1: " + addr("w1") + ": no answer: a firewall", "no longer waited for"}},
 		{"more ranks than a host starts", []string{l.bin, "run", "--key", l.key, "--host", "w0", "-n", "99999", "true"}, 240,
 			[]string{"mpiup: 99999 ranks on host w0 are too many, since a host starts 4096 at most"}},
 		{"more ranks than this host starts", []string{l.bin, "run", "--local", "-n", "99999", "true"}, 240, []string{"a host starts 4096 at most"}},

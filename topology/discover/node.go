@@ -58,6 +58,19 @@ func (r *reader) readNodes(power bool) {
 	if len(r.parts.Nodes) > 1 {
 		r.readLatency(online, kept)
 	}
+	r.compareMemory()
+}
+
+// compareMemory notes where the nodes do not have what the kernel has of all: some virtual machines tell nodes of less.
+func (r *reader) compareMemory() {
+	const file = "proc/meminfo"
+	var sum uint64
+	for _, n := range r.parts.Nodes {
+		sum += n.Size
+	}
+	if all := r.memTotal(file); sum > 0 && all > 0 && max(sum, all)-min(sum, all) > all/8 {
+		r.fs.Note(file, "it has %.1f GiB in all, and the NUMA nodes %.1f GiB", float64(all)/(1<<30), float64(sum)/(1<<30))
+	}
 }
 
 // gpuMemory is the nodes that are the memory of NVIDIA GPUs, with the GPUs' PCI addresses

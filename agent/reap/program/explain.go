@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -13,13 +14,17 @@ func Explain(path, dir string, argv, env []string, errno syscall.Errno) error {
 			return err
 		}
 	}
+	prog := path
+	if len(argv) > 0 {
+		prog = argv[0]
+	}
 	switch errno {
 	case syscall.ENOEXEC, syscall.ENOENT, syscall.ELIBBAD, syscall.EACCES, syscall.EINVAL:
 		if err := checkAccess(path); err != nil {
-			return err
+			return interpreted(prog, err)
 		}
 		if err := Image(path, here); err != nil {
-			return err
+			return interpreted(prog, err)
 		}
 	case syscall.E2BIG:
 		if err := tooLong(path, argv, env); err != nil {
@@ -29,6 +34,22 @@ func Explain(path, dir string, argv, env []string, errno syscall.Errno) error {
 		return &Error{Phase: PhaseInit, Path: path, Errno: errno, Cause: "the terminal cannot become its controlling terminal"}
 	}
 	return execError(path, errno)
+}
+
+// interpreters start files that people name as if they were programs.
+var interpreters = map[string]string{".py": "python3", ".jl": "julia", ".R": "Rscript"}
+
+// interpreted is an error of a file that cannot be executed, with what to write instead where its name tells what it is. prog is the name as its
+// user wrote it.
+func interpreted(prog string, err error) error {
+	e, ok := err.(*Error)
+	by := interpreters[filepath.Ext(prog)]
+	if !ok || by == "" || e.Cause != notExecutable && e.Errno != syscall.ENOEXEC {
+		return err
+	}
+	told := *e
+	told.Hint = fmt.Sprintf("write %s %s", by, prog)
+	return &told
 }
 
 // maxString is what no argument and no variable may be as long as, with its final zero byte

@@ -91,11 +91,11 @@ func resolve(prog, dir, pathEnv string, asks func(place)) (string, error) {
 		asks(place{entry, "this directory of PATH, where " + prog + " is looked for,", ", or take the directory off PATH"})
 	})
 	if err != nil {
-		return "", err
+		return "", interpreted(prog, err)
 	}
 	asks(place{path: path})
 	if err := checkAccess(path); err != nil {
-		return "", err
+		return "", interpreted(prog, err)
 	}
 	// Interpreters and loaders may lie on other mounts.
 	next := path

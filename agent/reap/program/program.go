@@ -163,6 +163,8 @@ func TimedOut(path string, d time.Duration) *Error {
 	}
 }
 
+const notExecutable = "not executable"
+
 // checkAccess reports what makes an exec fail for sure.
 func checkAccess(path string) error {
 	st, err := os.Stat(path)
@@ -178,7 +180,7 @@ func checkAccess(path string) error {
 	if err := executable(path); err != nil {
 		e := execError(path, Errno(err))
 		if e.Errno == syscall.EACCES {
-			e.Cause, e.Hint = "not executable", "set its x bit (chmod +x)"
+			e.Cause, e.Hint = notExecutable, "set its x bit (chmod +x)"
 			if st.Mode().Perm()&0o111 != 0 {
 				e.Hint = fmt.Sprintf("its mode is %v: check its owner, the directories above it, and whether the volume is mounted noexec", st.Mode().Perm())
 			}
@@ -333,11 +335,11 @@ func execError(path string, errno syscall.Errno) *Error {
 		e.Cause, e.Hint = "is open for writing", "wait until it is copied"
 	case syscall.EAGAIN:
 		e.Phase, e.Path, e.Cause = PhaseInit, "", "the limit of processes is reached"
-		e.Hint = "raise the pids limit of the pod (kubelet podPidsLimit) or RLIMIT_NPROC"
+		e.Hint = "raise RLIMIT_NPROC, or pids.max of its container"
 	case syscall.ENOMEM:
 		e.Phase, e.Path, e.Hint = PhaseInit, "", "the host or the container has no memory left for a process"
 	case syscall.EPERM:
-		e.Phase, e.Hint = PhaseInit, "the pod's security context or seccomp profile forbids it"
+		e.Phase, e.Hint = PhaseInit, "the container's security context or seccomp profile forbids it"
 	}
 	return e
 }

@@ -7,6 +7,7 @@ package apiv1
 const (
 	AskRanks  byte = 1 // RanksReply
 	AskStacks byte = 2 // StacksReply
+	AskSaid   byte = 3 // lines that ranks wrote last, each behind a tag with rank, host and stream
 )
 
 //go:generate sh ./gen.sh

@@ -40,7 +40,7 @@ var groups = []struct{ title, names string }{
 }
 
 // first are the topics that most people look for.
-var first = strings.Fields("guide from hosts exit-codes troubleshooting hangs environment frameworks")
+var first = strings.Fields("guide from hangs slow gpu restart troubleshooting security")
 
 // Root is the help of mpiup itself.
 func Root(root *cobra.Command, look Look) string {
@@ -69,11 +69,21 @@ func Root(root *cobra.Command, look Look) string {
 		}
 	}
 	r := &reader{look: look}
-	r.wrap("  and ", "  ", strings.Join(more, ", "))
+	r.wrap("  and ", "  ", strings.Join(more, ", ")+": mpiup help topics")
 	b.WriteString(r.out.String())
 	b.WriteString("\nmpiup COMMAND -h shows a command in short, --help all of it, mpiup help TOPIC a page; mpiup version, mpiup completion.\n" +
 		"Called by their names mpiup stands in for mpirun, mpiexec, torchrun, horovodrun, ssh, sshd and ssh-keygen (mpiup install --names all DIR).\n")
 	return b.String()
+}
+
+// topics are all pages, with their titles.
+func topics(look Look) string {
+	var b strings.Builder
+	b.WriteString(look.strong("Topics:") + "\n")
+	for _, page := range docs.Pages() {
+		fmt.Fprintf(&b, "  %-15s %s\n", page.Name, strings.ReplaceAll(page.Title, "`", ""))
+	}
+	return b.String() + "\nmpiup help TOPIC shows one; the name of a kind of failure shows what to do about it.\n"
 }
 
 // Command is the help of one command.
@@ -187,4 +197,46 @@ func Flag(c *cobra.Command, word string, look Look) (string, bool) {
 	one := pflag.NewFlagSet("", pflag.ContinueOnError)
 	one.AddFlag(f)
 	return one.FlagUsagesWrapped(look.Width), true
+}
+
+// Help is the help of a command, of one of its flags, or a page: args are its name and, perhaps, a flag. A name may be both.
+func Help(root *cobra.Command, args []string, l Look) (text string, err error) {
+	name := args[0]
+	if name == "topics" {
+		return topics(l), nil
+	}
+	cmd, _, err := root.Find(args[:1])
+	known := err == nil && cmd != root
+	if len(args) == 2 {
+		if known && args[1] == "--all" {
+			return Command(cmd, Whole, l), nil
+		}
+		if known {
+			if text, ok := Flag(cmd, args[1], l); ok {
+				return text, nil
+			}
+		}
+		return "", fmt.Errorf("help: %.40q has no flag %.40q; mpiup help %.40s lists them", name, args[1], name)
+	}
+	if known {
+		text = Command(cmd, Long, l)
+	}
+	is := func(page string) bool {
+		return slices.ContainsFunc(docs.Pages(), func(p docs.Page) bool { return p.Name == page })
+	}
+	for _, page := range docs.Pages() {
+		section, of := page.Section(name)
+		switch {
+		case page.Name == name && known:
+			text += "\n" + Page(page.Text, is, l)
+		case page.Name == name:
+			text = Page(page.Text, is, l)
+		case of && page.Name == "troubleshooting" && text == "": // a kind of failure
+			text = Page(section, is, l)
+		}
+	}
+	if text == "" {
+		return "", fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup --help lists both", name)
+	}
+	return text, nil
 }

@@ -206,7 +206,7 @@ func (l *Line) which(lookup func(string) (string, bool)) error {
 		l.Node = All
 	}
 	if l.Node != All && l.Least < l.Nodes {
-		return fmt.Errorf("--nnodes %d:%d: a pod that starts its own node's ranks cannot start those of others again; leave out --node-rank and the address, "+
+		return fmt.Errorf("--nnodes %d:%d: a host that starts its own node's ranks cannot start those of others again; leave out --node-rank and the address, "+
 			"and one torchrun starts the ranks of all nodes", l.Least, l.Nodes)
 	}
 	if l.rank >= l.Nodes || l.Node >= l.Nodes || l.Node < All {

@@ -65,7 +65,7 @@ func TestLines(t *testing.T) {
 		{"--nnodes 1:4 --standalone --nproc-per-node 2 train.py", "", 1, 0, here + python, "", ""},
 
 		{"", "", 0, 0, "", "", "which program?"},
-		{"--nnodes 1:4 --node-rank 0 --master-addr w0 train.py", "", 0, 0, "", "", "--nnodes 1:4: a pod that starts its own node's ranks cannot"},
+		{"--nnodes 1:4 --node-rank 0 --master-addr w0 train.py", "", 0, 0, "", "", "--nnodes 1:4: a host that starts its own node's ranks cannot"},
 		{"--nnodes 4:1 train.py", "", 0, 0, "", "", "--nnodes 4:1: a range is written from the fewest"},
 		{"--nnodes 1:x train.py", "", 0, 0, "", "", "no number of nodes"},
 		{"--rdzv-conf last_call_timeout=soon train.py", "", 0, 0, "", "", "last_call_timeout: that is no number of seconds"},

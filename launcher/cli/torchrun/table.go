@@ -51,7 +51,7 @@ func rows() []row {
 		{"--no-python", true, line.Done, "the program is no Python script. Without it `python3`, or `PYTHON_EXEC`, runs it", flag(func(l *Line) *bool { return &l.noPython })},
 		{"--log-dir", false, line.Done, "where the files of the next two go, as `DIR/rank.N/stdout` and `stderr`", text(func(l *Line) *string { return &l.dir })},
 		{"--redirects -r", false, line.Done, "`3`: both streams of all ranks go to files, and not to the terminal", text(func(l *Line) *string { return &l.files })},
-		{"--tee -t", false, line.Done, "`3`: they go to both, with `[1,RANK]<stdout>:` before each line", text(func(l *Line) *string { return &l.tee })},
+		{"--tee -t", false, line.Done, "`3`: they go to both, with `[defaultRANK]:` before each line; over several hosts with `[1,RANK]<stdout>:`", text(func(l *Line) *string { return &l.tee })},
 		{"--local-ranks-filter", false, line.Done, "the local ranks whose output is shown, `0,1`", (*Line).filter},
 		{"--shutdown-timeout", false, line.Done, "seconds between SIGTERM and SIGKILL", (*Line).shutdown},
 		{"--rdzv-conf", false, line.Done, "`join_timeout` (how long all nodes are waited for, of a range the fewest; without it mpiup's own 5 minutes) and, of a range, `last_call_timeout` (then others, 30), in seconds; other settings have no effect: no server is waited for", (*Line).conf},

@@ -81,7 +81,7 @@ func (w Wish) Check(goesOn bool, nodes int) error {
 	case goesOn:
 		return fmt.Errorf("--min-np %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", e.Min)
 	case nodes > 1:
-		return fmt.Errorf("--min-np %d: each pod starts ranks of its own, and those of the others would not be started again with them; start all from one pod", e.Min)
+		return fmt.Errorf("--min-np %d: each host starts ranks of its own, and those of the others would not be started again with them; start all from one host", e.Min)
 	case len(w.Apps) > 1:
 		return fmt.Errorf("--min-np %d: several programs have fixed numbers of ranks; give one program", e.Min)
 	case w.Apps[0].On != nil || len(w.Policy.Binding.Lines) > 0:

@@ -41,7 +41,8 @@ func (r *Reader) ownLine(l line) bool {
 		}
 		return false
 	}
-	v := verdict.Verdict{Kind: verdict.Kind(m[2]), Likely: m[1] != "", Advice: verdict.Advice(verdict.Kind(m[2]), strings.Join(r.block.lines, "\n"), false)}
+	v := verdict.Verdict{Kind: verdict.Kind(m[2]), Likely: m[1] != "",
+		Advice: verdict.Advice(verdict.Kind(m[2]), strings.Join(r.block.lines, "\n"), !r.site.kube)}
 	if r.block.at == r.number-1 {
 		v = sentences(v, r.block.lines)
 	}

@@ -1,0 +1,64 @@
+package integration
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/golden"
+	testlab "github.com/mpiup/mpiup/test/lab"
+)
+
+// A run on one machine is looked at by its user without hosts and without a secret: testdata/nearby.txt has what is shown of a real one. What differs
+// from one to the next is N.
+func TestLookAtALocalRun(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	env := []string{"PATH=/usr/bin:/bin", "XDG_RUNTIME_DIR=" + t.TempDir(), "HOME=" + t.TempDir()}
+	run := exec.Command(l.bin, "run", "-n", "2", "sh", "-c", "echo rank $MPIUP_RANK waits; echo it is slow >&2; read line; sleep 1000")
+	run.Env = env
+	in, err := run.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	p, err := testlab.StartHere(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Says(t, "rank 0 waits\n", "rank 1 waits\n")
+	look := func(args ...string) testlab.Result {
+		cmd := exec.Command(l.bin, args...)
+		cmd.Env = env
+		return testlab.Run(t, testlab.Bound, cmd)
+	}
+	testlab.Eventually(t, "both wait", func() bool { return strings.Count(look("ps").Stdout, " sleeping ") == 2 })
+	host := strings.Fields(look("ps", "--json").OK(t).Stdout)
+	name := host[1+indexOf(host, `"host":`)]
+	var all strings.Builder
+	for _, args := range [][]string{{"ps"}, {"logs"}, {"logs", "--rank", "1", "--stream", "stderr"}, {"logs", "--rank", "7"}, {"stacks", "--ranks", "7"}} {
+		r := look(args...)
+		all.WriteString("$ mpiup " + strings.Join(args, " ") + "\n" + r.Stdout + r.Stderr + "\n")
+	}
+	text := strings.ReplaceAll(all.String(), strings.Trim(name, `",`), "HOST")
+	text = regexp.MustCompile(`job [0-9a-f]+(-\d+)?`).ReplaceAllString(text, "job N")
+	text = regexp.MustCompile(` {2,}`).ReplaceAllString(text, "  ")
+	text = regexp.MustCompile(`\b\d+(\.\d+)?[KMG]?\b( ago|s\b)?`).ReplaceAllStringFunc(text, func(s string) string {
+		if s == "0" || s == "1" || s == "7" { // ranks
+			return s
+		}
+		return "N"
+	})
+	golden.Is(t, filepath.Join("testdata", "nearby.txt"), text)
+}
+
+func indexOf(list []string, word string) int {
+	for i, w := range list {
+		if w == word {
+			return i
+		}
+	}
+	return -1
+}
