@@ -107,13 +107,7 @@ func one(t *testing.T, f matrixFault, p phase, library, results string) {
 			}
 		}()
 	}
-	want, ok := f.in[p.name+"/"+library]
-	if !ok {
-		want, ok = f.in[p.name]
-	}
-	if !ok {
-		want = f.most
-	}
+	want := f.expects(p.name, library)
 	if r.NA = want.na; r.NA != "" {
 		return
 	}
@@ -125,6 +119,16 @@ func one(t *testing.T, f matrixFault, p phase, library, results string) {
 	k.strict = results != ""
 	defer func() { r.Wrong = k.wrong }()
 	k.run(f, p, want, &r)
+}
+
+// expects is what is expected of a cell.
+func (f matrixFault) expects(phase, library string) expected {
+	for _, cell := range []string{phase + "/" + library, phase} {
+		if want, ok := f.in[cell]; ok {
+			return want
+		}
+	}
+	return f.most
 }
 
 // run is the life of a cell.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,8 @@ stood still for at least half of the difference. [performance.md](performance.md
 
 `
 
-// TestChaosTable writes docs/chaos.md from the results in $MPIUP_CHAOS_TABLE.
+// TestChaosTable writes docs/chaos.md from the results in $MPIUP_CHAOS_TABLE, and from docs/data/chaos.tsv those of cells that were
+// not run now: each says its commit.
 func TestChaosTable(t *testing.T) {
 	dir := need.Asked(t, "MPIUP_CHAOS_TABLE", "a directory of results, as make chaos does")
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -58,11 +60,31 @@ func TestChaosTable(t *testing.T) {
 		}
 	}
 	root, err := lab.Root()
-	if err == nil {
-		err = os.WriteFile(filepath.Join(root, "docs", "chaos.md"), chaosPage(all, kills), 0o644)
+	if err != nil {
+		t.Fatal(err)
 	}
+	data := filepath.Join(root, "docs", "data", "chaos.tsv")
+	before, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err = withBefore(all, string(before)); err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(root, "docs", "chaos.md")
+	part := falseKillsPart(kills)
+	if part == "" { // they were not run now
+		old, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, ok := strings.Cut(string(old), falseKillsHead); ok {
+			part = falseKillsHead + rest[:strings.LastIndex(rest, "\nCommit ")+1]
+		}
+	}
+	err = os.WriteFile(page, chaosPage(all, part), 0o644)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(root, "docs", "data", "chaos.tsv"), chaosData(all), 0o644)
+		err = os.WriteFile(data, chaosData(all), 0o644)
 	}
 	if err != nil {
 		t.Error(err)
@@ -70,7 +92,7 @@ func TestChaosTable(t *testing.T) {
 }
 
 // chaosPage is the page of some results: a row a fault.
-func chaosPage(all []result, kills []falseKills) []byte {
+func chaosPage(all []result, kills string) []byte {
 	var out, notes bytes.Buffer
 	out.WriteString(chaosHead + "| fault | bound | outcome | slowest |\n|---|---|---|---|\n")
 	counts := map[string]int{}
@@ -103,7 +125,7 @@ func chaosPage(all []result, kills []falseKills) []byte {
 	if notes.Len() > 0 {
 		fmt.Fprintf(&out, "%s\n", notes.String())
 	}
-	writeFalseKills(&out, kills)
+	out.WriteString(kills)
 	fmt.Fprintf(&out, "Commit %s, %s, %d cores, Linux %s.\n", strings.Join(commitsOf(all), ", "), runtime.GOARCH, runtime.NumCPU(), kernel())
 	return out.Bytes()
 }
@@ -123,7 +145,11 @@ func chaosData(all []result) []byte {
 							times[i] = fmt.Sprintf("%.2f", d.Seconds())
 						}
 					}
-					fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Fault, r.Phase, r.Library, word, strings.Join(times, "\t"), r.Commit)
+					library := r.Library
+					if r.NA != "" {
+						library = "-"
+					}
+					fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Fault, r.Phase, library, word, strings.Join(times, "\t"), r.Commit)
 				}
 			}
 		}
@@ -131,12 +157,84 @@ func chaosData(all []result) []byte {
 	return out.Bytes()
 }
 
-// writeFalseKills is the part of the page about jobs that nothing may end.
-func writeFalseKills(out *bytes.Buffer, kills []falseKills) {
-	if len(kills) == 0 {
-		return
+// withBefore adds to results those of a file that chaosData made whose cells have none.
+func withBefore(all []result, file string) ([]result, error) {
+	known := map[string]bool{}
+	for _, r := range all {
+		known[r.cell()] = true
 	}
-	fmt.Fprint(out, "## Jobs ended though nothing was wrong\n\n`make false-kills` ran jobs of four ranks on two hosts, one of which has a trouble, with the default times.\n\n"+
+	for n, line := range strings.Split(strings.TrimSpace(file), "\n") {
+		f := strings.Split(line, "\t")
+		if n == 0 {
+			continue
+		}
+		if len(f) != 7 {
+			return nil, fmt.Errorf("line %d has %d fields, want 7", n+1, len(f))
+		}
+		r, err := resultOf(f)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		if !known[r.cell()] {
+			known[r.cell()] = true
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// resultOf is a line's.
+func resultOf(line []string) (result, error) {
+	r := result{Fault: line[0], Phase: line[1], Library: line[2], OK: true, Commit: line[6]}
+	at := slices.IndexFunc(matrixFaults, func(f matrixFault) bool { return f.name == r.Fault })
+	if at < 0 {
+		return r, fmt.Errorf("there is no fault %q", r.Fault)
+	}
+	want := matrixFaults[at].expects(r.Phase, r.Library)
+	switch outcome := line[3]; outcome {
+	case "n/a":
+		r.NA = noRank
+	case "FAILED":
+		r.OK, r.Wrong = false, []string{"see commit " + r.Commit}
+	case "again":
+		r.Again, r.Within = true, want.within
+	case "goes on":
+	default:
+		code, err := strconv.Atoi(outcome)
+		if err != nil {
+			return r, err
+		}
+		r.Code, r.Within = code, want.within
+	}
+	for i, to := range []*time.Duration{&r.Launcher, &r.Ranks} {
+		if text := line[4+i]; text != "-" {
+			d, err := time.ParseDuration(text + "s")
+			if err != nil {
+				return r, err
+			}
+			*to = d
+		}
+	}
+	return r, nil
+}
+
+// cell is which one a result is of. One without a rank has no library.
+func (r result) cell() string {
+	if r.NA != "" {
+		return r.Fault + "/" + r.Phase
+	}
+	return r.Fault + "/" + r.Phase + "/" + r.Library
+}
+
+const falseKillsHead = "## Jobs ended though nothing was wrong\n\n"
+
+// falseKillsPart is the part of the page about jobs that nothing may end; "" where none were run.
+func falseKillsPart(kills []falseKills) string {
+	if len(kills) == 0 {
+		return ""
+	}
+	out := &strings.Builder{}
+	fmt.Fprint(out, falseKillsHead+"`make false-kills` ran jobs of four ranks on two hosts, one of which has a trouble, with the default times.\n\n"+
 		"| trouble | side by side | jobs | ended | not judged | commit |\n|---|---|---|---|---|---|\n")
 	var notes strings.Builder
 	for _, k := range kills {
@@ -152,6 +250,7 @@ func writeFalseKills(out *bytes.Buffer, kills []falseKills) {
 		fmt.Fprintf(out, "\n%s", notes.String())
 	}
 	fmt.Fprintln(out)
+	return out.String()
 }
 
 // outcome is a result in a word, and what is to be said of one that failed.
@@ -221,7 +320,7 @@ func TestChaosPage(t *testing.T) {
 		{Fault: "rank SIGKILL, --max-restarts 1", Phase: running, Library: "mpich", OK: true, Again: true, Launcher: 300 * time.Millisecond, Ranks: 20 * time.Millisecond, Within: anew, Commit: "abc"},
 		{Fault: "slow link", Phase: running, Library: "mpich", OK: true, Commit: "abc"},
 		{Fault: "disk full", Phase: running, Library: "mpich", Wrong: []string{"left on w0:\nfile x"}, Commit: "abc"},
-	}, []falseKills{{Trouble: "agent SIGSTOP 8 s", Side: 20, Well: 249, Wrong: []string{"the launcher ended with 248: x"}, Commit: "abc"}}))
+	}, falseKillsPart([]falseKills{{Trouble: "agent SIGSTOP 8 s", Side: 20, Well: 249, Wrong: []string{"the launcher ended with 248: x"}, Commit: "abc"}})))
 	for _, want := range []string{
 		"| rank SIGKILL | 200ms | 137 | 0.27 s (0.01 s)\\* |\n",
 		"| rank SIGKILL, --max-restarts 1 | 2s | again | 0.30 s (0.02 s) |\n",
@@ -231,6 +330,44 @@ func TestChaosPage(t *testing.T) {
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q:\n%s", want, page)
+		}
+	}
+}
+
+// What chaosData writes is read again as it was; a cell that was run since then counts anew, with the other library too.
+func TestChaosDataIsKept(t *testing.T) {
+	const restarted = "rank SIGKILL, --max-restarts 1"
+	ms := time.Millisecond
+	before := []result{
+		{Fault: "rank SIGKILL", Phase: gathering, NA: noRank},
+		{Fault: "rank SIGKILL", Phase: inFence, Library: "openmpi", OK: true, Code: 137, Launcher: 270 * ms, Ranks: 10 * ms, Within: death},
+		{Fault: "rank SIGKILL", Phase: running, Library: "mpich", OK: true, Code: 137, Within: death},
+		{Fault: restarted, Phase: running, Library: "mpich", OK: true, Again: true, Launcher: 300 * ms, Within: anew},
+		{Fault: "slow link", Phase: running, Library: "mpich", OK: true},
+		{Fault: "disk full", Phase: running, Library: "mpich"},
+	}
+	now := []result{
+		{Fault: "rank SIGKILL", Phase: gathering, NA: noRank},
+		{Fault: "rank SIGKILL", Phase: inFence, Library: "mpich", OK: true, Code: 137, Within: death},
+		{Fault: "rank SIGKILL", Phase: running, Library: "mpich", OK: true, Code: 137, Within: death},
+	}
+	for commit, all := range map[string][]result{"abc": before, "def": now} {
+		for i := range all {
+			all[i].Commit = commit
+		}
+	}
+	file := string(chaosData(before))
+	if again, err := withBefore(nil, file); err != nil || string(chaosData(again)) != file {
+		t.Errorf("error %v, read and written again:\n%s\nwant:\n%s", err, chaosData(again), file)
+	}
+	all, err := withBefore(now, file)
+	if want := []string{"abc (4 cells)", "def (3 cells)"}; err != nil || !slices.Equal(commitsOf(all), want) {
+		t.Errorf("%q, want %q, error %v:\n%s", commitsOf(all), want, err, chaosData(all))
+	}
+	for _, bad := range []string{"rank SIGKILL\trunning", "none\trunning\tmpich\t137\t-\t-\tabc",
+		"rank SIGKILL\trunning\tmpich\tx\t-\t-\tabc", "rank SIGKILL\trunning\tmpich\t137\tx\t-\tabc"} {
+		if _, err := withBefore(nil, "fault\n"+bad); err == nil {
+			t.Errorf("%q is taken", bad)
 		}
 	}
 }
