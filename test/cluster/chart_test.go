@@ -30,7 +30,8 @@ func TestChart(t *testing.T) {
 		{"kustomize hardened", true, (*space).kustomize},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := namespace(t, "pod-security.kubernetes.io/enforce=restricted")
+			t.Parallel()
+			s := namespace(t, "pod-security.kubernetes.io/enforce: restricted")
 			test.install(s, test.hardened)
 			l := launcher(s)
 			s.until("all ranks run", func() bool {
@@ -45,7 +46,7 @@ func TestChart(t *testing.T) {
 				s.k("exec", worker, "--", "touch", "/tmp/go")
 			}
 			s.becomes("Succeeded", "mpijob/phases")
-			if e := s.pod(l).container().State.Terminated; e == nil || e.Message != "" { // of what was denied to somebody who came in
+			if e := s.over(l); e.Message != "" { // of what was denied to somebody who came in
 				t.Errorf("the launcher ended: %+v", e)
 			}
 			if out := s.logs(l); strings.Count(out, " end\n") != 4 {
@@ -53,14 +54,14 @@ func TestChart(t *testing.T) {
 			}
 
 			_, job, _ := strings.Cut(example(t, "trainer-runtime.yaml"), "\n---\n")
-			s.apply(changedTo(t, job, "name: mpi-mpiup", "name: mpiup"))
+			s.apply(changedTo(t, job, "name: mpi-mpiup", "name: "+s.name))
 			s.becomes("Complete", "trainjob/pi")
 			s.computed("job/pi-launcher-0", 4)
 		})
 	}
 }
 
-// helm installs the chart as helm does, which make chart has built.
+// helm installs the chart as helm does, which make chart has built. The runtime is the whole cluster's: it has the namespace's name.
 func (s *space) helm(hardened bool) {
 	s.Helper()
 	home := s.TempDir()
@@ -71,15 +72,15 @@ func (s *space) helm(hardened bool) {
 			exec nsenter -t "$(cat "$run/node1.pid")" -n ../../.cache/release/helm --kubeconfig "$run/admin.kubeconfig" "$@"`,
 			"helm", "-n", s.name}, args...)...)
 	}
-	s.Cleanup(func() { helm("uninstall", "mpiup") }) // the runtime is the whole cluster's
+	s.Cleanup(func() { helm("uninstall", "mpiup") })
 	set := "hardened=false"
 	if hardened {
 		set = "hardened=true"
 	}
-	helm("install", "mpiup", "../../examples/helm/mpiup", "--set", set, "--set", "image=registry.example.com/pi:1", "--set-json", charted)
+	helm("install", "mpiup", "../../examples/helm/mpiup", "--set", set, "--set", "image=registry.example.com/pi:1", "--set", "runtime="+s.name, "--set-json", charted)
 }
 
-// kustomize applies overlays as people write them: of the runtime as it is, and of the MPIJob with another name and command.
+// kustomize applies overlays as people write them: of the runtime with another name, and of the MPIJob with another name and command.
 func (s *space) kustomize(hardened bool) {
 	s.Helper()
 	dir := s.TempDir()
@@ -91,7 +92,11 @@ func (s *space) kustomize(hardened bool) {
 		overlay += "components: [../base/hardened]\n"
 	}
 	for kind, text := range map[string]string{
-		"runtime": "resources: [../base/runtime]\n",
+		"runtime": `resources: [../base/runtime]
+patches:
+- target: {kind: ClusterTrainingRuntime}
+  patch: |
+    - {op: replace, path: /metadata/name, value: ` + s.name + "}\n",
 		"mpijob": `resources: [../base/mpijob]
 patches:
 - target: {kind: MPIJob}
@@ -108,7 +113,7 @@ patches:
 		}
 		s.k("apply", "-k", path)
 	}
-	s.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpiup", "--ignore-not-found") })
+	s.Cleanup(func() { s.k("delete", "clustertrainingruntime", s.name, "--ignore-not-found") })
 }
 
 // denied checks what agents start besides ranks: for mpiup exec and for the ssh name, by the key that the launcher has, and

@@ -12,10 +12,14 @@ func steady(t *testing.T, s *space, oldnew ...string) {
 	s.works(launcher(s))
 }
 
-// works waits until a launcher's container, as it is now, has lines of all four ranks.
+// works waits until a launcher's container that runs has lines of all four ranks: while it waits to start again, kubectl logs shows
+// those of its last attempt.
 func (s *space) works(launcher string) {
 	s.Helper()
 	s.until("all ranks of "+launcher+" work", func() bool {
+		if s.pod(launcher).container().State.Running == nil {
+			return false
+		}
 		out, err := s.kubectl("", "logs", launcher, "--tail=400")
 		if err != nil {
 			return false

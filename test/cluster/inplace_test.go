@@ -13,7 +13,7 @@ func inPlace(t *testing.T) string {
 	t.Helper()
 	manifest := changedTo(t, example(t, "jobset.yaml"), "{maxRestarts: 3}", "{maxRestarts: 3, restartStrategy: InPlaceRestart}",
 		"        backoffLimit: 3\n", "        backoffLimit: 2147483647\n        podReplacementPolicy: Failed\n",
-		"/pi:1", "/pi-in-place:1", "/opt/pi", "/opt/steady 40",
+		"/pi:1", "/pi-in-place:1", "/opt/pi", "/opt/steady 600 /tmp/go",
 		"              env:\n", "              env:\n              - {name: JOBSET_NAME, value: pi}\n              - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n")
 	command := regexp.MustCompile(`command: (\["mpiup", "up", .*\])`).FindStringSubmatch(manifest)
 	var words []string
@@ -36,8 +36,7 @@ func TestJobSetRestartsInPlace(t *testing.T) {
 			s.k("create", "role", "agents", "--verb=get", "--verb=list", "--verb=watch", "--verb=patch", "--resource=pods", "--resource=jobsets.jobset.x-k8s.io")
 			s.k("create", "rolebinding", "agents", "--role=agents", "--serviceaccount="+s.name+":default")
 			s.apply(inPlace(t))
-			s.until("there is a first pod", func() bool { return s.pod("pi-node-0-0").Metadata.Name != "" })
-			first := s.pod("pi-node-0-0").Metadata.Name
+			first := s.known("pi-node-0-0")
 			s.works(first)
 			before := map[string]string{}
 			for _, name := range []string{"pi-node-0-0", "pi-node-0-1", "pi-node-0-2"} {
@@ -46,6 +45,14 @@ func TestJobSetRestartsInPlace(t *testing.T) {
 			// The container may end before the command in it has: whether it was killed is seen by the restarts.
 			_, _ = s.kubectl("", "exec", s.pod(killed).Metadata.Name, "--", "sh", "-c", `for p in /proc/[0-9]*; do if [ "$(cat $p/comm)" = mpiup ]; then kill -KILL ${p#/proc/}; fi; done`)
 			s.say("mpiup is killed in %s", killed)
+			for name := range before {
+				s.until(name+" has started again", func() bool {
+					c := s.pod(name).container()
+					return c.RestartCount > 0 && c.State.Running != nil
+				})
+			}
+			s.works(first)
+			s.k("exec", first, "--", "touch", "/tmp/go") // where rank 0 is
 			s.becomes("Completed", "jobset/pi")
 			if out := s.logs(first); strings.Count(out, " end ") != 6 {
 				t.Errorf("not six ranks came to their end:\n%s", out)

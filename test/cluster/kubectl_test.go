@@ -104,7 +104,7 @@ func TestKubectlPlugin(t *testing.T) {
 			t.Errorf("mpiup exec %s in a pod: %s, %v", j.host, out, err)
 		}
 	}
-	s.rights("job/single", s.pod("single-0").Metadata.Name)
+	s.rights("job/single", s.known("single-0"))
 	s.plugs(0, "shutdown mpijob/pi", "2 hosts told to end")
 	s.until("the launcher's log has a report", func() bool {
 		code, out := s.plugin("report", "mpijob/pi")

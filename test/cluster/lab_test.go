@@ -103,17 +103,19 @@ func asked(t testing.TB) {
 	need.Asked(t, "MPIUP_CLUSTER", "1, on the cluster that make cluster started,")
 }
 
-// namespace makes a namespace that is removed after the test. Its name is of this run: that of the run before may be going.
+// namespace makes a namespace that is removed after the test. Its name is of this run: that of the run before may be going. By its
+// label check.sh finds what a run that was killed has left.
 func namespace(t testing.TB, labels ...string) *space {
 	t.Helper()
 	asked(t)
 	s := &space{TB: t, name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())) + "-" + strconv.FormatInt(time.Now().Unix()%(1<<24), 36),
 		begun: time.Now(), pods: map[string]pod{}, gone: map[string]pod{}, said: map[string]string{}}
-	s.k("create", "namespace", s.name)
-	t.Cleanup(func() { s.k("delete", "namespace", s.name, "--wait=false") })
-	if len(labels) > 0 {
-		s.k(append([]string{"label", "namespace", s.name}, labels...)...)
+	manifest := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {%s}}}",
+		s.name, strings.Join(append(labels, `example.com/checked: ""`), ", "))
+	if _, err := s.kubectl(manifest, "create", "-f", "-"); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.k("delete", "namespace", s.name, "--wait=false") })
 	s.watch()
 	return s
 }
@@ -203,6 +205,13 @@ next:
 	return pod{}
 }
 
+// known is the name of the pod whose name begins so, when the watch has told of it.
+func (s *space) known(prefix string) string {
+	s.Helper()
+	s.until("there is "+prefix, func() bool { return s.pod(prefix).Metadata.Name != "" })
+	return s.pod(prefix).Metadata.Name
+}
+
 // say is a line of the transcript.
 func (s *space) say(format string, args ...any) {
 	s.mu.Lock()
@@ -210,15 +219,20 @@ func (s *space) say(format string, args ...any) {
 	s.Logf("%5.1f s  %s", time.Since(s.begun).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// apply applies a manifest, and time begins.
+// apply applies a manifest, and time begins. Trainer refuses a TrainJob until it has seen the runtime that stands before it in the
+// manifest.
 func (s *space) apply(manifest string) {
 	s.Helper()
 	s.mu.Lock()
 	s.begun = time.Now()
 	s.mu.Unlock()
-	if out, err := s.kubectl(manifest, "apply", "-f", "-"); err != nil {
-		s.Fatalf("kubectl apply: %v\n%s", err, out)
-	}
+	s.until("the manifest is applied", func() bool {
+		out, err := s.kubectl(manifest, "apply", "-f", "-")
+		if err != nil && !strings.Contains(err.Error(), "must be created before the TrainJob is created") {
+			s.Fatalf("kubectl apply: %v\n%s", err, out)
+		}
+		return err == nil
+	})
 }
 
 // until waits for what another process does. Who has to be asked for it by a program is asked for half the time at most: others are
@@ -241,7 +255,7 @@ func (s *space) until(what string, ok func() bool) {
 // becomes waits for a condition of an object.
 func (s *space) becomes(condition, object string) {
 	s.Helper()
-	if out, err := s.kubectl("", "wait", "--for=condition="+condition, object, "--timeout=150s"); err != nil {
+	if out, err := s.kubectl("", "wait", "--for=condition="+condition, object, "--timeout="+lab.Bound.String()); err != nil {
 		all, _ := s.kubectl("", "get", "pods,events")
 		s.Fatalf("%s is not %s: %v\n%s\n%s", object, condition, err, out, all)
 	}

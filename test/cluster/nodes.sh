@@ -33,7 +33,7 @@ daemon() {
 }
 
 # kubectl as the administrator. It asks over the nodes' network.
-kubectl() { nsenter -t "$(cat "$run/node1.pid")" -n "$CLUSTER/bin/kubectl" --kubeconfig "$run/admin.kubeconfig" "$@"; }
+kubectl() { nsenter -t "$(cat "$run/node1.pid")" -n "$CLUSTER/bin/kubectl" --kubeconfig "$run/admin.kubeconfig" --cache-dir "$run/kubectl" "$@"; }
 
 # eventually SECONDS COMMAND...: until it succeeds.
 eventually() {

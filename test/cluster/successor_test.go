@@ -72,10 +72,10 @@ func TestMaxRestartsAndAPodThatIsTakenAway(t *testing.T) {
 	s.works(s.launcher())
 }
 
-// held is mpijob.yaml with ranks that work for 40 s and outlive their launcher.
+// held is mpijob.yaml with ranks that work until they are released, see wentOn, and outlive their launcher.
 func held(t *testing.T, s *space, oldnew ...string) {
 	t.Helper()
-	steady(t, s, append([]string{`"mpiup", "run",`, `"mpiup", "run", "--stdin", "none", "--on-launcher-loss", "hold=2m",`, `"600"`, `"40"`}, oldnew...)...)
+	steady(t, s, append([]string{`"mpiup", "run",`, `"mpiup", "run", "--stdin", "none", "--on-launcher-loss", "hold=2m",`, `"600"`, `"600", "/tmp/go"`}, oldnew...)...)
 }
 
 // counted is the highest number that rank 0 has written in a launcher's log.
@@ -96,6 +96,7 @@ func (s *space) counted(launcher string, flags ...string) int {
 func (s *space) wentOn(successor string, before int) {
 	s.Helper()
 	s.says(successor, "taking over from launcher pi-launcher, which is lost: 4 ranks on 2 hosts")
+	s.k("exec", "pi-worker-0", "--", "touch", "/tmp/go") // where rank 0 is
 	s.becomes("Succeeded", "mpijob/pi")
 	out := s.logs(successor)
 	s.say("%s", strings.Join(regexp.MustCompile(`(?m)^mpiup: .*$`).FindAllString(out, -1), "\n"))

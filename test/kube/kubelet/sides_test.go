@@ -84,7 +84,10 @@ func kubernetesOf(t *testing.T) *cluster {
 	kube, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	spaces := kube.CoreV1().Namespaces()
-	lab.Eventually(t, "there is a namespace", func() bool { // that of the run before may be going
+	lab.Eventually(t, "there is a namespace", func() bool { // that of the run before may be going, or be left by one that was killed
+		if err := spaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			return false
+		}
 		_, err := spaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
