@@ -5,20 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"slices"
 
 	"github.com/mpiup/mpiup/cmd/mpiup/draw"
-	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
-	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 	"github.com/spf13/cobra"
 )
 
@@ -66,32 +59,23 @@ holds no environment, host name, serial number, UUID, address or name of a pod.`
 	return c
 }
 
-// source is a machine's files in the two ways in which they are read.
-type source struct {
-	fsys  fs.FS
-	files sysfs.FS
-	cfg   discover.Config
-	gpus  gpu.Config // who is asked of GPUs besides files
-	close func() error
-}
-
 func showTopo(ctx context.Context, p *process, f topoFlags) error {
-	view := &draw.View{Name: p.host}
 	asked, done := askPrograms(p)
 	defer done()
-	src := source{fsys: os.DirFS("/"), files: sysfs.Host(), gpus: asked, close: func() error { return nil }}
+	name, src := p.host, draw.Here(asked)
 	if f.root != "" {
 		var err error
-		if src, err = openRoot(f.root); err != nil {
+		if src, err = draw.Open(f.root); err != nil {
 			return err
 		}
-		view.Name = f.root
+		name = f.root
 	}
-	defer src.close()
+	defer src.Close()
 	if f.capture != "" {
-		return writeCapture(p, f.capture, src.files)
+		return writeCapture(p, f.capture, src.Files)
 	}
-	if err := look(ctx, view, src); err != nil {
+	view, err := draw.Look(ctx, name, src)
+	if err != nil {
 		if f.root != "" {
 			return fmt.Errorf("in %s: %w", f.root, err)
 		}
@@ -104,46 +88,6 @@ func showTopo(ctx context.Context, p *process, f topoFlags) error {
 		return draw.SVG(p.stdout, view)
 	}
 	return draw.Text(p.stdout, view)
-}
-
-// openRoot opens a directory or a captured file that holds a machine. Pages are of 4 KiB there: this
-// process's say nothing of another machine.
-func openRoot(name string) (source, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return source{}, err
-	}
-	none := func(string) (string, bool) { return "", false }
-	src := source{cfg: discover.Config{PageSize: 4096}, gpus: gpu.Config{Env: none}, close: func() error { return nil }}
-	if info.IsDir() {
-		dir, err := sysfs.OpenDir(name)
-		if err != nil {
-			return source{}, err
-		}
-		src.fsys, src.close = dir, dir.Close
-	} else if src.fsys, err = readCapture(name, info); err != nil {
-		return source{}, err
-	}
-	if src.files = sysfs.New(src.fsys); !src.files.Exists("sys") && !src.files.Exists("proc") {
-		src.close()
-		return source{}, fmt.Errorf("%s holds neither sys/ nor proc/", name)
-	}
-	return src, nil
-}
-
-func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
-	if !info.Mode().IsRegular() || info.Size() > capture.MaxBytes {
-		return nil, fmt.Errorf("%s is neither a directory nor a file of at most %d bytes", name, capture.MaxBytes)
-	}
-	text, err := bounded.Regular(name, capture.MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	files, err := capture.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return files.FS(), nil
 }
 
 func writeCapture(p *process, name string, files sysfs.FS) error {
@@ -163,41 +107,5 @@ func writeCapture(p *process, name string, files sysfs.FS) error {
 		return err
 	}
 	visible.Fprintf(p.stderr, "mpiup: wrote %s: %d files in %d bytes\n", name, len(taken), len(text))
-	return nil
-}
-
-// maxNotes is how many notes are shown.
-const maxNotes = 20
-
-// look fills in a view. A file that is there and cannot be understood becomes a note.
-func look(ctx context.Context, v *draw.View, src source) (err error) {
-	more := 0
-	note := func(err error) {
-		switch text := err.Error(); {
-		case slices.Contains(v.Notes, text):
-		case len(v.Notes) < maxNotes:
-			v.Notes = append(v.Notes, text)
-		default:
-			more++
-		}
-	}
-	files := src.files.Noting(note)
-	if v.Machine, err = discover.Machine(files, src.cfg); err != nil {
-		return err
-	}
-	if v.Limits, err = usable.Limit(src.fsys, v.Machine); err != nil {
-		note(err)
-	}
-	v.GPUs = gpu.Survey(files, src.gpus.Env, v.Machine)
-	src.gpus.FS = files
-	if v.Driver, err = gpu.Ask(ctx, src.gpus); err != nil && ctx.Err() == nil {
-		note(err)
-	}
-	v.GPUs = gpu.Merge(v.GPUs, v.Driver)
-	v.HCAs = rdma.Read(files, rdma.Config{Survey: true})
-	v.HCAs.AddIdle(files, v.Machine)
-	if more > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("and %d more files like these", more))
-	}
 	return nil
 }

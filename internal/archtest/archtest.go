@@ -8,15 +8,15 @@
 //	5  launcher/run
 //	7  agent/session
 //	6  agent/exchange
-//	5  agent/ranks
-//	4  launcher/reach   agent/{outfit,survey}
-//	3  launcher/{link,spawn}   agent/{host,metrics}   cmd/mpiup/draw
-//	2  launcher/{placement,cli,iof,survey,quorum,kubectl}   agent/{port,reap,stdio,member,mpilib,mpinet}
+//	5  agent/{ranks,ways}
+//	4  launcher/reach   agent/outfit
+//	3  launcher/{link,spawn,survey}   agent/{host,metrics}   cmd/mpiup/draw
+//	2  launcher/{placement,cli,iof,quorum,kubectl}   agent/{port,reap,stdio,member,mpilib,mpinet}
 //	   pmi, pmi/pmix, pmi/pmix/{modex,names}      internal/wire
 //	1  pmi/{kvs,wire,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line,run/model}   agent/reap/{proctree,program,daemon}
 //	0  topology   topology/sysfs   launcher/streams   internal/{job,binding,hostlist,identity,network,api}   pmi/pmix/{bfrops,ptl,status,leftover}   docs
-//	-1 internal/{layout,typed,outfile}
+//	-1 internal/{layout,typed,outfile,svg}
 //	-2 internal/{idset,visible,wording,pattern,mounts,sockets,podfiles,awake}
 //
 // A package imports packages of lower levels, and those below its own directory. levels_test.go is

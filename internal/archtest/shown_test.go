@@ -19,8 +19,6 @@ var rawWrites = map[string]string{
 	"cmd/mpiup.show":           "a page of this binary's",
 	"cmd/mpiup.helpOfKubectl":  "a page of this binary's",
 	"cmd/mpiup.mpirun":         "a page of this binary's",
-	"cmd/mpiup/draw.SVG":       "XML: numbers, and texts that are escaped and visible (escape)",
-	"cmd/mpiup/draw.write":     "XML: numbers, and texts that are escaped and visible (escape)",
 	"cmd/mpiup/draw.distances": "numbers",
 	"cmd/mpiup/draw.head":      "its texts are made visible one by one (clean)",
 	"cmd/mpiup/draw.linkTable": "its texts are made visible one by one (clean)",

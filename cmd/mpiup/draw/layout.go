@@ -2,8 +2,8 @@ package draw
 
 import (
 	"math"
-	"strings"
-	"unicode"
+
+	"github.com/mpiup/mpiup/internal/svg"
 )
 
 // Measures of the picture in pixels.
@@ -33,24 +33,6 @@ type wire struct {
 	tip                   string
 }
 
-// textWidth is about how wide a title is, in DejaVu Sans of 12 pixels.
-func textWidth(s string) int {
-	tenths := 0
-	for _, r := range s {
-		switch {
-		case strings.ContainsRune("MWm@…", r):
-			tenths += 110
-		case strings.ContainsRune(" .,:;'|!ijl()[]/", r):
-			tenths += 42
-		case unicode.IsUpper(r):
-			tenths += 86
-		default:
-			tenths += 75
-		}
-	}
-	return (tenths + 9) / 10
-}
-
 // header is the height that the title takes.
 func (b *box) header() int { return len(b.title) * lineHeight }
 
@@ -58,7 +40,7 @@ func (b *box) header() int { return len(b.title) * lineHeight }
 func (b *box) fit() *box {
 	b.h = b.header() + 2*b.pad
 	for i, t := range b.title {
-		w := textWidth(t)
+		w := svg.Width(t)
 		if b.class == "page" && i == 0 {
 			w = w * 3 / 2 // larger letters
 		}

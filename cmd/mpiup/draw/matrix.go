@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/svg"
 )
 
 func linkClass(word string) string {
@@ -27,7 +28,7 @@ func (v sketch) matrixBox() *box {
 	b := &box{class: "links", title: []string{"Links between GPUs and HCAs"}, pad: gap}
 	width := 0
 	for _, d := range t.Devices {
-		width = max(width, textWidth(d)+gap)
+		width = max(width, svg.Width(d)+gap)
 	}
 	cell := func(class, text string, column, row int) {
 		b.inside = append(b.inside, &box{class: class, title: []string{text}, centred: true, w: width, h: cellHeight,

@@ -2,14 +2,15 @@ package draw
 
 import (
 	"bytes"
-	"encoding/xml"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/svg"
 	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/test/drawing"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -48,7 +49,7 @@ func TestPicture(t *testing.T) {
 func checkPlaces(t *testing.T, b *box) {
 	t.Helper()
 	for _, title := range b.title {
-		if b.w < textWidth(title) && b.w != cellWidth {
+		if b.w < svg.Width(title) && b.w != cellWidth {
 			t.Errorf("%s %q is %d wide", b.class, title, b.w)
 		}
 	}
@@ -83,14 +84,7 @@ func checkWellFormed(t *testing.T, v *View) {
 	if err := SVG(&text, v); err != nil {
 		t.Fatal(err)
 	}
-	d := xml.NewDecoder(&text)
-	for {
-		if _, err := d.Token(); err == io.EOF {
-			return
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+	drawing.Is(t, text.String())
 }
 
 // withLinks is a machine of 8 GPUs with NVLinks as linked says, between GPUs by number.

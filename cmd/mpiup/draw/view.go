@@ -5,8 +5,7 @@
 //	JSON   everything, with a summary first
 //	SVG    one picture of the host
 //
-// All three are made from one View and are the same bytes for the same View. The package reads
-// nothing and keeps no state.
+// All three are made from one View, which Look reads, and are the same bytes for the same View. The package keeps no state.
 package draw
 
 import (

@@ -1,0 +1,108 @@
+package draw
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
+	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// Source is a machine's files in the two ways in which they are read.
+type Source struct {
+	fsys  fs.FS
+	Files sysfs.FS
+	cfg   discover.Config
+	gpus  gpu.Config // who is asked of GPUs besides files
+	Close func() error
+}
+
+// Here is this machine.
+func Here(gpus gpu.Config) Source {
+	return Source{fsys: os.DirFS("/"), Files: sysfs.Host(), gpus: gpus, Close: func() error { return nil }}
+}
+
+// Open opens a directory or a captured file that holds a machine. Pages are of 4 KiB there: this
+// process's say nothing of another machine.
+func Open(name string) (Source, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return Source{}, err
+	}
+	none := func(string) (string, bool) { return "", false }
+	src := Source{cfg: discover.Config{PageSize: 4096}, gpus: gpu.Config{Env: none}, Close: func() error { return nil }}
+	if info.IsDir() {
+		dir, err := sysfs.OpenDir(name)
+		if err != nil {
+			return Source{}, err
+		}
+		src.fsys, src.Close = dir, dir.Close
+	} else if src.fsys, err = readCapture(name, info); err != nil {
+		return Source{}, err
+	}
+	if src.Files = sysfs.New(src.fsys); !src.Files.Exists("sys") && !src.Files.Exists("proc") {
+		src.Close()
+		return Source{}, fmt.Errorf("%s holds neither sys/ nor proc/", name)
+	}
+	return src, nil
+}
+
+func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
+	if !info.Mode().IsRegular() || info.Size() > capture.MaxBytes {
+		return nil, fmt.Errorf("%s is neither a directory nor a file of at most %d bytes", name, capture.MaxBytes)
+	}
+	text, err := bounded.Regular(name, capture.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	files, err := capture.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return files.FS(), nil
+}
+
+// maxNotes is how many notes are shown.
+const maxNotes = 20
+
+// Look looks at a machine. A file that is there and cannot be understood becomes a note.
+func Look(ctx context.Context, name string, src Source) (v *View, err error) {
+	v = &View{Name: name}
+	more := 0
+	note := func(err error) {
+		switch text := err.Error(); {
+		case slices.Contains(v.Notes, text):
+		case len(v.Notes) < maxNotes:
+			v.Notes = append(v.Notes, text)
+		default:
+			more++
+		}
+	}
+	files := src.Files.Noting(note)
+	if v.Machine, err = discover.Machine(files, src.cfg); err != nil {
+		return nil, err
+	}
+	if v.Limits, err = usable.Limit(src.fsys, v.Machine); err != nil {
+		note(err)
+	}
+	v.GPUs = gpu.Survey(files, src.gpus.Env, v.Machine)
+	src.gpus.FS = files
+	if v.Driver, err = gpu.Ask(ctx, src.gpus); err != nil && ctx.Err() == nil {
+		note(err)
+	}
+	v.GPUs = gpu.Merge(v.GPUs, v.Driver)
+	v.HCAs = rdma.Read(files, rdma.Config{Survey: true})
+	v.HCAs.AddIdle(files, v.Machine)
+	if more > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("and %d more files like these", more))
+	}
+	return v, nil
+}
