@@ -21,7 +21,7 @@ func doctorCommand(p *process) *cobra.Command {
 		measure, strict, json bool
 		local                 bool
 		plan                  cli.PlanFlags
-		iface, ports          string
+		iface, ports, picture string
 		fabric                examine.FabricConfig
 		trials                trialFlags
 	)
@@ -43,6 +43,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 --preflight --dry-run judges any other command line. With a program its MPI library is looked for, else the image's.`,
 		Example: `  mpiup doctor
   mpiup doctor --hostfile hosts -n 16 -- ./train
+  mpiup doctor --bandwidth --svg ways.svg
   mpiup doctor --bandwidth --mpi-ports 18000-18999
   mpiup doctor --fabric --baseline /shared/fabric.json
   mpiup doctor --shared /data --compute --check 'nvidia-smi -L | grep -c H100'
@@ -53,7 +54,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			}
 			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
-				Measure: measure, Strict: strict, JSON: json}
+				Measure: measure, Strict: strict, JSON: json, Picture: picture}
 			var err error
 			if cfg.Net, err = network.ParseWish(iface); err != nil {
 				return usage(err)
@@ -98,6 +99,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 	fs.BoolVar(&fabric.Write, "write-baseline", false, "write the file of --baseline in any case")
 	fs.BoolVar(&strict, "strict", false, "exit with 1 after a warning, too")
 	fs.BoolVar(&json, "json", false, "print JSON")
+	fs.StringVar(&picture, "svg", "", "draw the ways between hosts as a heat map in `FILE` (- for standard output), of what --bandwidth and --fabric measured")
 	return c
 }
 

@@ -1,8 +1,10 @@
 package outfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,6 +93,21 @@ func Write(path string, text []byte) error {
 	}
 	defer f.Close()
 	return f.Write(text, true)
+}
+
+// Draw writes a picture to a file that a user named by its path, "-" for standard output; "": none was wanted.
+func Draw(path string, stdout io.Writer, draw func(io.Writer) error) error {
+	var b bytes.Buffer
+	switch path {
+	case "":
+		return nil
+	case "-":
+		return draw(stdout)
+	}
+	if err := draw(&b); err != nil {
+		return err
+	}
+	return Write(path, b.Bytes())
 }
 
 // open opens a file of the place itself.

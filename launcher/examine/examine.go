@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -46,6 +47,7 @@ type Config struct {
 	Measure     bool // bandwidth of every way too
 	Strict      bool // a warning is a failure
 	JSON        bool
+	Picture     string // a file for the heat map of the ways; "-": standard output, which has nothing else then; "": none
 	Fabric      FabricConfig
 	Trials      TrialConfig
 	Env         []string // what benchmarks and trials are given of this process's own environment
@@ -81,18 +83,25 @@ func Doctor(ctx context.Context, cfg Config) int {
 		return launcher.End(&cfg.Reach, err)
 	}
 	report, code := e.report, e.code
-	if cfg.JSON {
+	switch {
+	case cfg.Picture == "-":
+		// it is drawn below
+	case cfg.JSON:
 		err = visible.JSON(cfg.Stdout, report)
-	} else {
+	default:
 		how := doctor.Usual
 		if cfg.Log.Enabled(ctx, slog.LevelInfo) {
 			how = doctor.Full
 		}
 		err = report.Text(cfg.Stdout, how)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return launcher.End(&cfg.Reach, reach.Unwritten(err))
+	}
+	if err := outfile.Draw(cfg.Picture, cfg.Stdout, report.SVG); err != nil {
+		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "--svg: %v", err))
+	}
+	switch {
 	case code != 0:
 		return code
 	case report.Verdict == doctor.Fail, cfg.Strict && report.Verdict == doctor.Warn:
