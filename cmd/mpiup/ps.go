@@ -44,6 +44,6 @@ in which it waits. A rank counts with all processes that descend from it. mpiup 
 	fs := c.Flags()
 	q.register(fs)
 	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.BoolVar(&watch, "watch", false, "look again every two seconds, until it is interrupted")
+	fs.BoolVar(&watch, "watch", false, "look again every two seconds, until it is interrupted; a terminal shows the CPU of the last minute beside each rank")
 	return c
 }

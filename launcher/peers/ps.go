@@ -19,7 +19,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // PsConfig is one look at what ranks do, or one look after the other.
@@ -43,6 +42,7 @@ func Ps(ctx context.Context, cfg PsConfig) int {
 	cfg.Fill()
 	var list []hosts.Wanted
 	var err error
+	on := screenOf(&cfg)
 	near := nearbyRuns(&cfg.Reach, cfg.Nearby)
 	if !near {
 		list, err = inquired(ctx, &cfg.Reach)
@@ -63,7 +63,12 @@ func Ps(ctx context.Context, cfg PsConfig) int {
 		if ctx.Err() != nil {
 			return 0 // who ends --watch has seen what there was
 		}
-		if err := view.print(cfg.Stdout, cfg.JSON, cfg.Watch > 0); err != nil {
+		if on != nil {
+			err = on.show(cfg.Stdout, &view)
+		} else {
+			err = view.print(cfg.Stdout, cfg.JSON)
+		}
+		if err != nil {
 			return launcher.End(&cfg.Reach, reach.Unwritten(err))
 		}
 		if cfg.Watch == 0 {
@@ -192,13 +197,19 @@ func nameOf(v *reach.Visited) string {
 // homeAndClear begins a terminal's screen anew.
 const homeAndClear = "\x1b[H\x1b[J"
 
-func (v psView) print(w io.Writer, asJSON, again bool) error {
+func (v psView) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return visible.JSON(w, v)
 	}
+	_, err := visible.Fprint(w, v.text(nil, 0))
+	return err
+}
+
+// text is the view for a person, on a screen, columns wide, or not.
+func (v psView) text(on *screen, columns int) string {
 	var b strings.Builder
 	if len(v.Ranks) > 0 || len(v.Errors) == 0 {
-		b.WriteString(tableOf(v.Ranks))
+		b.WriteString(tableOf(v.Ranks, on, columns))
 	}
 	runs := map[runKey]bool{}
 	for _, r := range v.Ranks {
@@ -207,14 +218,10 @@ func (v psView) print(w io.Writer, asJSON, again bool) error {
 	for _, a := range v.Absent {
 		runs[runKey{a.Launcher, a.Job}] = true
 	}
-	b.WriteString(textOf(v.Absent, len(runs)))
-	writeErrors(&b, v.Errors, v.near)
-	text := visible.Text(b.String())
-	if again && streams.IsTerminal(w) {
-		text = homeAndClear + text
-	}
-	_, err := io.WriteString(w, text)
-	return err
+	var more strings.Builder
+	more.WriteString(textOf(v.Absent, len(runs)))
+	writeErrors(&more, v.Errors, v.near)
+	return b.String() + visible.Text(more.String())
 }
 
 // writeErrors tells of those that told nothing, alike ones together.

@@ -54,8 +54,9 @@ func sortRows(rows []psRow) {
 	})
 }
 
-// tableOf is rows for a person: a heading for each job, and a line a rank. Columns that nobody fills are left out.
-func tableOf(rows []psRow) string {
+// tableOf is rows for a person: a heading for each job, and a line a rank. Columns that nobody fills are left out. On a screen, columns wide, each
+// rank has its sparkline.
+func tableOf(rows []psRow, on *screen, columns int) string {
 	if len(rows) == 0 {
 		return "no ranks run\n"
 	}
@@ -66,8 +67,12 @@ func tableOf(rows []psRow) string {
 		for n < len(rows) && rows[n].Launcher == first.Launcher && rows[n].Job == first.Job && rows[n].Number == first.Number {
 			n++
 		}
-		fmt.Fprintf(&b, "job %s%s, by %s%s\n", first.Job, spawned(first.Number), first.Launcher, again(first.Restarts))
-		table(&b, rows[:n], gpus)
+		fmt.Fprintf(&b, "job %s%s, by %s%s\n", visible.Line(first.Job), spawned(first.Number), visible.Line(first.Launcher), again(first.Restarts))
+		if on == nil {
+			table(&b, rows[:n], gpus, nil)
+		} else {
+			on.table(&b, rows[:n], gpus, columns)
+		}
 		rows = rows[n:]
 	}
 	return b.String()
@@ -87,19 +92,28 @@ func again(restarts uint32) string {
 	return ", started again " + visible.Count(int(restarts), "time")
 }
 
-func table(b *strings.Builder, rows []psRow, gpus bool) {
+// table writes the lines of one job; spark is what stands beside a rank's CPU, nil: nothing.
+func table(b *strings.Builder, rows []psRow, gpus bool, spark func(psRow) string) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	head := "RANK\tHOST\tPID\tPROGRAM\tSTATE\tCPU%\tRSS\t"
+	head := "RANK\tHOST\tPID\tPROGRAM\tSTATE\tCPU%\t"
+	if spark != nil {
+		head += "CPU OF LATE\t"
+	}
+	head += "RSS\t"
 	if gpus {
 		head += "GPU\t"
 	}
 	fmt.Fprintln(t, head+"OUTPUT\tMPI\tWAITS IN")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.0f\t%s\t", r.Rank, r.Host, r.Main, r.Program, r.State, r.CPU, bytesOf(r.RSS))
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.0f\t", r.Rank, visible.Line(r.Host), r.Main, visible.Line(r.Program), r.State, r.CPU)
+		if spark != nil {
+			fmt.Fprintf(t, "%s\t", spark(r))
+		}
+		fmt.Fprintf(t, "%s\t", bytesOf(r.RSS))
 		if gpus {
 			fmt.Fprintf(t, "%s\t", bytesOf(r.GPUMemory))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", r.silence(), r.Phase, r.Waits())
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.silence(), r.Phase, visible.Line(r.Waits()))
 	}
 	t.Flush()
 }

@@ -32,10 +32,10 @@ job j1 (spawned, 1), by l0
 RANK  HOST  PID  PROGRAM  STATE  CPU%  RSS  GPU  OUTPUT      MPI  WAITS IN
 0     w0    0             -      0     -    -    none in 0s  -    poll
 `
-	if d := cmp.Diff(want, tableOf(rows)); d != "" {
+	if d := cmp.Diff(want, tableOf(rows, nil, 0)); d != "" {
 		t.Error(d)
 	}
-	if got := tableOf(nil); got != "no ranks run\n" {
+	if got := tableOf(nil, nil, 0); got != "no ranks run\n" {
 		t.Error(got)
 	}
 }
