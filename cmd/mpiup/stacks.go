@@ -19,6 +19,7 @@ func stacksCommand(p *process) *cobra.Command {
 	var (
 		q             query
 		ranks, signal string
+		picture       string
 		json          bool
 	)
 	c := &cobra.Command{
@@ -31,7 +32,8 @@ These stop each process for a moment. With --signal, programs that handle it are
 faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not sent it. mpiup help hangs has more.`,
 		Example: `  mpiup stacks
   mpiup stacks --host w0,w1 --ranks 0-3,7
-  mpiup stacks --signal USR1`,
+  mpiup stacks --signal USR1
+  mpiup stacks --svg stacks.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			number, known := dumpSignals[signal]
@@ -42,7 +44,8 @@ faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not se
 				return usage(fmt.Errorf("--ranks: %q is no list of ranks; write for example 0-3,7", ranks))
 			}
 			return q.reach(p, c, func(r reach.Reach) error {
-				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json, Nearby: nearbyDir(p.getenv)})
+				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json, SVG: picture,
+					Nearby: nearbyDir(p.getenv)})
 				return nil
 			})
 		},
@@ -52,5 +55,6 @@ faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not se
 	fs.StringVar(&ranks, "ranks", "", "of each job only the ranks of `LIST` (0-3,7)")
 	fs.StringVar(&signal, "signal", "", "send `USR1` or USR2 to programs that handle it by writing where they are")
 	fs.BoolVar(&json, "json", false, "print JSON")
+	fs.StringVar(&picture, "svg", "", "draw the stacks of all ranks as one flame graph in `FILE` (- for standard output)")
 	return c
 }

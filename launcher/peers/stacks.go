@@ -12,6 +12,8 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hang"
@@ -25,6 +27,7 @@ type StacksConfig struct {
 	Ranks  string // of their jobs, as idset.Parse has it; empty: all
 	Signal int    // SIGUSR1, SIGUSR2 or 0
 	JSON   bool
+	SVG    string // a file for the flame graph; "-": standard output, which has nothing else then; "": none
 	Nearby string // where this user's runs on this machine listen; "": nowhere
 }
 
@@ -79,8 +82,8 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	view.Absent = away.find()
 	var code int
 	view.Errors, code = troubles(found)
-	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
-		return launcher.End(&cfg.Reach, reach.Unwritten(err))
+	if err := view.show(&cfg); err != nil {
+		return launcher.End(&cfg.Reach, err)
 	}
 	return code
 }
@@ -102,9 +105,7 @@ func stacksNearby(ctx context.Context, cfg *StacksConfig) int {
 	})
 	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
 	if err == nil {
-		if err = view.print(cfg.Stdout, cfg.JSON); err != nil {
-			err = reach.Unwritten(err)
-		}
+		err = view.show(cfg)
 	}
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
@@ -133,6 +134,20 @@ func stackRows(host string, reply *apiv1.StacksReply) (list []hang.Whereabouts) 
 		list = append(list, r)
 	}
 	return list
+}
+
+// show prints the view, and draws it where that was asked for.
+func (v stacksView) show(cfg *StacksConfig) error {
+	if cfg.SVG != "-" {
+		if err := v.print(cfg.Stdout, cfg.JSON); err != nil {
+			return reach.Unwritten(err)
+		}
+	}
+	draw := func(w io.Writer) error { return hang.FlameGraph(w, v.Groups) }
+	if err := outfile.Draw(cfg.SVG, cfg.Stdout, draw); err != nil {
+		return reach.Failf(job.ExitOutput, "--svg: %v", err)
+	}
+	return nil
 }
 
 func (v stacksView) print(w io.Writer, asJSON bool) error {
