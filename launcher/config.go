@@ -19,8 +19,9 @@ import (
 type Config struct {
 	reach.Reach
 	Wishes
-	DryRun  bool // gather and place, print the plan to Stdout, start nothing
-	ShowMap bool // print the plan to Stderr before the ranks are started
+	DryRun  bool   // gather and place, print the plan to Stdout, start nothing
+	Picture string // with DryRun, a file for the plan as a picture; "-": Stdout, in the place of the plan; "": none
+	ShowMap bool   // print the plan to Stderr before the ranks are started
 	// Preflight looks at the hosts of the plan first, and starts nothing where something fails.
 	Preflight bool
 	// MapOfOpenMPI prints the plan to Stdout instead, as Open MPI's mpirun does, by the rules of Policy.

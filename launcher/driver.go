@@ -161,10 +161,12 @@ func (r *driver) all(ctx context.Context) error {
 	}
 	if r.cfg.DryRun {
 		reach.CloseAll(found)
-		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
-			return reach.Unwritten(err)
+		if r.cfg.Picture != "-" {
+			if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
+				return reach.Unwritten(err)
+			}
 		}
-		return nil
+		return r.picture(ctx, found)
 	}
 	if r.cfg.MapOfOpenMPI {
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.JobMap(r.plan, r.cfg.Policy))); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
+	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // planner finds the hosts of a run, and places its first job on them.
@@ -297,7 +298,7 @@ func (r *planner) hostOf(f reach.Found) *model.Host {
 	}
 	o := f.Session.Opened
 	return &model.Host{Name: f.Entry.Name, Stated: o.Host.GetName(), Version: o.Version, Ports: o.MeetingPorts, Slots: link.Slots(o.Host), CPUs: link.CPUs(o.Host),
-		Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(o.Host.GetGpuUnits(), r.cfg.GPUs)}
+		Layout: layoutOf(f, r.cfg.Log), NearGPUs: survey.NearGPUs(o.Host.GetGpuUnits(), r.cfg.GPUs)}
 }
 
 // answers are hosts as it is chosen between them: by name and slots.

@@ -5,9 +5,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -37,44 +35,6 @@ func layoutOf(f reach.Found, log *slog.Logger) *layout.Layout {
 		return nil
 	}
 	return l
-}
-
-// maxUnits bounds what an agent tells of its GPUs.
-const maxUnits = 1 << 10
-
-// nearGPUs is the CPUs near the GPUs of each local rank of a host, of those that it was wished to see;
-// without a wish near one each. nil: there is no GPU, or where one is is not known.
-func nearGPUs(units []*apiv1.GpuUnit, wish gpu.Wish) (near []idset.Set) {
-	units = units[:min(len(units), maxUnits)]
-	all := make([]idset.Set, len(units))
-	for i, u := range units {
-		cpus, err := idset.Within(u.GetNearCpus(), layout.MaxThreads)
-		if err != nil || cpus.Empty() {
-			return nil
-		}
-		all[i] = cpus
-	}
-	var sets []idset.Set
-	switch {
-	case len(wish.Sets) > 0 && len(all) > 0:
-		sets = wish.Sets
-	case wish.PerRank > 1:
-		for first := 0; first+wish.PerRank <= len(all); first += wish.PerRank {
-			sets = append(sets, idset.Range(first, first+wish.PerRank-1))
-		}
-	default:
-		return all
-	}
-	for _, set := range sets {
-		var cpus idset.Set
-		for n := range set.All() {
-			if n < len(all) { // else the agent says that it has no such GPU
-				cpus = cpus.Union(all[n])
-			}
-		}
-		near = append(near, cpus)
-	}
-	return near
 }
 
 // towards is this host's address on the way to another. A UDP socket that is connected sends nothing.

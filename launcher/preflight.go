@@ -3,12 +3,15 @@ package launcher
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
@@ -44,6 +47,24 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 		return reach.Failf(job.ExitUsage, what)
 	case report.Verdict == doctor.Fail:
 		return reach.Failf(ExitUnfit, what)
+	}
+	return nil
+}
+
+// picture draws the plan, for which its hosts are asked for their machines.
+func (r *planner) picture(ctx context.Context, have []reach.Found) error {
+	if r.cfg.Picture == "" {
+		return nil
+	}
+	ctx, cancel := r.patience(ctx)
+	defer cancel()
+	hosts := r.looked(ctx, have)
+	defer reach.Release(hosts)
+	machines := survey.Seats(ctx, hosts[:len(r.plan.Hosts)], survey.Seating{Plan: r.plan, Apps: r.cfg.Apps,
+		GPUs: r.cfg.GPUs, Fabric: r.cfg.Fabric, Net: r.cfg.Net.String()})
+	draw := func(w io.Writer) error { return placement.SVG(w, r.plan, r.cfg.Apps, machines) }
+	if err := outfile.Draw(r.cfg.Picture, r.cfg.Stdout, draw); err != nil {
+		return reach.Failf(job.ExitOutput, "--svg: %v", err)
 	}
 	return nil
 }

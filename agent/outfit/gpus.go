@@ -15,7 +15,7 @@ import (
 type gpuChoice struct {
 	variables map[uint32][]string
 	first     map[uint32]gpu.Unit // of a rank's
-	count     map[uint32]int      // how many a rank sees
+	units     map[uint32][]int    // which a rank sees, by their numbers
 }
 
 // chooseGPUs makes the choice for a job: the units are given out in the order of local ranks.
@@ -35,7 +35,7 @@ func (o *Outfit) chooseGPUs() error {
 	if err != nil {
 		return err
 	}
-	c := gpuChoice{make(map[uint32][]string, len(procs)), make(map[uint32]gpu.Unit, len(procs)), make(map[uint32]int, len(procs))}
+	c := gpuChoice{make(map[uint32][]string, len(procs)), make(map[uint32]gpu.Unit, len(procs)), make(map[uint32][]int, len(procs))}
 	warned := make(map[uint32]bool)
 	for i, p := range procs {
 		app := l.Apps[p.App]
@@ -49,7 +49,7 @@ func (o *Outfit) chooseGPUs() error {
 		if c.variables[p.Rank], err = gpu.Variables(inv.Vendor, units, chosen[i]); err != nil {
 			return err
 		}
-		c.first[p.Rank], c.count[p.Rank] = units[chosen[i][0]], len(chosen[i])
+		c.first[p.Rank], c.units[p.Rank] = units[chosen[i][0]], chosen[i]
 	}
 	o.gpus = c
 	return nil
@@ -68,7 +68,7 @@ func (o *Outfit) gpuVariables(p *apiv1.Proc) []string {
 // none, or where the user or the container chose them.
 func (o *Outfit) visibleGPUs(p *apiv1.Proc) (n int, narrowed bool) {
 	inv := o.host.FileGPUs
-	if n := o.gpus.count[p.Rank]; n > 0 {
+	if n := len(o.gpus.units[p.Rank]); n > 0 {
 		return n, true
 	}
 	if gpu.SetAlready(inv.Vendor, o.given(o.job.Programs[p.App].App)) != "" {

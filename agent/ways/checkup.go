@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
@@ -49,7 +50,19 @@ func (s *Survey) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.C
 		reply.Addresses = append(reply.Addresses, addr.String())
 	}
 	s.findPrograms(reply, r, h)
+	if r.Launch != nil {
+		reply.Seats = s.seats(r.Launch, h)
+	}
 	return reply, nil
+}
+
+// seats says where a launch's ranks would sit here.
+func (s *Survey) seats(l *apiv1.Launch, h *checkup.Host) *apiv1.Seats {
+	on, machine, err := s.cfg.Host.Layout()
+	if err != nil {
+		return &apiv1.Seats{Error: err.Error()}
+	}
+	return outfit.Seats(l, on, machine, outfit.Host{Env: s.cfg.Env, FileGPUs: h.GPUs, GPUs: h.GPUs, HCAs: h.HCAs, Locked: checkup.LockedMemory()})
 }
 
 // chooseAsked is the interface and the ports of MPI's traffic, as a job with these flags would get them here.

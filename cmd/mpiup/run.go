@@ -143,7 +143,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationBy = f.TerminationLog, "--termination-log"
 	}
 	cfg := launcher.Config{
-		Reach: reach, Command: launcher.CommandOf(p.args, len(p.args)-len(args)), Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares, Beside: f.RestartBeside, Elastic: elastic,
+		Reach: reach, Command: launcher.CommandOf(p.args, len(p.args)-len(args)), Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Picture: f.Picture, Preflight: f.Preflight, Spares: f.Spares, Beside: f.RestartBeside, Elastic: elastic,
 		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
 			Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
 			Net: wish, MPIPorts: ports, Fabric: fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,

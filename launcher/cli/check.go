@@ -39,6 +39,9 @@ func (f *RunFlags) Check() error {
 		}
 		f.MPI, f.Frameworks = "none", frameworks.None
 	}
+	if f.Picture != "" && !f.DryRun {
+		return fmt.Errorf("--svg draws where ranks would run; write --dry-run --svg %s", clip(f.Picture))
+	}
 	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
 		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")
 	}

@@ -61,12 +61,12 @@ type RunFlags struct {
 	HostFlags
 	LeaseFlags
 	BindFlags
+	DryFlags
 	Program AppFlags // of the first program
 
 	PerNode       int // ranks on every host; 0: by slots. After Check from ppr:N:node too
 	Oversubscribe bool
 	Local         bool // all ranks on this machine
-	DryRun        bool
 	Preflight     bool
 	MaxRestarts   int           // of the ranks, when some have failed
 	RestartBeside time.Duration // of ranks that may still run on a host that is silent
@@ -114,6 +114,12 @@ type RunFlags struct {
 	Frameworks frameworks.Set // of Env, after Check
 
 	Explain int // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
+}
+
+// DryFlags are for a look at the plan.
+type DryFlags struct {
+	DryRun  bool
+	Picture string // a file for the plan as a picture; "": none
 }
 
 // StallFlags is what is done about ranks that wait.
@@ -225,6 +231,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Expand, "expand", false, "put each rank's own variables in the place of $NAME and ${NAME} in values of -x, as in -x 'LOG=/tmp/$MPIUP_RANK.log'")
 	programFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
+	valueVar(fs, &f.Picture, "svg", "", text("name a file"),
+		"with --dry-run draw the plan in `FILE` (- for standard output): hosts with CPUs, GPUs and HCAs, and what of them each rank would have (default: no file)")
 	fs.BoolVar(&f.Preflight, "preflight", false, "look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	planFlags.in(fs)
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")

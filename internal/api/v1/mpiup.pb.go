@@ -7842,6 +7842,7 @@ type CheckupRequest struct {
 	Programs      []string               `protobuf:"bytes,7,rep,name=programs,proto3" json:"programs,omitempty"`                             // names that are looked for in the image
 	LookIn        []string               `protobuf:"bytes,8,rep,name=look_in,json=lookIn,proto3" json:"look_in,omitempty"`                   // directories where they are looked for first
 	GpusPerRank   uint32                 `protobuf:"varint,9,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // that each of the ranks is to see; 0: one
+	Launch        *Launch                `protobuf:"bytes,10,opt,name=launch,proto3" json:"launch,omitempty"`                                // what the host would be told of the job's ranks here, where their seats are asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7925,6 +7926,13 @@ func (x *CheckupRequest) GetGpusPerRank() uint32 {
 	return 0
 }
 
+func (x *CheckupRequest) GetLaunch() *Launch {
+	if x != nil {
+		return x.Launch
+	}
+	return nil
+}
+
 type CheckupReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          *HelloReply            `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
@@ -7933,6 +7941,7 @@ type CheckupReply struct {
 	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"` // of MPI's interface; empty: the one the agent is reached at
 	Programs      []*Fact                `protobuf:"bytes,6,rep,name=programs,proto3" json:"programs,omitempty"`   // of those asked for, by name: the paths
 	Rdma          []*RdmaPort            `protobuf:"bytes,7,rep,name=rdma,proto3" json:"rdma,omitempty"`           // active ports of usable HCAs
+	Seats         *Seats                 `protobuf:"bytes,8,opt,name=seats,proto3" json:"seats,omitempty"`         // of CheckupRequest.launch; none: it was not asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8009,6 +8018,226 @@ func (x *CheckupReply) GetRdma() []*RdmaPort {
 	return nil
 }
 
+func (x *CheckupReply) GetSeats() *Seats {
+	if x != nil {
+		return x.Seats
+	}
+	return nil
+}
+
+// Seats is where a job's ranks would sit on this host.
+type Seats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Machine       *Machine               `protobuf:"bytes,1,opt,name=machine,proto3" json:"machine,omitempty"`
+	Gpus          []*SeatDevice          `protobuf:"bytes,2,rep,name=gpus,proto3" json:"gpus,omitempty"` // what ranks can be given
+	Hcas          []*SeatDevice          `protobuf:"bytes,3,rep,name=hcas,proto3" json:"hcas,omitempty"`
+	Seats         []*Seat                `protobuf:"bytes,4,rep,name=seats,proto3" json:"seats,omitempty"` // of the launch's processes
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // why there are no seats: what would stop the start
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seats) Reset() {
+	*x = Seats{}
+	mi := &file_mpiup_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seats) ProtoMessage() {}
+
+func (x *Seats) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seats.ProtoReflect.Descriptor instead.
+func (*Seats) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *Seats) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+func (x *Seats) GetGpus() []*SeatDevice {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *Seats) GetHcas() []*SeatDevice {
+	if x != nil {
+		return x.Hcas
+	}
+	return nil
+}
+
+func (x *Seats) GetSeats() []*Seat {
+	if x != nil {
+		return x.Seats
+	}
+	return nil
+}
+
+func (x *Seats) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type SeatDevice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                         // "GPU0", "mlx5_0"
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                         // its model or ports
+	NearCpus      string                 `protobuf:"bytes,3,opt,name=near_cpus,json=nearCpus,proto3" json:"near_cpus,omitempty"` // empty: unknown
+	Missing       string                 `protobuf:"bytes,4,opt,name=missing,proto3" json:"missing,omitempty"`                   // why it cannot be used; empty: it can
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeatDevice) Reset() {
+	*x = SeatDevice{}
+	mi := &file_mpiup_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeatDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeatDevice) ProtoMessage() {}
+
+func (x *SeatDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
+func (*SeatDevice) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *SeatDevice) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SeatDevice) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SeatDevice) GetNearCpus() string {
+	if x != nil {
+		return x.NearCpus
+	}
+	return ""
+}
+
+func (x *SeatDevice) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
+type Seat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`                      // in the job
+	Gpus          []uint32               `protobuf:"varint,2,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`               // indices of Seats.gpus
+	AllGpus       bool                   `protobuf:"varint,3,opt,name=all_gpus,json=allGpus,proto3" json:"all_gpus,omitempty"` // it sees all, and gpus has the one that goes with its local rank
+	Hcas          []string               `protobuf:"bytes,4,rep,name=hcas,proto3" json:"hcas,omitempty"`                       // that its libraries are told to use; none: they choose by themselves
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seat) Reset() {
+	*x = Seat{}
+	mi := &file_mpiup_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seat) ProtoMessage() {}
+
+func (x *Seat) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seat.ProtoReflect.Descriptor instead.
+func (*Seat) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *Seat) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Seat) GetGpus() []uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *Seat) GetAllGpus() bool {
+	if x != nil {
+		return x.AllGpus
+	}
+	return false
+}
+
+func (x *Seat) GetHcas() []string {
+	if x != nil {
+		return x.Hcas
+	}
+	return nil
+}
+
 // RdmaPort is one port of an RDMA device that ranks may use.
 type RdmaPort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8022,7 +8251,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8034,7 +8263,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8047,7 +8276,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8090,7 +8319,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8102,7 +8331,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8115,7 +8344,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Finding) GetName() string {
@@ -8156,7 +8385,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8168,7 +8397,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8181,7 +8410,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Fact) GetName() string {
@@ -8210,7 +8439,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8222,7 +8451,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8235,7 +8464,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -8268,7 +8497,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8280,7 +8509,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8293,7 +8522,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -8314,7 +8543,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8326,7 +8555,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8339,7 +8568,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -8373,7 +8602,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8385,7 +8614,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8398,7 +8627,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Target) GetHost() string {
@@ -8424,7 +8653,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8436,7 +8665,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8449,7 +8678,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -8473,7 +8702,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8485,7 +8714,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8498,7 +8727,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Way) GetHost() string {
@@ -8551,7 +8780,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8563,7 +8792,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8576,7 +8805,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 type RanksReply struct {
@@ -8590,7 +8819,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8602,7 +8831,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8615,7 +8844,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -8653,7 +8882,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8665,7 +8894,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8678,7 +8907,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -8745,7 +8974,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8757,7 +8986,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8770,7 +8999,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -8923,7 +9152,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8935,7 +9164,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8948,7 +9177,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -8976,7 +9205,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8988,7 +9217,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9001,7 +9230,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -9037,7 +9266,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9049,7 +9278,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9062,7 +9291,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9103,7 +9332,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9115,7 +9344,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9128,7 +9357,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -9753,7 +9982,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
 	"\x04rest\x18\x02 \x01(\bR\x04rest\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\rR\x04code\"\x0f\n" +
-	"\rShutdownReply\"\xc2\x01\n" +
+	"\rShutdownReply\"\xec\x01\n" +
 	"\x0eCheckupRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x10\n" +
@@ -9761,14 +9990,34 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tmpi_ports\x18\x06 \x01(\tR\bmpiPorts\x12\x1a\n" +
 	"\bprograms\x18\a \x03(\tR\bprograms\x12\x17\n" +
 	"\alook_in\x18\b \x03(\tR\x06lookIn\x12\"\n" +
-	"\rgpus_per_rank\x18\t \x01(\rR\vgpusPerRank\"\xff\x01\n" +
+	"\rgpus_per_rank\x18\t \x01(\rR\vgpusPerRank\x12(\n" +
+	"\x06launch\x18\n" +
+	" \x01(\v2\x10.mpiup.v1.LaunchR\x06launch\"\xa6\x02\n" +
 	"\fCheckupReply\x12(\n" +
 	"\x04host\x18\x01 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04host\x12-\n" +
 	"\bfindings\x18\x02 \x03(\v2\x11.mpiup.v1.FindingR\bfindings\x12$\n" +
 	"\x05facts\x18\x03 \x03(\v2\x0e.mpiup.v1.FactR\x05facts\x12\x1c\n" +
 	"\taddresses\x18\x04 \x03(\tR\taddresses\x12*\n" +
 	"\bprograms\x18\x06 \x03(\v2\x0e.mpiup.v1.FactR\bprograms\x12&\n" +
-	"\x04rdma\x18\a \x03(\v2\x12.mpiup.v1.RdmaPortR\x04rdma\"d\n" +
+	"\x04rdma\x18\a \x03(\v2\x12.mpiup.v1.RdmaPortR\x04rdma\x12%\n" +
+	"\x05seats\x18\b \x01(\v2\x0f.mpiup.v1.SeatsR\x05seats\"\xc4\x01\n" +
+	"\x05Seats\x12+\n" +
+	"\amachine\x18\x01 \x01(\v2\x11.mpiup.v1.MachineR\amachine\x12(\n" +
+	"\x04gpus\x18\x02 \x03(\v2\x14.mpiup.v1.SeatDeviceR\x04gpus\x12(\n" +
+	"\x04hcas\x18\x03 \x03(\v2\x14.mpiup.v1.SeatDeviceR\x04hcas\x12$\n" +
+	"\x05seats\x18\x04 \x03(\v2\x0e.mpiup.v1.SeatR\x05seats\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"k\n" +
+	"\n" +
+	"SeatDevice\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1b\n" +
+	"\tnear_cpus\x18\x03 \x01(\tR\bnearCpus\x12\x18\n" +
+	"\amissing\x18\x04 \x01(\tR\amissing\"]\n" +
+	"\x04Seat\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04gpus\x18\x02 \x03(\rR\x04gpus\x12\x19\n" +
+	"\ball_gpus\x18\x03 \x01(\bR\aallGpus\x12\x12\n" +
+	"\x04hcas\x18\x04 \x03(\tR\x04hcas\"d\n" +
 	"\bRdmaPort\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1a\n" +
@@ -9985,7 +10234,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10085,23 +10334,26 @@ var file_mpiup_proto_goTypes = []any{
 	(*ShutdownReply)(nil),   // 95: mpiup.v1.ShutdownReply
 	(*CheckupRequest)(nil),  // 96: mpiup.v1.CheckupRequest
 	(*CheckupReply)(nil),    // 97: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 98: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 99: mpiup.v1.Finding
-	(*Fact)(nil),            // 100: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 101: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 102: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 103: mpiup.v1.AskRequest
-	(*Target)(nil),          // 104: mpiup.v1.Target
-	(*AskReply)(nil),        // 105: mpiup.v1.AskReply
-	(*Way)(nil),             // 106: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 107: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 108: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 109: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 110: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 111: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 112: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 113: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 114: mpiup.v1.RankStack
+	(*Seats)(nil),           // 98: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 99: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 100: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 101: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 102: mpiup.v1.Finding
+	(*Fact)(nil),            // 103: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 104: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 105: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 106: mpiup.v1.AskRequest
+	(*Target)(nil),          // 107: mpiup.v1.Target
+	(*AskReply)(nil),        // 108: mpiup.v1.AskReply
+	(*Way)(nil),             // 109: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 110: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 111: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 112: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 113: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 114: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 115: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 116: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 117: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -10198,26 +10450,32 @@ var file_mpiup_proto_depIdxs = []int32{
 	14,  // 91: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
 	92,  // 92: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
 	24,  // 93: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	24,  // 94: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	99,  // 95: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	100, // 96: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	100, // 97: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	98,  // 98: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	15,  // 99: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	104, // 100: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	106, // 101: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	110, // 102: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	109, // 103: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	64,  // 104: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 105: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	114, // 106: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	113, // 107: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	73,  // 108: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	109, // [109:109] is the sub-list for method output_type
-	109, // [109:109] is the sub-list for method input_type
-	109, // [109:109] is the sub-list for extension type_name
-	109, // [109:109] is the sub-list for extension extendee
-	0,   // [0:109] is the sub-list for field type_name
+	35,  // 94: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 95: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	102, // 96: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	103, // 97: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	103, // 98: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	101, // 99: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	98,  // 100: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 101: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	99,  // 102: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	99,  // 103: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	100, // 104: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 105: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	107, // 106: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	109, // 107: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	113, // 108: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	112, // 109: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	64,  // 110: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 111: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	117, // 112: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	116, // 113: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	73,  // 114: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	115, // [115:115] is the sub-list for method output_type
+	115, // [115:115] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -10279,7 +10537,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   98,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -63,6 +63,8 @@ var rules = map[string]rule{
 	// What it finds.
 	"CheckupReply.findings": items(256), "CheckupReply.facts": items(256), "CheckupReply.addresses": names(256), "CheckupReply.programs": items(256),
 	"CheckupReply.rdma": items(256), "RdmaPort.device": aName, "Finding.name": aWord, "Finding.text": aLine, "Finding.fix": aLine, "Fact.name": aWord, "Fact.value": aLine,
+	"Seats.gpus": items(1024), "Seats.hcas": items(1024), "Seats.seats": items(1 << 16), "Seats.error": aLine, "SeatDevice.name": aWord, "SeatDevice.text": aLine,
+	"SeatDevice.near_cpus": aLine, "SeatDevice.missing": aLine, "Seat.gpus": asIs, "Seat.hcas": {text: wordText, most: 256},
 	"AnswerReply.addresses": names(256), "AskReply.ways": items(1 << 16), "Way.host": aName, "Way.error": aLine, "Way.address": aName,
 	"RanksReply.ranks": items(1 << 20), "RanksReply.error": aLine, "RanksReply.waits": items(1024), "RunWaits.launcher": aName, "RunWaits.job": aWord, "RunWaits.placed": asIs,
 	"RankState.launcher": aName, "RankState.job": aWord, "RankState.program": aName, "RankState.state": aWord, "RankState.syscall": aWord, "RankState.wchan": aWord,

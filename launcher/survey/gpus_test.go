@@ -1,4 +1,4 @@
-package launcher
+package survey
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func TestNearGPUs(t *testing.T) {
 		for _, n := range tt.near {
 			units = append(units, &apiv1.GpuUnit{NearCpus: n})
 		}
-		if got := fmt.Sprint(nearGPUs(units, wish)); got != tt.want {
+		if got := fmt.Sprint(NearGPUs(units, wish)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
