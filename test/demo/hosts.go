@@ -13,10 +13,11 @@ import (
 	"github.com/mpiup/mpiup/test/netns"
 )
 
-// hosts are three hosts with an agent each: network namespaces when we are root, else
+// hosts are some hosts with an agent each: network namespaces when we are root, else
 // loopback addresses of this machine.
 type hosts struct {
 	cluster *netns.Cluster // nil: loopback
+	count   int
 	agents  []*command
 	logs    []*bytes.Buffer
 }
@@ -27,11 +28,11 @@ type command struct {
 	Run, Start, Wait func() error
 }
 
-func newHosts(ctx context.Context, d *demo) (*hosts, error) {
-	h := &hosts{}
+func newHosts(ctx context.Context, d *demo, names ...string) (*hosts, error) {
+	h := &hosts{count: len(names)}
 	if os.Geteuid() == 0 {
 		var err error
-		h.cluster, err = netns.Up(ctx, netns.Config{Hosts: []string{"w0", "w1", "w2"}, Share: []string{d.dir, filepath.Dir(d.mpiup)}})
+		h.cluster, err = netns.Up(ctx, netns.Config{Hosts: names, Share: []string{d.dir, filepath.Dir(d.mpiup)}})
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +76,11 @@ func (h *hosts) onLauncher(ctx context.Context, argv ...string) *command {
 
 func (h *hosts) names() []string {
 	if h.cluster == nil {
-		return []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+		var list []string
+		for i := range h.count {
+			list = append(list, fmt.Sprint("127.0.0.", 2+i))
+		}
+		return list
 	}
 	return h.cluster.Workers()
 }

@@ -95,7 +95,7 @@ func (d *demo) onThreeHosts(ctx context.Context) (err error) {
 	if err := d.keygen(ctx); err != nil {
 		return err
 	}
-	h, err := newHosts(ctx, d)
+	h, err := newHosts(ctx, d, "w0", "w1", "w2")
 	if err != nil {
 		return err
 	}

@@ -13,30 +13,73 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/svg"
 )
 
 // patience bounds how long a run on a busy machine may need until it is said to hang.
 const patience = 5 * time.Minute
 
-// pictures makes the pictures of README from a real run, from the last benchmark and from a machine's files.
+// pictures makes the pictures of README and of docs from real runs, from the last benchmark and from machines' files.
 func (d *demo) pictures(ctx context.Context, to string) error {
+	bars, err := bars("docs/data/performance.tsv")
+	if err != nil {
+		return err
+	}
 	page, err := d.hang(ctx)
 	if err != nil {
 		return err
 	}
-	bars, err := bars("docs/data/performance.tsv")
-	if err != nil {
+	if err := d.ways(ctx); err != nil {
 		return err
 	}
 	machine, err := exec.CommandContext(ctx, d.mpiup, "topo", "--root", "test/machine/testdata/h100.txtar", "--svg").Output()
 	if err != nil {
 		return fmt.Errorf("mpiup topo: %w", err)
 	}
-	for name, text := range map[string][]byte{"hang.svg": terminal(page), "start.svg": bars, "topo.svg": machine} {
+	plan, err := os.ReadFile("launcher/survey/testdata/h100.svg") // of two H100 machines' files, by a test
+	if err != nil {
+		return err
+	}
+	all := map[string][]byte{"topo.svg": machine, "plan.svg": plan}
+	for name, p := range map[string]*svg.Picture{"hang.svg": terminal(page), "start.svg": bars} {
+		var b bytes.Buffer
+		if err := p.Write(&b); err != nil {
+			return err
+		}
+		all[name] = b.Bytes()
+	}
+	for _, name := range []string{"stacks.svg", "net.svg"} {
+		if all[name], err = os.ReadFile(filepath.Join(d.dir, name)); err != nil {
+			return err
+		}
+	}
+	for name, text := range all {
 		if err := os.WriteFile(filepath.Join(to, name), text, 0o644); err != nil {
 			return err
 		}
 		fmt.Println("wrote", filepath.Join(to, name))
+	}
+	return nil
+}
+
+// ways measures the ways between six hosts, of which one has the fifth of a CPU, and draws them.
+func (d *demo) ways(ctx context.Context) (err error) {
+	h, err := newHosts(ctx, d, "w0", "w1", "w2", "w3", "w4", "w5")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if h.cluster != nil {
+		if err := h.cluster.Throttle("w4", 0.2); err != nil {
+			return err
+		}
+	}
+	doctor := d.command(ctx, h, []string{"mpiup", "doctor", "--host", strings.Join(h.names(), ","), "--bandwidth", "--svg", filepath.Join(d.dir, "net.svg")})
+	var said bytes.Buffer
+	doctor.Stdout, doctor.Stderr = &said, &said
+	if err := doctor.Run(); err != nil && doctor.ProcessState.ExitCode() != 1 { // what fails in a namespace is drawn too
+		return fmt.Errorf("mpiup doctor: %w\n%s", err, &said)
 	}
 	return nil
 }
@@ -62,7 +105,7 @@ func (d *demo) hang(ctx context.Context) (page string, err error) {
 		return "", err
 	}
 	d.env = []string{"PATH=" + d.dir + ":/usr/bin:/bin", "HOME=/root", "LANG=C.UTF-8", "OMP_NUM_THREADS=1", "MPIUP_KEY=" + d.key}
-	h, err := newHosts(ctx, d)
+	h, err := newHosts(ctx, d, "w0", "w1", "w2")
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +128,7 @@ func (d *demo) hang(ctx context.Context) (page string, err error) {
 	fmt.Fprintf(&b, "$ %s\n", strings.Join(run, " "))
 	said, err := until(out, "odd one out", &b)
 	if err == nil {
-		stacks := d.command(ctx, h, []string{"mpiup", "stacks", "--host", strings.Join(h.names(), ",")})
+		stacks := d.command(ctx, h, []string{"mpiup", "stacks", "--host", strings.Join(h.names(), ","), "--svg", filepath.Join(d.dir, "stacks.svg")})
 		var text, why bytes.Buffer
 		stacks.Stdout, stacks.Stderr = &text, &why
 		if err = stacks.Run(); err != nil {

@@ -1,34 +1,49 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/xml"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/svg"
 )
 
 const (
 	columns = 106 // of the terminal
-	advance = 8.0 // of a character, in a fount of 13.3 px
-	row     = 19.0
+	advance = 8   // of a character, in a fount of 13.3 px
+	row     = 19
 )
 
-// xmlText is text as XML has it.
-func xmlText(s string) string {
-	var b bytes.Buffer
-	if err := xml.EscapeText(&b, []byte(s)); err != nil { // a buffer takes all
-		return ""
-	}
-	return b.String()
+var terminalStyle = svg.Style{Light: `text{font:13.3px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+.page{fill:#0d1117;rx:10}
+.close{fill:#ff5f57}
+.hide{fill:#febc2e}
+.grow{fill:#28c840}
+.o{fill:#c9d1d9}
+.c{fill:#fff;font-weight:bold}
+.d{fill:#fff;font-weight:bold}
+.m{fill:#e3b341}
+.r{fill:#ff7b72;font-weight:bold}`}
+
+var barStyle = svg.Style{
+	Light: `text{font:13px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:#1f2328}
+.page{fill:#fff;stroke:#d1d9e0;rx:10}
+.t{font-weight:bold}
+.w{text-anchor:end}
+.u{fill:#1f883d;rx:2}
+.b{fill:#afb8c1;rx:2}`,
+	Dark: `text{fill:#e6edf3}
+.page{fill:#0d1117;stroke:#3d444d}
+.u{fill:#3fb950}
+.b{fill:#57606a}`,
 }
 
 // terminal draws what a terminal shows: commands after "$ ", mpiup's own lines, and those of the first group of stacks,
 // which is that of the rank that is looked for, stand out.
-func terminal(page string) []byte {
+func terminal(page string) *svg.Picture {
 	type line struct{ text, class string }
 	var lines []line
 	first := false
@@ -56,19 +71,18 @@ func terminal(page string) []byte {
 			lines = append(lines, line{part, class})
 		}
 	}
-	width, height := columns*advance+40, float64(len(lines))*row+64
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="A terminal: mpiup run, in which rank 3 hangs and is named; mpiup stacks shows its line">
-<style>text{font:13.3px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}.o{fill:#c9d1d9}.c,.d{fill:#fff;font-weight:bold}.m{fill:#e3b341}.r{fill:#ff7b72;font-weight:bold}</style>
-<rect width="100%%" height="100%%" rx="10" fill="#0d1117"/><circle cx="24" cy="22" r="6" fill="#ff5f57"/><circle cx="44" cy="22" r="6" fill="#febc2e"/><circle cx="64" cy="22" r="6" fill="#28c840"/>
-`, width, height)
+	width, height := columns*advance+40, len(lines)*row+64
+	p := svg.New(width, height, "A terminal: mpiup run, in which rank 3 hangs and is named; mpiup stacks shows its line", terminalStyle)
+	p.Rect("page", 0, 0, width, height, "")
+	for i, class := range []string{"close", "hide", "grow"} {
+		p.Dot(class, 24+20*i, 22, 6)
+	}
 	for i, l := range lines {
 		if l.text != "" {
-			fmt.Fprintf(&b, "<text x=\"20\" y=\"%.0f\" class=\"%s\" xml:space=\"preserve\">%s</text>\n", 60+float64(i)*row, l.class, xmlText(l.text))
+			p.Text(l.class, 20, 60+i*row, l.text)
 		}
 	}
-	b.WriteString("</svg>\n")
-	return b.Bytes()
+	return p
 }
 
 // wrapped is a line in parts that fit, broken at blanks.
@@ -92,19 +106,17 @@ var shown = []struct{ title, what, hosts string }{
 }
 
 // bars draws times to start as bars, from the table of a benchmark.
-func bars(file string) ([]byte, error) {
+func bars(file string) (*svg.Picture, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	y := 30.0
-	for _, s := range shown {
-		type bar struct {
-			who, unit string
-			value     float64
-		}
-		var group []bar
+	type bar struct {
+		who, unit string
+		value     float64
+	}
+	groups, height := make([][]bar, len(shown)), 14
+	for i, s := range shown {
 		for l := range strings.Lines(string(text)) {
 			f := strings.Split(strings.TrimRight(l, "\n"), "\t")
 			if len(f) != 9 || f[0] != s.what || f[1] != s.hosts || f[2] == "floor" {
@@ -114,28 +126,31 @@ func bars(file string) ([]byte, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			group = append(group, bar{f[2], f[6], v})
+			groups[i] = append(groups[i], bar{f[2], f[6], v})
 		}
-		if len(group) < 2 {
+		if len(groups[i]) < 2 {
 			return nil, fmt.Errorf("%s has no rows of %s, %s", file, s.what, s.hosts)
 		}
-		most := slices.MaxFunc(group, func(a, b bar) int { return cmp.Compare(a.value, b.value) }).value
-		fmt.Fprintf(&b, "<text x=\"20\" y=\"%.0f\" class=\"t\">%s</text>\n", y, xmlText(s.title))
-		for _, g := range group {
+		height += 40 + 24*len(groups[i])
+	}
+	p := svg.New(760, height, "Start-up times of mpiup, srun, Hydra, Open MPI and torchrun; docs/performance.md has them as a table", barStyle)
+	p.Rect("page", 0, 0, 760, height, "")
+	y := 30
+	for i, s := range shown {
+		most := slices.MaxFunc(groups[i], func(a, b bar) int { return cmp.Compare(a.value, b.value) }).value
+		p.Text("t", 20, y, s.title)
+		for _, g := range groups[i] {
 			y += 24
 			class := "b"
 			if g.who == "mpiup" {
 				class = "u"
 			}
-			width := 480 * g.value / most
-			fmt.Fprintf(&b, "<text x=\"170\" y=\"%.0f\" class=\"w\">%s</text><rect x=\"180\" y=\"%.0f\" width=\"%.1f\" height=\"16\" rx=\"2\" class=\"%s\"/><text x=\"%.1f\" y=\"%.0f\">%s %s</text>\n",
-				y, xmlText(g.who), y-13, width, class, 188+width, y, strconv.FormatFloat(g.value, 'f', -1, 64), g.unit)
+			width := int(480 * g.value / most)
+			p.Text("w", 170, y, g.who)
+			p.Rect(class, 180, y-13, width, 16, "")
+			p.Text("", 188+width, y, strconv.FormatFloat(g.value, 'f', -1, 64)+" "+g.unit)
 		}
 		y += 40
 	}
-	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 %.0f" role="img" aria-label="Start-up times of mpiup, srun, Hydra, Open MPI and torchrun; docs/performance.md has them as a table">
-<style>text{font:13px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:#1f2328}.t{font-weight:bold}.w{text-anchor:end}.u{fill:#1f883d}.b{fill:#afb8c1}</style>
-<rect width="100%%" height="100%%" rx="10" fill="#fff" stroke="#d1d9e0"/>
-`, y-16)
-	return append(append([]byte(head), b.Bytes()...), "</svg>\n"...), nil
+	return p, nil
 }
