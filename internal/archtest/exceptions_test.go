@@ -11,7 +11,7 @@ var largeRooms = pile{
 }
 
 // largeWiring is cmd/mpiup where it has more than a command line needs.
-var largeWiring = pile{"cmd/mpiup": 5200}
+var largeWiring = pile{"cmd/mpiup": 5100}
 
 // cupboards are small packages with one user.
 var cupboards = []string{}
