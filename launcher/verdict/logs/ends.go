@@ -61,10 +61,12 @@ var facts = sync.OnceValue(func() []fact {
 		says(`MPT ERROR: `, `MPT ERROR: Rank (?P<rank>\d+)\(`),                               // HPE's
 		says(`FATAL ERROR(`, `FATAL ERROR\(Node (?P<rank>\d+)\): `),                          // GASNet's
 		says(` Exiting: Called`, `Processor (?P<rank>\d+) Exiting: Called`),                  // Charm++'s
-		says(`RankID:`, `\bRankID:(?P<rank>\d+)\)`),                                          // Ascend's
-		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`),              // AmberTools
+		first(`has terminated without`, `MPI_COMM_WORLD rank (?P<rank>\d+) has terminated without`),
+		says(`RankID:`, `\bRankID:(?P<rank>\d+)\)`),                             // Ascend's
+		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`), // AmberTools
 		says(`internal ABORT`, `internal ABORT - process (?P<rank>\d+)`),
-		says(`FATAL from PE`, `FATAL from PE +(?P<rank>\d+): `), // FMS's
+		says(`FATAL from PE`, `FATAL from PE +(?P<rank>\d+): `),  // FMS's
+		says(`FAIL at line=`, `^pe=(?P<rank>\d+) FAIL at line=`), // MAPL's
 		says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
 		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
 		says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),

@@ -68,8 +68,8 @@ func (r *Reader) guilty() *finding {
 	}
 }
 
-// behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, and a time-out before an end without a
-// reason explains that end, since a launcher that had seen an earlier one would not have waited so long.
+// behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and
+// a time-out before an end without a reason that end, since a launcher that had seen an earlier one would not have waited so long.
 func (r *Reader) behind(f *finding) *finding {
 	var list []*finding
 	switch {
@@ -77,7 +77,12 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
 	case f.kind == verdict.NCCL: // which a fabric's failure before it explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
-	case f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed):
+	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
+		list = r.of(verdict.Program, func(g *finding) bool {
+			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns && g.lane == f.lane && g.order < f.order && f.number-g.number <= after
+		})
+	}
+	if len(list) == 0 && f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed || f.likely) {
 		list = r.of(verdict.Wait, func(g *finding) bool {
 			if g.general && (g.kind == f.kind || g.number-f.number > before) || !g.general && g.order > f.order {
 				return false

@@ -335,6 +335,9 @@ func (r *Reader) look(l line, h *heard) *finding {
 			s, ok = w, more
 		}
 	}
+	if level, said := stated(text); s == nil && said && level == Error { // by its own word
+		return &finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
+	}
 	if !ok {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 var (
 	caught = []string{"skipping batch", "retrying batch", "retrying with", "trying again", "resuming normal operation", "reducing batch size", "batch size was reduced",
 		"will be retried", "falling back to", "continuing anyway", "continue training", "ignoring this", "recovered from",
+		"exit code:    0",                // kubectl describe's, of a container of which it has said how it ended
 		"[service thread] accept failed"} // NCCL's, of whoever else came to its port, as scanners do
 	came     = []string{"Successfully assigned", "Started container", "Successfully pulled image", "already present on machine"}
 	restarts = []string{"will restart worker group", "Restarting worker group", "Restarting job", "starting the ranks again"}

@@ -58,7 +58,7 @@ func (r *Reader) accused(f *finding) named {
 			rank = -1
 		}
 		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
-	case f.kind == verdict.InitFailed && r.alike:
+	case f.kind == verdict.InitFailed && r.alike, f.kind == verdict.AgentLost: // with an agent all ranks of its host are lost
 		return named{who: ending{rank: -1, host: f.who.host}}
 	case f.kind == verdict.CollectiveMismatch:
 		return r.differ(f)
@@ -145,7 +145,7 @@ func (r *Reader) itself(f *finding) named {
 		n.why = fmt.Sprintf("rank %d is the first that failed", n.who.rank)
 		return n
 	}
-	if n.who.local > 0 && len(r.hosts) < 2 {
+	if n.who.local > 0 && len(r.hosts) < 2 && !meets(f.kind) { // who could not meet is not the only one, and other hosts have this number too
 		n.who.rank = n.who.local - 1
 		n.why = "by its rank on its host, where the log has one host"
 	}
@@ -203,7 +203,7 @@ func (r *Reader) awaited(f *finding) named {
 func (r *Reader) tellers() (list []int) {
 	for _, w := range []verdict.Weight{verdict.Echo, verdict.Wait, verdict.Program} {
 		for _, f := range r.found[w] {
-			if f.over || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
+			if f.over || f.weak && f.kind == verdict.ExitCode || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
 				continue
 			}
 			rank := f.who.rank
