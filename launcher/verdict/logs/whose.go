@@ -53,9 +53,10 @@ func (f *finding) ofTheJob() bool {
 func (r *Reader) accused(f *finding) named {
 	switch {
 	case f.ofTheJob():
-		rank := f.lane.rank
-		if f.kind == verdict.Interrupted || f.kind == verdict.TimeOut || f.kind == verdict.HostsMissing || !ofTheJob(f.kind) {
-			rank = -1
+		rank := -1
+		switch f.kind {
+		case verdict.DNS, verdict.Identity, verdict.OtherVersion, verdict.OutputLost: // which a rank of its own may have met
+			rank = f.lane.rank
 		}
 		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
 	case f.kind == verdict.InitFailed && r.alike, f.kind == verdict.AgentLost: // with an agent all ranks of its host are lost
