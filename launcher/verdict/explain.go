@@ -60,6 +60,9 @@ func (c *Case) account(f Fault) account {
 	case h != "":
 		a.do = []string{h}
 	}
+	if ids := c.rivals(f); !ids.Empty() {
+		a.behind = append(slices.Clone(a.behind), fmt.Sprintf("ranks %s of several hosts ended within a moment: which was first is not known", ids))
+	}
 	if used := c.Toll.memory(f); used != "" {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
@@ -115,11 +118,6 @@ func (c *Case) cutShort() []string {
 		"), or let them save less"}
 }
 
-// asked says that a rank ended by the signal that told it of its host's end.
-func (c *Case) asked(f Fault) bool {
-	return f.Event == Ended && c.Passed != 0 && f.Exit.Status() == 128+c.Passed
-}
-
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
 func (f Fault) speaks() bool {
 	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized && !f.Uncalled && !f.Left &&
@@ -157,13 +155,10 @@ func (c *Case) others(cause Fault) []string {
 		if f.Event == Signalled || f.Event == cause.Event && f.ID == cause.ID && f.Node == cause.Node {
 			continue
 		}
-		if f.Event == Ended && cause.Event == Aborted && f.ID == cause.ID {
-			continue // it ended because it aborted
+		if f.ID == cause.ID && (f.Event == NotWired || f.Event == Ended && cause.Event == Aborted) {
+			continue // it ended because it aborted, and its PMI connection with it
 		}
-		if f.Event == NotWired && f.ID == cause.ID {
-			continue // its PMI connection ended with it
-		}
-		if cause.preempted() && (c.asked(f) || c.Passed != 0 && f.Event == NotWired) {
+		if cause.preempted() && c.Passed != 0 && (f.Event == NotWired || f.Event == Ended && f.Exit.Status() == 128+c.Passed) {
 			continue // as it was told to, which ends its PMI connection too
 		}
 		if c.Toll.echoed(f) {

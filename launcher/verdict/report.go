@@ -106,11 +106,8 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 			v.Ranks, v.Confidence = f.Ranks, OneOfSeveral
 		}
 	}
-	soon := func(g Fault) bool {
-		return g.Event == Ended && g.Node != f.Node && !c.echoes(g) && g.At-f.At <= abortEcho
-	}
-	if _, ok := c.earliest(soon); ok && f.Event == Ended && f.struck() { // an MPI library may crash over a rank that ended first, and hosts' clocks differ
-		v.Confidence = Probable
+	if ids := c.rivals(f); !ids.Empty() {
+		v.Ranks, v.Confidence = ids.String(), OneOfSeveral
 	}
 	v.report(c.reporters(f))
 	v.blame(c.absent(f))

@@ -249,13 +249,13 @@ func TestUrgentAndOnlyRanks(t *testing.T) {
 	}
 }
 
-// A crash, and the end of a rank of another host within a moment: which was first is not known for certain.
+// A crash, and the end of a rank of another host within a moment: which was first is not known, and both are named.
 func TestCrashesOfTwoHosts(t *testing.T) {
 	for _, tt := range []struct {
 		node  int
 		later time.Duration
 		want  Confidence
-	}{{2, time.Millisecond, Probable}, {1, time.Millisecond, ""}, {2, time.Second, ""}} { // "" is certain
+	}{{2, time.Millisecond, OneOfSeveral}, {1, time.Millisecond, ""}, {2, time.Second, ""}} { // "" is certain
 		c := &Case{}
 		c.Add(Fault{Event: Ended, Host: "w1", Node: 1, ID: 2, Process: job.Process{Rank: 2}, Exit: job.Exit{Signal: job.SIGSEGV}})
 		c.Add(Fault{Event: Ended, Host: "w2", Node: tt.node, ID: 0, Exit: job.Exit{Code: 3}, At: tt.later, TimeNS: 1})

@@ -40,21 +40,25 @@ const abortEcho = 250 * time.Millisecond
 // by a signal that is neither the program's own doing (abort(3), a pipe without reader) nor one
 // that mpiup passed on.
 func (c *Case) killed(abort Fault) Fault {
-	passed := 0
-	if s, ok := c.earliest(func(f Fault) bool { return f.Event == Signalled }); ok {
-		passed = s.Code
-	}
+	passed, _ := c.earliest(func(f Fault) bool { return f.Event == Signalled })
 	struck := func(f Fault) bool {
-		switch sig := f.Exit.Signal; sig {
-		case 0, job.SIGABRT, job.SIGPIPE, passed:
-			return false
-		}
-		return f.Event == Ended && !f.broke() && f.ID != abort.ID && (f.At-abort.At).Abs() <= abortEcho
+		return f.Event == Ended && f.struck() && f.Exit.Signal != passed.Code && !f.broke() && f.ID != abort.ID && (f.At-abort.At).Abs() <= abortEcho
 	}
 	if f, ok := c.earliest(struck); ok {
 		return c.onHost(f, struck)
 	}
 	return abort
+}
+
+// rivals are the ranks of which one was first, where f crashed and another host's ended by itself within a moment: an MPI library may crash over
+// a rank that ended before, and hosts' clocks differ. None where f is the only one.
+func (c *Case) rivals(f Fault) (ids idset.Set) {
+	for _, g := range c.faults {
+		if f.Event == Ended && f.struck() && f.Exit.Signal != job.SIGKILL && g.Event == Ended && g.Node != f.Node && !c.echoes(g) && g.At-f.At <= abortEcho {
+			ids = ids.Union(idset.Of(f.Process.Rank, g.Process.Rank))
+		}
+	}
+	return ids
 }
 
 // onHost is the first on f's host, by its clock, of those that are wanted; f is one of them.

@@ -177,6 +177,9 @@ func (s scenario) judge(v verdict.Verdict, code, odd int) (out outcome, named st
 		return nobody, ""
 	}
 	ids, err := idset.Within(named, ranks)
+	if err == nil && v.Confidence == verdict.OneOfSeveral && ids.Len() > 1 && !ids.Sub(idset.Of(s.guilty(odd)...)).Empty() && ids.Contains(odd) {
+		return nobody, named // one of those, of which nothing tells the first
+	}
 	if err != nil || !ids.Sub(idset.Of(s.guilty(odd)...)).Empty() {
 		return wrong, named
 	}
