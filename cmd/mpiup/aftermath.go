@@ -17,13 +17,14 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
 	"github.com/mpiup/mpiup/launcher/report"
-	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 func (p *process) desk() *aftermath.Desk {
 	d := &aftermath.Desk{Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Kept: p.remains("", false).Kept}
-	d.Typed = p.stdin != nil && streams.IsTerminal(p.stdin)
+	if info, err := p.stdin.Stat(); err == nil { // of nil it is an error; nobody hands a log over by /dev/null either
+		d.Typed = info.Mode()&fs.ModeCharDevice != 0
+	}
 	d.Said = func() ([]byte, int, error) { return peers.Said(context.Background(), nearbyDir(p.getenv)) }
 	return d
 }

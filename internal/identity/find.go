@@ -341,8 +341,8 @@ func unreadable(file, shown string, err error) error {
 
 func (f *finder) none() error {
 	if !f.o.inPod() {
-		return fmt.Errorf("%w: mpiup needs the key that the agents have, --key FILE or MPIUP_KEY (mpiup keygen FILE makes one; copy it to every host),\n"+
-			"or certificates, --tls-dir DIR or MPIUP_TLS_DIR", ErrNoSecret)
+		return fmt.Errorf("%w\ngive the key that the agents have, --key FILE or MPIUP_KEY (mpiup keygen FILE makes one, to be copied to every host), "+
+			"or certificates, --tls-dir", ErrNoSecret)
 	}
 	return fmt.Errorf(`%w. mpiup needs one Secret, mounted in every pod of the job:
   MPI Operator      mounts its own in the first container of launcher and workers

@@ -3,6 +3,7 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -322,7 +323,15 @@ func TestFindSecret(t *testing.T) {
 }
 
 func TestNoSecretSaysWhatToMount(t *testing.T) {
-	_, err := newPod(t).find()
+	p := newPod(t)
+	_, err := p.find()
+	for _, want := range []string{"--key FILE", "MPIUP_KEY", "mpiup keygen FILE", "--tls-dir"} {
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pod") || strings.Contains(err.Error(), "Operator") {
+			t.Errorf("outside Kubernetes the error does not say %q, or speaks of pods: %v", want, err)
+		}
+	}
+	p.env = map[string]string{"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
+	_, err = p.find()
 	for _, want := range []string{"MPI Operator", "Trainer", "Volcano", "mpiup keygen", "/etc/mpiup", "--key", "/root/.ssh/id_rsa"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not say %q: %v", want, err)
@@ -390,9 +399,15 @@ func TestUnreadableKeySaysWhose(t *testing.T) {
 			if err == nil || errors.Is(err, ErrNoSecret) {
 				t.Fatalf("error %v", err)
 			}
-			for _, want := range []string{"key /root/.ssh/id_rsa cannot be read by uid", tt.want, "fsGroup", "sshAuthMountPath"} {
-				if !strings.Contains(err.Error(), want) {
+			for _, want := range []string{"key /root/.ssh/id_rsa cannot be read by uid", tt.want} {
+				if !strings.Contains(err.Error(), want) || !errors.Is(err, fs.ErrPermission) {
 					t.Errorf("error does not say %q: %v", want, err)
+				}
+			}
+			for address, want := range map[string]string{"": "chown", "10.96.0.1": "fsGroup, or in an MPIJob sshAuthMountPath"} {
+				o := Options{Env: func(string) string { return address }}
+				if how := o.readable(); !strings.Contains(how, want) {
+					t.Errorf("what to do is %q, not %q", how, want)
 				}
 			}
 		})

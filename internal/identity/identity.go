@@ -235,8 +235,13 @@ func (i *Identity) Scope() string { return i.scope }
 // ScopeFrom says where Scope came from: a flag, a variable, a file, or "default".
 func (i *Identity) ScopeFrom() string { return i.scopeFrom }
 
-// KeyFrom says where the secret or the certificates came from.
-func (i *Identity) KeyFrom() string { return i.keyFrom }
+// KeyFrom says where the secret or the certificates came from; "": there are none.
+func (i *Identity) KeyFrom() string {
+	if i == nil {
+		return ""
+	}
+	return i.keyFrom
+}
 
 // Pods reports that this host, and so, as far as it knows, each of the job, is a pod of Kubernetes.
 func (i *Identity) Pods() bool { return i != nil && i.pods }

@@ -31,7 +31,7 @@ import (
 type Desk struct {
 	Stdin          *os.File // nil: there is none
 	Stdout, Stderr io.Writer
-	Typed          bool   // Stdin is a terminal
+	Typed          bool   // Stdin is a terminal or /dev/null: nobody hands a log over
 	Kept           string // the folder in which runs of this user that failed leave their reports
 	// Said is what ranks of this user's runs on this machine wrote last, as a log, and how many such runs there are.
 	Said func() (log []byte, runs int, err error)
@@ -90,7 +90,7 @@ func (d *Desk) running() io.ReadCloser {
 	if runs == 0 {
 		return nil
 	}
-	fmt.Fprintf(d.Stderr, "mpiup: what the ranks of your %s on this machine wrote last\n", visible.Count(runs, "run"))
+	visible.Fprintf(d.Stderr, "mpiup: what the ranks of your %s on this machine wrote last\n", map[bool]string{true: "run", false: visible.Count(runs, "run")}[runs == 1])
 	return io.NopCloser(bytes.NewReader(log))
 }
 

@@ -121,3 +121,24 @@ func (set *Set) Entries() (entries []hostlist.Entry) {
 	}
 	return entries
 }
+
+// Again are the words by which another command reaches the same hosts with the same key, " --key FILE --host w[0-9]". Hosts that are not named, or of
+// which a sentence would name a few only, are left out.
+func (s *Sources) Again(keyFrom string) (words string) {
+	if strings.HasPrefix(keyFrom, "--key ") {
+		words = " " + keyFrom
+	}
+	var names []string
+	for _, e := range s.Entries {
+		names = append(names, e.Name)
+	}
+	list := strings.ReplaceAll(hostlist.Listed(names), ", ", ",")
+	switch {
+	case list == "" || strings.Contains(list, " "):
+	case strings.Contains(list, "["):
+		words += " --host '" + list + "'"
+	default:
+		words += " --host " + list
+	}
+	return words
+}

@@ -244,7 +244,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	if g.tired.Load() {
 		lines = append(lines, link.NoCure(b.telling()))
 	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
-		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, visible.Count(len(want), "host")))
+		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers%s` shows who answers", r.Wait, r.WaitBy, visible.Count(len(want), "host"), r.Again(r.Identity.KeyFrom())))
 	}
 	return nil, &Failure{Code: code, Lines: lines}
 }

@@ -58,8 +58,8 @@ func (t *Toll) hear(cause Fault, n int, words func(id int) Said, about func(id i
 
 // raised is when the last exception came; zero: there was none.
 func (s Said) raised() (at time.Time) {
-	if n := len(s.Raised); n > 0 {
-		at = s.Raised[n-1].At
+	for _, e := range s.Raised {
+		at = e.At
 	}
 	return at
 }

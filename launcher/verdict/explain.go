@@ -110,10 +110,7 @@ func (c *Case) cutShort() []string {
 	if c.cut > 1 {
 		who += fmt.Sprintf(" and %d more", c.cut-1)
 	}
-	within := ", within the pod's terminationGracePeriodSeconds"
-	if c.Bare {
-		within = ""
-	}
+	within := map[bool]string{false: ", within the pod's terminationGracePeriodSeconds"}[c.Bare]
 	return []string{who + " had not ended when the time was up, and mpiup killed what was left: give ranks more (--term-grace" + within +
 		"), or let them save less"}
 }

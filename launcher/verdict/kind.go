@@ -14,6 +14,9 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		f = by
 	}
 	said, spoke := c.found[f.ID]
+	if c.Bare && (f.Event == LauncherTaken || f.Event == Signalled) { // no pod ends, and somebody ends the launcher
+		return Interrupted, false
+	}
 	switch f.Event {
 	case Ended:
 		return c.ended(f)

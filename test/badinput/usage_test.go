@@ -158,7 +158,8 @@ func TestRestartsInTheEnvironment(t *testing.T) {
 
 func TestNoSecret(t *testing.T) {
 	none := []string{"MPIUP_KEY="}
-	mpiup(t, none, "agent").check(t, 244, "no job secret", "MPI Operator", "/etc/mpiup", "--key")
+	mpiup(t, none, "agent").check(t, 244, "no job secret", "--key FILE", "mpiup keygen FILE")
+	mpiup(t, append(none, "KUBERNETES_SERVICE_HOST=10.96.0.1"), "agent").check(t, 244, "no job secret", "MPI Operator", "/etc/mpiup", "--key")
 	mpiup(t, none, "run", "--host", "w0", "true").check(t, 244, "host w0", "no job secret")
 	mpiup(t, none, "exec", "w0", "--", "true").check(t, 244, "host w0", "no job secret")
 	mpiup(t, none, "peers").check(t, 244, "no job secret")
