@@ -9,7 +9,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 	"go.uber.org/goleak"
 )
 
@@ -65,7 +65,7 @@ func TestExitCodeSaysWhatEnded(t *testing.T) {
 		{"a rank ran", "exec sleep 1000", 143},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Inside: &Inside{}, Inventory: usable.Inventory{CPUs: 2},
+			a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Inside: &Inside{}, Inventory: discover.Inventory{CPUs: 2},
 				Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)

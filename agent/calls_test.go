@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/test/cost"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -56,7 +56,7 @@ func listeningAgent(t *testing.T) string {
 	t.Helper()
 	ready := make(chan struct{})
 	a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Identity: certified(t, identity.RoleAgent),
-		Listen: "127.0.0.1", Inventory: usable.Inventory{CPUs: 2}, Dir: "/", Log: slog.New(slog.DiscardHandler),
+		Listen: "127.0.0.1", Inventory: discover.Inventory{CPUs: 2}, Dir: "/", Log: slog.New(slog.DiscardHandler),
 		Ready: func() { close(ready) }})
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/port"
+	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 )
@@ -79,7 +79,7 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 	defer cc.Close()
 	h, err := rpc.NewAgentClient(cc).Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
 	if err == nil {
-		vet.Message(h)
+		codec.Vet(h)
 	}
 	return h, err
 }

@@ -12,7 +12,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // MaxSlots is the most slots of a host: as many processes of a job one starts.
@@ -31,19 +31,19 @@ func (h Helpers) Files() []string {
 
 // Config is all an Agent needs; cmd/mpiup fills it from flags and environment.
 type Config struct {
-	Name        string           // host name as users know it; required
-	Node        string           // of Kubernetes, where the pod tells; "": unknown
-	Version     string           // build
-	Incarnation string           // of this container (internal/identity); required
-	Inventory   usable.Inventory // what this host may use
-	GPUs        gpu.Inventory    // as files tell of them
-	Helpers     Helpers          // what stands beside this program
-	Slots       int              // 0: GPUs, else usable CPUs
-	Env         []string         // the container's environment: the base of every rank's
-	Dir         string           // working directory of ranks whose own does not exist here
-	RunDir      string           // where the record of this agent is kept; "" for none
-	Executable  string           // this program, for the guard; "" for none (PID 1)
-	Stdout      io.Writer        // the worker's own log, for --worker-logs
+	Name        string             // host name as users know it; required
+	Node        string             // of Kubernetes, where the pod tells; "": unknown
+	Version     string             // build
+	Incarnation string             // of this container (internal/identity); required
+	Inventory   discover.Inventory // what this host may use
+	GPUs        gpu.Inventory      // as files tell of them
+	Helpers     Helpers            // what stands beside this program
+	Slots       int                // 0: GPUs, else usable CPUs
+	Env         []string           // the container's environment: the base of every rank's
+	Dir         string             // working directory of ranks whose own does not exist here
+	RunDir      string             // where the record of this agent is kept; "" for none
+	Executable  string             // this program, for the guard; "" for none (PID 1)
+	Stdout      io.Writer          // the worker's own log, for --worker-logs
 	Stderr      io.Writer
 	Log         *slog.Logger // required
 

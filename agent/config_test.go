@@ -4,18 +4,18 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // An agent that is told no number of slots counts GPUs, else CPUs, and has one at least.
 func TestSlots(t *testing.T) {
 	for _, tt := range []struct {
 		said int
-		has  usable.Inventory
+		has  discover.Inventory
 		want int32
 	}{
-		{3, usable.Inventory{CPUs: 8, GPUs: 2}, 3}, {0, usable.Inventory{CPUs: 8, GPUs: 2}, 2},
-		{0, usable.Inventory{CPUs: 8, GPUs: -1}, 8}, {0, usable.Inventory{}, 1},
+		{3, discover.Inventory{CPUs: 8, GPUs: 2}, 3}, {0, discover.Inventory{CPUs: 8, GPUs: 2}, 2},
+		{0, discover.Inventory{CPUs: 8, GPUs: -1}, 8}, {0, discover.Inventory{}, 1},
 	} {
 		a, err := New(Config{Name: "w0", Incarnation: "i", Log: slog.New(slog.DiscardHandler), Slots: tt.said, Inventory: tt.has, Inside: &Inside{}})
 		if err != nil {

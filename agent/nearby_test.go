@@ -11,7 +11,7 @@ import (
 	"github.com/mpiup/mpiup/agent/policy"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/nearby"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // A run on one machine tells its user what its ranks do, where they are and what they wrote; with --deny look it starts them, and tells nothing.
@@ -23,7 +23,7 @@ func TestALookAtARunHere(t *testing.T) {
 	for name, allowed := range map[string]*policy.Policy{"no policy": nil, "--deny look": denied} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "look")
-			a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Inventory: usable.Inventory{CPUs: 2}, Policy: allowed,
+			a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Inventory: discover.Inventory{CPUs: 2}, Policy: allowed,
 				Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Log: slog.New(slog.DiscardHandler),
 				Inside: &Inside{Look: dir, Said: func() []byte { return []byte("[0 w0 stdout] hello\n") }}})
 			if err != nil {

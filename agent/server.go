@@ -63,7 +63,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	if a.cfg.Port == 0 && int(bound.Port()) != identity.DefaultPort {
 		parts.Go(func() { a.followKey(ctx, int(bound.Port())) })
 	}
-	stopHTTP := a.metrics.Serve(&parts, a.watch)
+	stopHTTP := a.metrics.Serve(a.watch)
 	if a.watch != nil {
 		parts.Go(func() { a.watch.Run(ctx) })
 	}

@@ -41,9 +41,11 @@ func (c *Config) restarts() error {
 		}
 		return nil
 	case c.Recover || c.Linger:
-		return reach.Failf(job.ExitUsage, "--max-restarts %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", c.MaxRestarts)
+		return reach.Failf(job.ExitUsage, "--max-restarts %d: this run goes on when ranks fail, so they are never started "+
+			"again; leave one of the two out", c.MaxRestarts)
 	case c.Nodes > 1:
-		return reach.Failf(job.ExitUsage, "--max-restarts %d: each host starts ranks of its own, and those of the others would not be started again with them; leave it out, or start all from one host", c.MaxRestarts)
+		return reach.Failf(job.ExitUsage, "--max-restarts %d: each host starts ranks of its own, and those of the others "+
+			"would not be started again with them; leave it out, or start all from one host", c.MaxRestarts)
 	}
 	return nil
 }
@@ -184,7 +186,8 @@ func (r *planner) rally(ctx, life context.Context, want []hosts.Wanted, opener *
 		}
 		return c.Enough || begins && call.over()
 	}, opener)
-	g := phases.Gathered{Lines: lines, Late: call.over() || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil, Over: ctx.Err() != nil, Found: finds,
+	g := phases.Gathered{Lines: lines, Late: call.over() || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil,
+		Over: ctx.Err() != nil, Found: finds,
 		Within: fmt.Sprintf("%v (%s)", r.cfg.Wait, r.cfg.WaitBy)}
 	cancel()
 	have := make([]reach.Answer, len(want))

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/survey"
@@ -60,7 +57,7 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 	found = make([]reach.Found, len(j.Hosts))
 	survey.InParallel(len(j.Hosts), func(i int) {
 		site := j.Sites[j.Hosts[i].Site]
-		found[i].Wanted = hosts.Wanted{Entry: hostlist.Entry{Name: site.Name, Slots: site.Slots, Given: site.Given}, Fixed: []netip.AddrPort{site.Address}}
+		found[i].Wanted = site.Wanted()
 		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, i, all, o.Adopt(j.Hosts[i].Session))
 		r.heir.taken[i] = time.Now()
 		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
@@ -84,7 +81,8 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 		if any = any || c == nil; c != nil {
 			site := j.Sites[j.Hosts[i].Site]
 			r.heir.gone[site.Name] = c
-			found[i].Session = &link.Session{Addr: site.Address, Open: &apiv1.Open{}, Close: func() {}, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Name: site.Stated}}}
+			found[i].Session = &link.Session{Addr: site.Address, Open: &apiv1.Open{}, Close: func() {},
+				Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Name: site.Stated}}}
 		}
 	}
 	return found, any, first

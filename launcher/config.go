@@ -46,9 +46,6 @@ type Config struct {
 	Signals     <-chan os.Signal
 }
 
-// Loss is what becomes of ranks when their launcher is lost.
-type Loss = reach.Loss
-
 // Wishes are what the run itself needs to know of the user's wishes.
 type Wishes = run.Wishes
 

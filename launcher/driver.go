@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -54,9 +53,9 @@ type driver struct {
 	back    credits
 	joiners joiners
 
-	copier *copies.Copier // nil: nothing is copied
-	came   []hosts.Wanted // hosts that came, for which the ranks were ended; watch writes it until it returns
-	spares []*link.Conn   // hosts without ranks that are held until ranks are started again
+	copier *streams.Copier // nil: nothing is copied
+	came   []hosts.Wanted  // hosts that came, for which the ranks were ended; watch writes it until it returns
+	spares []*link.Conn    // hosts without ranks that are held until ranks are started again
 
 	unblock context.CancelFunc // output is waited for no longer
 
@@ -67,7 +66,7 @@ type driver struct {
 }
 
 func newDriver(cfg Config) *driver {
-	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering"},
+	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &streams.Files{}, phase: "gathering"},
 		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
 	r.course = phases.New(phases.Config{Wish: r.cfg.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
@@ -113,7 +112,8 @@ func (r *driver) report(o run.Place) {
 	for i, p := range o.Job.Plan.Placements {
 		ranks[i] = report.Rank{Job: o.Job.Number, Rank: int(p.Rank), Host: r.places.hosts()[o.Job.Hosts[p.Host]].Name, Program: p.App, CPUs: p.CPUs.String()}
 	}
-	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(ranks), visible.Count(len(o.Job.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
+	text := fmt.Sprintf("%d ranks on %s: %s", len(ranks), visible.Count(len(o.Job.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0]))
+	r.remains.Launched(r.opener.Run, programs, ranks, text)
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.

@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -22,6 +21,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
+	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -32,7 +32,7 @@ type planner struct {
 	begun   time.Time
 	say     func(format string, args ...any)
 	phase   string // how far the run has come, before there are ranks
-	sources *copies.Sources
+	sources *streams.Files
 	course  *phases.Run    // what is to be done next, and which hosts are known
 	next    phases.Order   // what it was when this attempt began
 	sites   []model.Site   // that jobs may be placed on
@@ -50,7 +50,7 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 		return nil, nil, reach.Failf(job.ExitUsage, "no program was given")
 	}
 	var err error
-	if r.sources, err = copies.Open(r.cfg.Apps); err != nil {
+	if r.sources, err = streams.OpenFiles(r.cfg.Apps); err != nil {
 		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	ctx, cancel := r.patience(ctx)
@@ -278,6 +278,9 @@ func (r *planner) know(all []choose.Answer) {
 		s := model.Site{Host: a.Place(), Local: a.Local}
 		if a.Host != nil {
 			s.Stated = a.Host.Stated
+		}
+		if len(a.Fixed) > 0 {
+			s.Address = a.Fixed[0]
 		}
 		r.sites, r.wanted = append(r.sites, s), append(r.wanted, a.Wanted)
 	}

@@ -153,7 +153,8 @@ func (r *driver) keeps(i int, f reach.Found, attach link.Attach, deliver func(*a
 	if f.Wait != nil {
 		attach = nil
 	}
-	return link.New(link.Config{Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Clock: r.clock, Deliver: deliver})
+	return link.New(link.Config{Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout,
+		Clock: r.clock, Deliver: deliver})
 }
 
 // hold keeps a session with a spare. What its agent says is for nobody; that it is lost is told, since ranks that start again would

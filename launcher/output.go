@@ -15,7 +15,6 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
-	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
@@ -156,7 +155,7 @@ func (r *driver) startCopy() {
 		return
 	}
 	to := r.places.who().Job(0).Hosts
-	r.copier = copies.New(r.sources, to, apiv1.CopyWindow, func(h int, data []byte) {
+	r.copier = streams.NewCopier(r.sources, to, apiv1.CopyWindow, func(h int, data []byte) {
 		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
 	})
 	begun := time.Now()

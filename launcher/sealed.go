@@ -9,10 +9,10 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // journalKind is what a launcher signs.
@@ -29,26 +29,21 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time
 	if r.cfg.Loss.Hold == 0 || r.exec != nil {
 		return nil, nil
 	}
-	j := &journal.Journal{Run: run, Begun: r.begun, Namespace: namespace, Universe: r.plan.Universe, Restarts: r.course.Restarts}
+	j := &model.Journal{Run: run, Begun: r.begun, Namespace: namespace, Restarts: r.course.Restarts, Sites: slices.Clone(r.sites), Plan: r.plan}
 	at := map[string]int{}
-	for i, s := range r.sites {
-		site := journal.Site{Name: s.Name, Stated: s.Stated, Slots: s.Slots, Given: s.SlotsGiven, CPUs: s.CPUs}
-		if fixed := r.wanted[i].Fixed; len(fixed) > 0 {
-			site.Address = fixed[0]
-		}
+	for i, s := range j.Sites {
 		at[s.Name] = i
-		j.Sites = append(j.Sites, site)
 	}
-	for _, c := range conns {
+	for i, c := range conns {
 		o := c.First.Opened
-		j.Hosts = append(j.Hosts, journal.Host{Site: at[c.Name], Session: c.First.Open.Session, Agent: o.Host.GetIncarnation(), Version: o.Version})
+		j.Hosts = append(j.Hosts, model.Session{
+			Site:    at[c.Name],
+			Session: c.First.Open.Session,
+			Agent:   o.Host.GetIncarnation(),
+			Meets:   meetsAt(i, conns),
+			Version: o.Version,
+		})
 		j.Sites[at[c.Name]].Address = c.First.Addr
-	}
-	for i := range j.Hosts {
-		j.Hosts[i].Meets = meetsAt(i, conns)
-	}
-	for _, p := range r.plan.Placements {
-		j.Ranks = append(j.Ranks, journal.Rank{Host: p.Host, App: p.App, Local: p.LocalRank, CPUs: p.CPUs.String()})
 	}
 	b, err := j.Encode()
 	if err != nil {
@@ -62,7 +57,8 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time
 
 // sign is a journal as hosts get it, from a launcher that lives at that time.
 func (r *planner) sign(text []byte, at time.Time) (h *apiv1.Hold, err error) {
-	h = &apiv1.Hold{Journal: text, Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text, SignedS: uint64(at.Unix()), HoldMs: uint64(r.cfg.Loss.Hold.Milliseconds())}
+	h = &apiv1.Hold{Journal: text, Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text, SignedS: uint64(at.Unix()),
+		HoldMs: uint64(r.cfg.Loss.Hold.Milliseconds())}
 	h.Proof, err = r.cfg.Identity.Sign(journalKind, signedOf(h))
 	return h, err
 }
@@ -89,8 +85,8 @@ func (r *planner) believes(h *apiv1.Hold, host string) error {
 	no := func(format string, args ...any) error {
 		return reach.Failf(job.ExitTLS, "host %s describes the run that it holds %s: end it with --on-launcher-loss fence", host, fmt.Sprintf(format, args...))
 	}
-	if len(h.GetJournal()) > journal.MaxSize {
-		return no("in %d bytes, and %d are possible", len(h.Journal), journal.MaxSize)
+	if len(h.GetJournal()) > model.MaxJournal {
+		return no("in %d bytes, and %d are possible", len(h.Journal), model.MaxJournal)
 	}
 	self, err := r.cfg.Identity.Self()
 	if err != nil {
@@ -116,13 +112,14 @@ func (r *planner) believes(h *apiv1.Hold, host string) error {
 }
 
 // read is the journal of a run that a host holds, which must be of that very agent and session.
-func (r *planner) read(of *apiv1.Held, held *reach.Held) (*journal.Journal, error) {
-	j, err := journal.Decode(of.Hold.Journal, len(r.cfg.Apps))
+func (r *planner) read(of *apiv1.Held, held *reach.Held) (*model.Journal, error) {
+	j, err := model.Decode(of.Hold.Journal, len(r.cfg.Apps))
 	if err != nil {
 		return nil, reach.Failf(job.ExitUsage, "host %s: %v: end the run that it holds with --on-launcher-loss fence", held.Host, err)
 	}
-	if !slices.ContainsFunc(j.Hosts, func(h journal.Host) bool { return h.Session == of.Session && h.Agent == held.Agent }) {
-		return nil, reach.Failf(job.ExitTLS, "host %s describes a run that is not there: its launcher names another agent, or another session: end it with --on-launcher-loss fence", held.Host)
+	if !slices.ContainsFunc(j.Hosts, func(h model.Session) bool { return h.Session == of.Session && h.Agent == held.Agent }) {
+		return nil, reach.Failf(job.ExitTLS, "host %s describes a run that is not there: its launcher names another agent, "+
+			"or another session: end it with --on-launcher-loss fence", held.Host)
 	}
 	return j, nil
 }

@@ -7,17 +7,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/journal"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run/choose"
@@ -25,13 +22,13 @@ import (
 	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
-// A run with --on-launcher-loss hold outlives its launcher. Once all ranks run, each agent has a journal of it (launcher/journal), which
+// A run with --on-launcher-loss hold outlives its launcher. Once all ranks run, each agent has a journal of it (model.Journal), which
 // the launcher has signed. The next launcher with the same command is told of it when it opens a session there, takes over the
 // sessions that the journal names, and goes on with a launcher/run that begins by what the agents tell it again.
 
 // heir is what a launcher has from the one before it.
 type heir struct {
-	journal *journal.Journal
+	journal *model.Journal
 	text    []byte                 // of it, as hosts keep it
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 	taken   []time.Time            // when each host was handed over, or given up
@@ -95,9 +92,11 @@ func (c *Config) outlived() error {
 	case c.Loss.Hold == 0:
 		return nil
 	case c.StdinTarget != "none" && c.Stdin != nil && !isNull(c.Stdin):
-		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: another launcher cannot read on where this one's standard input ends; add < /dev/null, or --stdin none")
+		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: another launcher cannot read on where this one's "+
+			"standard input ends; add < /dev/null, or --stdin none")
 	case c.Elastic.On():
-		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: the hosts of an elastic job change, and the next launcher would not know those that came; leave out one of --min-np and hold")
+		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: the hosts of an elastic job change, and the next "+
+			"launcher would not know those that came; leave out one of --min-np and hold")
 	case c.Nodes > 1:
 		return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: each host starts ranks of its own; leave it out, or start all from one host")
 	}
@@ -121,7 +120,8 @@ func (r *planner) holds(held *reach.Held) (next phases.Order, err error) {
 		if err := r.believes(h.Hold, held.Host); err != nil {
 			return next, err
 		}
-		runs = append(runs, choose.Held{Launcher: h.Launcher, Command: h.Hold.GetCommand(), Text: h.Hold.GetText(), Taken: h.Taken, Left: time.Duration(h.LeftMs) * time.Millisecond})
+		runs = append(runs, choose.Held{Launcher: h.Launcher, Command: h.Hold.GetCommand(), Text: h.Hold.GetText(), Taken: h.Taken,
+			Left: time.Duration(h.LeftMs) * time.Millisecond})
 	}
 	r.held = held
 	return r.course.Held(held.Host, runs, choose.Held{Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text}, r.cfg.Loss.Hold > 0), nil
@@ -134,7 +134,7 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 	if err != nil {
 		return nil, next, err
 	}
-	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, visible.Count(len(j.Ranks), "rank"), visible.Count(len(j.Hosts), "host"))
+	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, visible.Count(len(j.Plan.Placements), "rank"), visible.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
 	o.Run, r.heir = j.Run, &heir{journal: j, text: of.Hold.Journal, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
 	found, any, first := r.adopt(ctx, life, o)
@@ -146,7 +146,7 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 	}
 	lines := r.heir.lines()
 	if next = r.course.Adopted(any, ctx.Err() != nil, j.Restarts, of.Launcher, lines); any {
-		r.plan, r.begun = j.Plan(), j.Begun
+		r.plan, r.begun = j.Plan, j.Begun
 		r.settle(j)
 	} else {
 		r.heir = nil
@@ -156,16 +156,12 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 
 // settle notes the hosts of a run that was taken over. Where ranks start again they are found as the command line says: a pod that was
 // made anew has another address.
-func (r *planner) settle(j *journal.Journal) {
+func (r *planner) settle(j *model.Journal) {
 	known := r.course.Known
 	r.course.Known, r.sites, r.wanted = nil, nil, nil
 	for _, s := range j.Sites {
-		w := hosts.Wanted{Entry: hostlist.Entry{Name: s.Name, Slots: s.Slots, Given: s.Given}}
-		if s.Address.IsValid() {
-			w.Fixed = []netip.AddrPort{s.Address}
-		}
-		r.wanted = append(r.wanted, w)
-		r.sites = append(r.sites, model.Site{Host: job.Host{Name: s.Name, Slots: s.Slots, SlotsGiven: s.Given, CPUs: s.CPUs}, Stated: s.Stated})
+		w := s.Wanted()
+		r.wanted, r.sites = append(r.wanted, w), append(r.sites, s)
 		if at := slices.IndexFunc(known, func(k hosts.Wanted) bool { return k.Entry.Name == s.Name && !k.Bare }); at >= 0 {
 			w = known[at]
 		}

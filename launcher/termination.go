@@ -27,7 +27,11 @@ const recent = 40
 func (r *driver) final(f verdict.Fault, tail []string) int {
 	v, _ := r.run.Verdict().Verdict(r.circumstances(f))
 	if v.Restarts = r.course.Restarts; v.Restarts > 0 {
-		v.Note(fmt.Sprintf("the ranks had been started again %s (%s)", map[bool]string{true: "once", false: fmt.Sprint(v.Restarts, " times")}[v.Restarts == 1], r.cfg.restartedBy()))
+		times := "once"
+		if v.Restarts > 1 {
+			times = fmt.Sprint(v.Restarts, " times")
+		}
+		v.Note(fmt.Sprintf("the ranks had been started again %s (%s)", times, r.cfg.restartedBy()))
 	}
 	unseen := r.cfg.Output.NoCopy || f.ID >= 0 && r.sink != nil && r.sink.Words(f.ID).Above > recent
 	if v.Failed() {

@@ -41,7 +41,8 @@ func (inv *Inventory) AddIdle(fsys sysfs.FS, m *topology.Machine) {
 			h.Denied = fmt.Sprintf("the node has given it to virtual machines or user programs (driver %s)", h.Driver)
 		default:
 			h.Missing = "RDMA device of " + h.Driver
-			h.Denied = fmt.Sprintf("its driver %s shows no RDMA device here: request one of the RDMA device plugin (resources.limits), or load mlx5_ib on the node", h.Driver)
+			h.Denied = fmt.Sprintf("its driver %s shows no RDMA device here: request one of the RDMA device plugin "+
+				"(resources.limits), or load mlx5_ib on the node", h.Driver)
 		}
 		inv.HCAs = append(inv.HCAs, h)
 	}

@@ -6,7 +6,7 @@
 // A finding fails when ranks will not start or die; it warns when they will be slow or fail in some uses. A
 // fix names what to write where: pods have no root, so most are lines of YAML, some are the node's.
 //
-// It is pure: Read gathers, everything else is a function of its result. Pairs of hosts are agent/ways's.
+// Read gathers, and Devices asks when a rank fails; everything else is a function of what they found. Pairs of hosts are agent/ways's.
 package checkup
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -41,9 +41,9 @@ type Finding struct {
 
 // Host is what is known of the host.
 type Host struct {
-	Ranks       int           // that are to run here; 0: one a slot
-	GPUsPerRank int           // that each of them is to see; 0: one
-	Ports       network.Ports // that MPI may listen on; zero: any
+	Ranks       int       // that are to run here; 0: one a slot
+	GPUsPerRank int       // that each of them is to see; 0: one
+	Ports       job.Ports // that MPI may listen on; zero: any
 
 	Slots int     // that the host has
 	CPUs  int     // usable hardware threads, quota considered
@@ -163,7 +163,8 @@ func slots(h *Host) Finding {
 		cpus += fmt.Sprintf(" (quota %.4g)", h.Quota)
 	}
 	if h.ranks() > h.CPUs {
-		return Finding{name, Warn, cpus + ": ranks that wait actively slow each other down", "give this host more CPUs (a container by its request and limit), or start fewer ranks here (slots in the hostfile, -N)"}
+		return Finding{name, Warn, cpus + ": ranks that wait actively slow each other down", "give this host more CPUs (a " +
+			"container by its request and limit), or start fewer ranks here (slots in the hostfile, -N)"}
 	}
 	return Finding{Name: name, Text: cpus}
 }
@@ -236,7 +237,8 @@ func gpus(h *Host) Finding {
 	each := max(h.GPUsPerRank, 1)
 	switch {
 	case each > 1 && h.ranks()*each > n:
-		return Finding{name, Fail, fmt.Sprintf("%s: fewer than %s with --gpus-per-rank %d see", text, visible.Count(h.ranks(), "rank"), each), "start fewer ranks here (-N), or let each see fewer GPUs"}
+		return Finding{name, Fail, fmt.Sprintf("%s: fewer than %s with --gpus-per-rank %d see", text, visible.Count(h.ranks(), "rank"), each),
+			"start fewer ranks here (-N), or let each see fewer GPUs"}
 	case h.ranks() > n:
 		return Finding{name, Warn, text + ": fewer than ranks (" + fmt.Sprint(h.ranks()) + ")", "start as many ranks as GPUs, or share them on purpose"}
 	}
@@ -264,9 +266,11 @@ func gpuHealth(h *Host) Finding {
 	case len(h.GPUs.GPUs) == 0:
 		return Finding{Name: name, Text: "no GPU"}
 	case len(errors) > 0:
-		return Finding{name, Fail, "uncorrected memory errors, " + strings.Join(errors, ", "), "drain the node and reset the GPU (nvidia-smi -r), or have it exchanged"}
+		return Finding{name, Fail, "uncorrected memory errors, " + strings.Join(errors, ", "), "drain the node and reset the " +
+			"GPU (nvidia-smi -r), or have it exchanged"}
 	case len(asleep) > 0:
-		return Finding{name, Warn, "persistence mode is off on GPU " + strings.Join(asleep, ", ") + ": the first use takes seconds", "run nvidia-persistenced on the node"}
+		return Finding{name, Warn, "persistence mode is off on GPU " + strings.Join(asleep, ", ") + ": the first use takes seconds",
+			"run nvidia-persistenced on the node"}
 	}
 	switch all := len(h.GPUs.GPUs); {
 	case known == 0 && h.GPUs.Vendor == gpu.NVIDIA:

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/topology"
@@ -103,8 +103,8 @@ func TestLook(t *testing.T) {
 		{"huge pages without a known limit", func(h *Host) { h.HugePages = 512 }, "huge pages", Unknown, "whether this container may"},
 		{"a read-only /tmp", func(h *Host) { h.Temp.Err = syscall.EROFS }, "temporary files", Fail, "nothing can be written to /tmp (read-only file system)"},
 		{"a full /tmp", func(h *Host) { h.Temp.Free = 4096 }, "temporary files", Fail, "/tmp has 4 KiB free"},
-		{"fewer ports than ranks", func(h *Host) { h.Ports = network.Ports{Low: 18000, High: 18001} }, "MPI's ports", Fail, "2 ports for 4 ranks"},
-		{"a port for each rank", func(h *Host) { h.Ports = network.Ports{Low: 18000, High: 18003} }, "MPI's ports", Pass, "4 ports for 4 ranks"},
+		{"fewer ports than ranks", func(h *Host) { h.Ports = job.Ports{Low: 18000, High: 18001} }, "MPI's ports", Fail, "2 ports for 4 ranks"},
+		{"a port for each rank", func(h *Host) { h.Ports = job.Ports{Low: 18000, High: 18003} }, "MPI's ports", Pass, "4 ports for 4 ranks"},
 		{"fewer GPUs than ranks are to see", func(h *Host) { h.GPUs, h.Ranks, h.GPUsPerRank = nvidia, 2, 2 }, "GPUs", Fail, "--gpus-per-rank 2"},
 		{"a clean log", func(h *Host) { h.GPUs, h.Log = located(), true }, "GPU Xids", Pass, "none in the kernel's log"},
 		{"errors of a link", func(h *Host) { h.HCAs, h.LinkErrors = hca("", "ACTIVE", false), []string{"mlx5_0:1 link_downed 3"} }, "RDMA link errors", Warn, "link_downed 3"},

@@ -49,6 +49,7 @@ func linkErrors(h *Host) Finding {
 	case n == 0:
 		return Finding{Name: name, Text: "none counted"}
 	default:
-		return Finding{name, Warn, visible.Few(h.LinkErrors, most, ", ") + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
+		return Finding{name, Warn, visible.Few(h.LinkErrors, most, ", ") + " since the node started", "look whether they " +
+			"grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
 	}
 }

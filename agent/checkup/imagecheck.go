@@ -153,7 +153,8 @@ func (i *image) program() {
 	q := mpilib.Query{Argv: i.Program, Env: i.Env, Dir: i.Dir}
 	exe, missing, whole := i.libs.Missing(q)
 	if exe == "" {
-		i.add(name, Fail, fmt.Sprintf("%.200s is not here, or cannot be executed", i.Program[0]), "install it, make it executable (chmod +x), or put its directory on PATH")
+		i.add(name, Fail, fmt.Sprintf("%.200s is not here, or cannot be executed", i.Program[0]), "install it, make it "+
+			"executable (chmod +x), or put its directory on PATH")
 		return
 	}
 	var unfit *program.Error
@@ -175,7 +176,8 @@ func (i *image) program() {
 			continue
 		}
 		i.found.Missing = append(i.found.Missing, m.Name)
-		i.add("libraries", Fail, fmt.Sprintf("%.100s is not found; %.200s needs it", m.Name, m.By), "install its package, or name its directory in LD_LIBRARY_PATH or /etc/ld.so.conf.d (and run ldconfig)")
+		i.add("libraries", Fail, fmt.Sprintf("%.100s is not found; %.200s needs it", m.Name, m.By), "install its package, or "+
+			"name its directory in LD_LIBRARY_PATH or /etc/ld.so.conf.d (and run ldconfig)")
 	}
 	if len(driver) > 0 {
 		i.add("libraries", Pass, fmt.Sprintf("%.200s: of the node's driver, which its container runtime brings", strings.Join(driver, ", ")), "")

@@ -76,7 +76,8 @@ func (i *image) leftovers() {
 		}
 	}
 	if len(keys) > 0 {
-		i.add(name, Warn, "private keys, known to all who may pull the image: "+strings.Join(keys, ", "), "remove them in the same RUN that makes them; a job's key comes from a Secret")
+		i.add(name, Warn, "private keys, known to all who may pull the image: "+strings.Join(keys, ", "), "remove them in "+
+			"the same RUN that makes them; a job's key comes from a Secret")
 	}
 	if len(i.list) == before {
 		i.add(name, Pass, "no server and no key of it is left", "")
@@ -104,7 +105,8 @@ func (i *image) user() {
 	const name = "user"
 	switch who := i.User(i.UID); {
 	case i.UID == 0:
-		i.add(name, Warn, "root", "end the Dockerfile with a number that is not 0, as USER 1000: Pod Security restricted refuses root, and names that it cannot check")
+		i.add(name, Warn, "root", "end the Dockerfile with a number that is not 0, as USER 1000: Pod Security restricted "+
+			"refuses root, and names that it cannot check")
 	case who == "":
 		i.add(name, Pass, fmt.Sprintf("uid %d, which has no name here: programs that ask for one fail", i.UID), "")
 	default:

@@ -50,7 +50,8 @@ func ports(h *Host) Finding {
 	case len(wrong) == 0:
 		return Finding{Name: name, Text: fmt.Sprintf("all %s active", visible.Count(active, "port"))}
 	}
-	return Finding{name, Warn, visible.Few(wrong, most, ", "), "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
+	return Finding{name, Warn, visible.Few(wrong, most, ", "), "check the cable, the switch's port and the subnet manager " +
+		"(ibstat, ethtool); or grant only ports that are wired"}
 }
 
 // portRange: each rank listens on a port of its own, and UCX looks for a free one for ever.
@@ -60,7 +61,8 @@ func portRange(h *Host) Finding {
 	case h.Ports.IsZero():
 		return Finding{Name: name, Text: "any"}
 	case h.Ports.Len() < h.ranks():
-		return Finding{name, Fail, fmt.Sprintf("%s for %s", visible.Count(h.Ports.Len(), "port"), visible.Count(h.ranks(), "rank")), "give a wider range, at least a port for each rank of a host (--mpi-ports)"}
+		return Finding{name, Fail, fmt.Sprintf("%s for %s", visible.Count(h.Ports.Len(), "port"), visible.Count(h.ranks(), "rank")),
+			"give a wider range, at least a port for each rank of a host (--mpi-ports)"}
 	}
 	return Finding{Name: name, Text: fmt.Sprintf("%s for %s", visible.Count(h.Ports.Len(), "port"), visible.Count(h.ranks(), "rank"))}
 }

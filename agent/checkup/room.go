@@ -49,7 +49,8 @@ func (r Room) Lacking() (what job.Lack, text string) {
 	case r.ShmSize < ranks*each:
 		return job.LackShm, fmt.Sprintf("/dev/shm has %s for %s, and MPI libraries need more: %s", sizeOf(r.ShmSize), visible.Count(int(ranks), "rank"), ShmFix)
 	case r.ShmFree < each:
-		return job.LackShm, fmt.Sprintf("/dev/shm has %s free of %s, and MPI libraries need more: end what fills it (ls -l /dev/shm), or %s", sizeOf(r.ShmFree), sizeOf(r.ShmSize), ShmFix)
+		return job.LackShm, fmt.Sprintf("/dev/shm has %s free of %s, and MPI libraries need more: end what fills it (ls -l "+
+			"/dev/shm), or %s", sizeOf(r.ShmFree), sizeOf(r.ShmSize), ShmFix)
 	}
 	return job.LackNothing, ""
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // Config is what a Host cannot read.
@@ -44,7 +44,7 @@ type Host struct {
 	cfg     Config
 	machine known
 	gpus    gpus
-	cgroups func() *usable.Cgroups
+	cgroups func() *discover.Cgroups
 }
 
 // New reads nothing yet.
@@ -52,11 +52,11 @@ func New(c Config) *Host {
 	if c.Ask == nil {
 		c.Ask = gpu.Ask
 	}
-	return &Host{cfg: c, cgroups: sync.OnceValue(func() *usable.Cgroups { return usable.FindCgroups(os.DirFS("/")) })}
+	return &Host{cfg: c, cgroups: sync.OnceValue(func() *discover.Cgroups { return discover.FindCgroups(os.DirFS("/")) })}
 }
 
 // Cgroups is this process's, looked up once.
-func (h *Host) Cgroups() *usable.Cgroups { return h.cgroups() }
+func (h *Host) Cgroups() *discover.Cgroups { return h.cgroups() }
 
 // Machine is this host's machine.
 func (h *Host) Machine() (*topology.Machine, error) { return h.machine.get(sysfs.Host()) }
@@ -77,7 +77,7 @@ func (h *Host) Layout() (*layout.Layout, *topology.Machine, error) {
 	}
 	l, err := m.Layout(limits.CPUs)
 	if err == nil {
-		l.Exclusive = limits.Sharing == usable.Exclusive || limits.Sharing == usable.Whole && limits.Quota > 0
+		l.Exclusive = limits.Sharing == discover.Exclusive || limits.Sharing == discover.Whole && limits.Quota > 0
 	}
 	return l, m, err
 }

@@ -3,7 +3,7 @@
 //	proctree.Snapshot ──▶ At: what leaders and all that descends from them use ──▶ Watcher: samples ──Judge──▶ Works, Busy, Idle
 //	barriers of the engine ──▶ Barriers: which have been open for long
 //	PIDs ──▶ Take: stacks, by a tool or by the kernel                 a crash ──▶ Core: the innermost frames
-//	NCCL's own service ──▶ AskRAS: the lines that name ranks
+//	NCCL's own service ──▶ AskRAS: the lines that name ranks       torch's dumps ──▶ Recorder: who called which collective
 //
 // Nothing here needs a privilege: what the kernel does not show stays empty (Kernel.Syscall is for who may trace the
 // process, Usage.IO and Kernel.Wchan for who runs as its user). The package does not know whose a process is: its caller names the leaders.

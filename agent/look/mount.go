@@ -3,11 +3,14 @@ package look
 import (
 	"bytes"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
 // onFile are the system calls whose first argument is the descriptor of what they wait for.
@@ -26,7 +29,8 @@ var fileWaits = []string{
 }
 
 // remote are the types of file systems that others serve; fuse also stands before what it carries (fuse.sshfs).
-var remote = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "virtiofs", "afs", "wekafs", "fuse", "fuseblk", "glusterfs", "pvfs2"}
+var remote = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "virtiofs", "afs", "wekafs", "fuse",
+	"fuseblk", "glusterfs", "pvfs2"}
 
 // Bounds of what is read of a process's mounts.
 const (
@@ -74,8 +78,8 @@ func onlyRemote(proc proctree.Proc, pid int, mounts map[int]mount) string {
 	return best.String()
 }
 
-func under(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+func under(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // heldFD is the descriptor that /proc/PID/syscall tells of.
@@ -103,7 +107,7 @@ func mountID(text []byte) int {
 	return id
 }
 
-// mount is a line of /proc/PID/mountinfo.
+// mount is one of a process's.
 type mount struct{ point, kind, source string }
 
 func (m mount) remote() bool { return beginsWith(m.kind+".", withDots) }
@@ -137,25 +141,13 @@ func beginsWith(text string, list []string) bool {
 	return false
 }
 
-// parseMounts reads /proc/PID/mountinfo (proc_pid_mountinfo(5)): mounts by their numbers.
+// parseMounts reads /proc/PID/mountinfo: mounts by their numbers.
 func parseMounts(text []byte) map[int]mount {
 	out := map[int]mount{}
-	for line := range bytes.Lines(text) {
-		before, after, ok := bytes.Cut(line, []byte(" - "))
-		f, kind := bytes.Fields(before), bytes.Fields(after)
-		if !ok || len(f) < 6 || len(kind) < 2 {
-			continue
+	for _, m := range podfiles.MountInfo(string(text), func(string) bool { return true }) {
+		if m.ID > 0 {
+			out[m.ID] = mount{path.Join("/", m.Dir), m.Type, m.Source}
 		}
-		id, err := strconv.Atoi(string(f[0]))
-		if err != nil || id <= 0 {
-			continue
-		}
-		out[id] = mount{unescape(string(f[4])), unescape(string(kind[0])), unescape(string(kind[1]))}
 	}
 	return out
-}
-
-// unescape puts back what the kernel writes as \040 and the like; control characters it leaves.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\134`, `\`, `\043`, "#").Replace(s)
 }

@@ -227,7 +227,8 @@ func (p ptrace) Refusal() string {
 	case p.Scope >= 3:
 		return "kernel.yama.ptrace_scope is 3 on this node: nothing may look into a process until the node is booted anew"
 	case p.AsRank && p.Scope > 0:
-		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: tools look into ranks of another user than the agent as that user, and it forbids that", p.Scope)
+		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: tools look into ranks of another user than the "+
+			"agent as that user, and it forbids that", p.Scope)
 	case p.AsRank, p.Capable:
 		return ""
 	case p.Scope > 0:

@@ -1,22 +1,15 @@
 package metrics
 
 import (
-	"context"
 	"net"
 	"net/http"
-	"sync"
-	"time"
 
-	"github.com/mpiup/mpiup/internal/crowd"
 	"github.com/mpiup/mpiup/internal/exposition"
 )
 
-// maxHTTP bounds the connections to the HTTP port, which asks nobody who he is.
-const maxHTTP = 64
-
 // Serve answers probes and scrapes. A port that is taken is a warning: jobs do not need it.
 // The returned function ends it. watch is nil where no GPUs are watched.
-func (m *Metrics) Serve(parts *sync.WaitGroup, watch *Watch) (stop func()) {
+func (m *Metrics) Serve(watch *Watch) (stop func()) {
 	if m.cfg.Address == "off" {
 		return func() {}
 	}
@@ -37,14 +30,5 @@ func (m *Metrics) Serve(parts *sync.WaitGroup, watch *Watch) (stop func()) {
 		w.Write([]byte("ok\n"))
 	})
 	mux.Handle("GET /metrics", exposition.Handler(func() []exposition.Family { return m.page(watch) }))
-	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
-	parts.Go(func() { s.Serve(crowd.Limit(l, maxHTTP)) })
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if s.Shutdown(ctx) != nil {
-			s.Close()
-		}
-	}
+	return exposition.Serve(l, mux)
 }

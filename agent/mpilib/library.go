@@ -290,7 +290,8 @@ func cudaSign(k *look, dir string, needs []string) string {
 			return n
 		}
 	}
-	places := []struct{ dir, pattern string }{{dir, "libmca_common_cuda.so*"}, {dir + "/openmpi", "mca_accelerator_cuda.so"}, {dir + "/openmpi3", "mca_accelerator_cuda.so"}}
+	places := []struct{ dir, pattern string }{{dir, "libmca_common_cuda.so*"}, {dir + "/openmpi", "mca_accelerator_cuda.so"},
+		{dir + "/openmpi3", "mca_accelerator_cuda.so"}}
 	for _, ucp := range k.ldCache().find("libucp.so.0") {
 		places = append(places, struct{ dir, pattern string }{path.Join(path.Dir(ucp), "ucx"), "libuct_cuda.so*"})
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Choice is the interface that MPI's traffic uses on this host.
@@ -16,7 +16,7 @@ type Choice struct {
 }
 
 // Choose settles which interface MPI's traffic uses. Its error is for the user, and names what there is.
-func Choose(h Host, asked network.Wish) (Choice, error) {
+func Choose(h Host, asked job.Network) (Choice, error) {
 	if !asked.IsZero() {
 		return h.find(asked)
 	}
@@ -43,7 +43,7 @@ func Choose(h Host, asked network.Wish) (Choice, error) {
 }
 
 // find is the interface that was asked for. Loopback is one, too.
-func (h Host) find(asked network.Wish) (Choice, error) {
+func (h Host) find(asked job.Network) (Choice, error) {
 	why := "--net asks for " + asked.String()
 	if asked.CIDR.IsValid() {
 		in := func(a netip.Prefix) bool { return asked.CIDR.Contains(a.Addr()) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -72,7 +72,7 @@ func TestChoose(t *testing.T) {
 		{"loopback, asked for", "multus", two, "127.0.0.0/8", "lo", "asks for"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			asked, err := network.ParseWish(tt.asked)
+			asked, err := job.ParseNetwork(tt.asked)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestChooseErrorsNameWhatThereIs(t *testing.T) {
 		{"10.97.0.0/16", "--net 10.97.0.0/16: no interface here that is up has an address in it; " + there},
 		{"fd98::/64", "--net fd98::/64: no interface here that is up has an address in it; " + there},
 	} {
-		asked, err := network.ParseWish(tt.asked)
+		asked, err := job.ParseNetwork(tt.asked)
 		if err != nil {
 			t.Fatal(err)
 		}

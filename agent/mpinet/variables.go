@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Speaks is what a rank speaks with whoever started it, which tells MPI libraries apart.
@@ -23,7 +23,7 @@ type variable struct {
 	name    string
 	unless  []string // others of the same meaning, or that exclude it: beside one of them it is left out
 	only    Speaks   // Nothing: every rank
-	value   func(c Choice, p network.Ports) string
+	value   func(c Choice, p job.Ports) string
 	applies func(h Host, c Choice) bool // nil: always
 }
 
@@ -44,7 +44,7 @@ var byInterface = []variable{
 			return slices.ContainsFunc(c.Addrs, func(a netip.Prefix) bool { return a.Addr().Is4() })
 		}},
 	// NCCL takes a list of prefixes unless it begins with "=".
-	{name: "NCCL_SOCKET_IFNAME", value: func(c Choice, _ network.Ports) string { return "=" + c.Name }},
+	{name: "NCCL_SOCKET_IFNAME", value: func(c Choice, _ job.Ports) string { return "=" + c.Name }},
 	{name: "GLOO_SOCKET_IFNAME", value: ifname},
 	{name: "HOROVOD_GLOO_IFACE", value: ifname},
 }
@@ -55,23 +55,23 @@ var byPorts = []variable{
 	{name: "OMPI_MCA_btl_tcp_port_range_v4", unless: []string{"OMPI_MCA_btl_tcp_port_min_v4"}, only: PMIx, value: count},
 	{name: "OMPI_MCA_btl_tcp_port_min_v6", unless: []string{"OMPI_MCA_btl_tcp_port_range_v6"}, only: PMIx, value: low},
 	{name: "OMPI_MCA_btl_tcp_port_range_v6", unless: []string{"OMPI_MCA_btl_tcp_port_min_v6"}, only: PMIx, value: count},
-	{name: "UCX_TCP_PORT_RANGE", value: func(_ Choice, p network.Ports) string { return p.String() }},
+	{name: "UCX_TCP_PORT_RANGE", value: func(_ Choice, p job.Ports) string { return p.String() }},
 	{name: "FI_TCP_PORT_LOW_RANGE", unless: []string{"FI_TCP_PORT_HIGH_RANGE"}, value: low},
 	{name: "FI_TCP_PORT_HIGH_RANGE", unless: []string{"FI_TCP_PORT_LOW_RANGE"}, value: high},
 	// libfabric's sockets provider has no range, and MPICH 4.3 and 5.0 prefer it to tcp.
-	{name: "FI_PROVIDER", only: PMI, value: func(Choice, network.Ports) string { return "^sockets" }},
+	{name: "FI_PROVIDER", only: PMI, value: func(Choice, job.Ports) string { return "^sockets" }},
 	{name: "MPIR_CVAR_CH3_PORT_RANGE", unless: []string{"MPIR_CVAR_PORTRANGE", "MPIR_CVAR_PORT_RANGE", "MPICH_PORT_RANGE"}, only: PMI,
-		value: func(_ Choice, p network.Ports) string { return fmt.Sprintf("%d:%d", p.Low, p.High) }},
+		value: func(_ Choice, p job.Ports) string { return fmt.Sprintf("%d:%d", p.Low, p.High) }},
 }
 
-func ifname(c Choice, _ network.Ports) string { return c.Name }
-func low(_ Choice, p network.Ports) string    { return strconv.Itoa(int(p.Low)) }
-func high(_ Choice, p network.Ports) string   { return strconv.Itoa(int(p.High)) }
-func count(_ Choice, p network.Ports) string  { return strconv.Itoa(p.Len()) }
+func ifname(c Choice, _ job.Ports) string { return c.Name }
+func low(_ Choice, p job.Ports) string    { return strconv.Itoa(int(p.Low)) }
+func high(_ Choice, p job.Ports) string   { return strconv.Itoa(int(p.High)) }
+func count(_ Choice, p job.Ports) string  { return strconv.Itoa(p.Len()) }
 
 // Variables are those that tell a rank's libraries the choice and the range, as far as there are any. set says whether
 // the user or the container has given a variable. That one stays, and those of the same meaning are left out.
-func Variables(h Host, c Choice, p network.Ports, speaks Speaks, set func(name string) bool) (env []string) {
+func Variables(h Host, c Choice, p job.Ports, speaks Speaks, set func(name string) bool) (env []string) {
 	add := func(list []variable) {
 		for _, v := range list {
 			switch {

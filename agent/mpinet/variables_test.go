@@ -6,11 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestVariables(t *testing.T) {
-	ports := network.Ports{Low: 18000, High: 18099}
+	ports := job.Ports{Low: 18000, High: 18099}
 	all := []string{"UCX_NET_DEVICES=net1", "FI_TCP_IFACE=net1", "FI_SOCKETS_IFACE=net1"}
 	nccl := []string{"NCCL_SOCKET_IFNAME==net1", "GLOO_SOCKET_IFNAME=net1", "HOROVOD_GLOO_IFACE=net1"}
 	allPorts := []string{"UCX_TCP_PORT_RANGE=18000-18099", "FI_TCP_PORT_LOW_RANGE=18000", "FI_TCP_PORT_HIGH_RANGE=18099"}
@@ -21,29 +21,29 @@ func TestVariables(t *testing.T) {
 	ch3Ports := []string{"FI_PROVIDER=^sockets", "MPIR_CVAR_CH3_PORT_RANGE=18000:18099"}
 	for _, tt := range []struct {
 		name, fixture, links, asked string
-		ports                       network.Ports
+		ports                       job.Ports
 		speaks                      Speaks
 		set                         []string
 		want                        [][]string
 	}{
-		{"nothing", "multus", "eth0 10.99.0.1/24", "", network.Ports{}, PMI, nil, nil},
+		{"nothing", "multus", "eth0 10.99.0.1/24", "", job.Ports{}, PMI, nil, nil},
 		{"Open MPI", "multus", two, "net1", ports, PMIx, nil, [][]string{ompi, all, nccl, ompiPorts, allPorts}},
 		{"MPICH", "multus", two, "net1", ports, PMI, nil, [][]string{all, ch3, nccl, allPorts, ch3Ports}},
 		{"no MPI", "multus", two, "net1", ports, Nothing, nil, [][]string{all, nccl, allPorts}},
 		{"ports alone", "multus", "eth0 10.99.0.1/24", "", ports, PMIx, nil, [][]string{ompiPorts, allPorts}},
-		{"UCX keeps its RDMA devices", "rdma", three, "", network.Ports{}, PMIx, nil, [][]string{ompi, all[1:], nccl}},
-		{"UCX keeps them on another network, too", "rdma", three, "eth0", network.Ports{}, Nothing, nil,
+		{"UCX keeps its RDMA devices", "rdma", three, "", job.Ports{}, PMIx, nil, [][]string{ompi, all[1:], nccl}},
+		{"UCX keeps them on another network, too", "rdma", three, "eth0", job.Ports{}, Nothing, nil,
 			[][]string{{"FI_TCP_IFACE=eth0", "FI_SOCKETS_IFACE=eth0", "NCCL_SOCKET_IFNAME==eth0", "GLOO_SOCKET_IFNAME=eth0", "HOROVOD_GLOO_IFACE=eth0"}}},
-		{"ch3 knows no IPv6", "ipv6", six, "net1", network.Ports{}, PMI, nil, [][]string{all, nccl}},
-		{"the user's stay", "multus", two, "net1", network.Ports{}, PMI, []string{"UCX_NET_DEVICES", "NCCL_SOCKET_IFNAME"}, [][]string{all[1:], ch3, nccl[1:]}},
-		{"what would exclude the user's", "multus", two, "net1", network.Ports{}, PMIx, []string{"OMPI_MCA_btl_tcp_if_exclude"}, [][]string{all, nccl}},
-		{"a host name of the user's", "multus", two, "net1", network.Ports{}, PMI, []string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME"}, [][]string{all, nccl}},
+		{"ch3 knows no IPv6", "ipv6", six, "net1", job.Ports{}, PMI, nil, [][]string{all, nccl}},
+		{"the user's stay", "multus", two, "net1", job.Ports{}, PMI, []string{"UCX_NET_DEVICES", "NCCL_SOCKET_IFNAME"}, [][]string{all[1:], ch3, nccl[1:]}},
+		{"what would exclude the user's", "multus", two, "net1", job.Ports{}, PMIx, []string{"OMPI_MCA_btl_tcp_if_exclude"}, [][]string{all, nccl}},
+		{"a host name of the user's", "multus", two, "net1", job.Ports{}, PMI, []string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME"}, [][]string{all, nccl}},
 		{"half a range of the user's", "multus", two, "", ports, PMIx, []string{"OMPI_MCA_btl_tcp_port_min_v4", "FI_TCP_PORT_HIGH_RANGE", "OMPI_MCA_btl_tcp_if_include",
 			"UCX_NET_DEVICES", "FI_TCP_IFACE", "FI_SOCKETS_IFACE", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE"},
 			[][]string{ompiPorts[2:], allPorts[:1]}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			asked, err := network.ParseWish(tt.asked)
+			asked, err := job.ParseNetwork(tt.asked)
 			if err != nil {
 				t.Fatal(err)
 			}

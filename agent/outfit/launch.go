@@ -8,8 +8,8 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
-	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -26,8 +26,8 @@ type Launch struct {
 type wishes struct {
 	fabric rdma.Fabric
 	nccl   rdma.NCCL
-	net    network.Wish
-	ports  network.Ports
+	net    job.Network
+	ports  job.Ports
 	gpus   gpu.Wish
 }
 
@@ -111,10 +111,10 @@ func wishesOf(m *apiv1.Launch) (w wishes, err error) {
 	if w.nccl, err = rdma.ParseNCCL(j.Fabric.GetNccl()); err != nil {
 		return w, fmt.Errorf("--nccl: %w", err)
 	}
-	if w.net, err = network.ParseWish(j.Net); err != nil {
+	if w.net, err = job.ParseNetwork(j.Net); err != nil {
 		return w, fmt.Errorf("--net: %w", err)
 	}
-	if w.ports, err = network.ParsePorts(j.MpiPorts); err != nil {
+	if w.ports, err = job.ParsePorts(j.MpiPorts); err != nil {
 		return w, fmt.Errorf("--mpi-ports: %w", err)
 	}
 	return w, nil

@@ -64,5 +64,6 @@ func (o *Outfit) networkVariables(p *apiv1.Proc) []string {
 	case apiv1.Pmi_PMI_PMIX:
 		speaks = mpinet.PMIx
 	}
-	return mpinet.Variables(o.host.Interfaces, o.net, o.job.Launch.wishes.ports, speaks, func(name string) bool { return o.mcaFiles[name].File != "" || set(name) })
+	return mpinet.Variables(o.host.Interfaces, o.net, o.job.Launch.wishes.ports, speaks,
+		func(name string) bool { return o.mcaFiles[name].File != "" || set(name) })
 }

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/devices"
+	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -123,7 +123,7 @@ func (p *Process) follow() {
 	<-p.process.Done()
 	failed := p.sendExited(p.process.Ended())
 	frames := lookAtCore(p)
-	var troubles []devices.Trouble
+	var troubles []checkup.Trouble
 	if failed {
 		troubles = st.devices.Later(st.ctx, p.GPUNames())
 	}
@@ -169,7 +169,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 }
 
 // told is troubles as they are told of.
-func told(list []devices.Trouble) (errs []*apiv1.DeviceError) {
+func told(list []checkup.Trouble) (errs []*apiv1.DeviceError) {
 	for _, t := range list {
 		errs = append(errs, &apiv1.DeviceError{What: apiv1.DeviceFault(t.What), Device: t.Device, Number: t.Number, Seconds: uint32(t.Ago.Seconds())})
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/mpiup/mpiup/agent/checkup"
-	"github.com/mpiup/mpiup/agent/devices"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/watch"
@@ -33,7 +32,7 @@ func dress(st *Job) error {
 		st.waits = watch.NewJob(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.WatchLibrary, st.Notice)
 	}
 	if st.Launch.Exec == nil {
-		st.devices = devices.Begin(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
+		st.devices = checkup.WatchDevices(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
 	}
 	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
 		Hint: st.hint.path, Files: st.files, Recorder: st.recorder()}, factsFor(st))

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/look"
@@ -142,7 +141,7 @@ func (st *Job) checkpoints() (failed *apiv1.StartFailed) {
 
 // newFlight makes the place of torch's flight recorders, if a program here has one and the launcher wants it; nil: neither, or there
 // is no directory for it.
-func newFlight(st *Job) *flight.Recorder {
+func newFlight(st *Job) *look.Recorder {
 	l := st.Launch
 	torch := slices.ContainsFunc(st.programs, func(p outfit.Program) bool { return p.Torch != "" })
 	set := frameworks.Set(l.Job.GetMeeting().GetFrameworks())
@@ -154,7 +153,7 @@ func newFlight(st *Job) *flight.Recorder {
 		st.s.Log.Info("torch's flight recorder is left as it is, since no directory can be written to", "dir", st.s.Host.RunDir())
 		return nil
 	}
-	f, err := flight.New(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)), torchRanks(l.Job.Size))
+	f, err := look.NewRecorder(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)), torchRanks(l.Job.Size))
 	if err != nil {
 		st.s.Log.Info("torch's flight recorder is left as it is", "cause", err)
 		return nil
@@ -181,7 +180,7 @@ func (st *Job) sendDumps() {
 	if st.flight != nil {
 		ctx, cancel := awake.Within(st.ctx, dumpsAtEnd)
 		defer cancel()
-		st.flight.News(ctx, func(r flight.Record) { st.sendRecord(r) })
+		st.flight.News(ctx, func(r look.Record) { st.sendRecord(r) })
 	}
 }
 
@@ -189,7 +188,7 @@ func (st *Job) sendDumps() {
 // without a recorder has none.
 func (st *Job) AskDumps(ctx context.Context) (told []*apiv1.Flight) {
 	if st.flight != nil {
-		st.flight.Ask(ctx, func(r flight.Record) { told = append(told, st.sendRecord(r)) })
+		st.flight.Ask(ctx, func(r look.Record) { told = append(told, st.sendRecord(r)) })
 	}
 	return told
 }
@@ -198,7 +197,7 @@ func (st *Job) AskDumps(ctx context.Context) (told []*apiv1.Flight) {
 const maxDump = 1 << 20
 
 // sendRecord tells the launcher of a record, and returns what it says.
-func (st *Job) sendRecord(r flight.Record) *apiv1.Flight {
+func (st *Job) sendRecord(r look.Record) *apiv1.Flight {
 	m := st.told(r)
 	if st.Launch.Job.Flight == apiv1.FlightUse_FLIGHT_DUMP {
 		var b bytes.Buffer
@@ -214,7 +213,7 @@ func (st *Job) sendRecord(r flight.Record) *apiv1.Flight {
 }
 
 // told is what a process's flight recorder has, without the dump itself.
-func (st *Job) told(r flight.Record) *apiv1.Flight {
+func (st *Job) told(r look.Record) *apiv1.Flight {
 	m := &apiv1.Flight{Job: st.Launch.Job.Number, Rank: uint32(r.Rank)}
 	for _, g := range r.Groups {
 		group := &apiv1.FlightGroup{Name: g.Name, What: g.What, Ranks: g.Ranks.String(), Last: g.Last}

@@ -26,7 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/devices"
+	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/look"
@@ -43,7 +43,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // Session is a job's session as the job sees it.
@@ -60,7 +60,7 @@ type Config struct {
 	Env       []string // the container's
 	Dir       string   // of processes whose own does not exist here
 	Embedded  bool     // the launcher is this process
-	Inventory usable.Inventory
+	Inventory discover.Inventory
 	GPUs      gpu.Inventory // as files tell
 
 	Host         *host.Host
@@ -134,7 +134,7 @@ type Job struct {
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
-	devices  *devices.Devices // of the host, as the job finds them
+	devices  *checkup.Devices // of the host, as the job finds them
 	loads    []bool           // by program: an MPI library, as far as it shows
 	sure     atomic.Bool      // a program here loads a library that speaks PMIx, as far as one can see
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere

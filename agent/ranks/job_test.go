@@ -20,7 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 	"go.uber.org/goleak"
 )
 
@@ -96,7 +96,7 @@ func started(t *testing.T, m *apiv1.Launch) *upper {
 	log, env := slog.New(slog.DiscardHandler), []string{"PATH=/usr/bin:/bin"}
 	sh := &Shared{ID: strings.Repeat("ab", 16), Log: log, Engine: kvs.New(kvs.Run{}), Jobs: &Jobs{}, Hints: &host.Hints{}, Audit: func(*apiv1.Launch, bool) {}, Session: up,
 		Config: Config{Name: "w0", Env: env, Dir: "/", Host: host.New(host.Config{Env: env, Log: log}), Super: supervisor(t),
-			Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{}), Inventory: usable.Inventory{CPUs: 1 << 10}}}
+			Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{}), Inventory: discover.Inventory{CPUs: 1 << 10}}}
 	up.job = New(sh, parsed(m), nil)
 	sh.Jobs.Add(up.job)
 	go up.job.Start()

@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/flight"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // recorders are what ranks of a job write for us besides their output.
 type recorders struct {
-	flight *flight.Recorder // of torch's flight recorders; nil: none
-	waits  *watch.Job       // how long they wait in MPI; nil: nobody wants to know
+	flight *look.Recorder // of torch's flight recorders; nil: none
+	waits  *watch.Job     // how long they wait in MPI; nil: nobody wants to know
 }
 
 // tellWaits tells the launcher now and then how long ranks have waited, until ctx ends.

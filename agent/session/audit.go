@@ -44,7 +44,8 @@ func whoIs(by Caller, o *apiv1.Open) launcherID {
 func (l launcherID) takes(of launcherID) bool { return l.identity == of.identity || l.free }
 
 // trail is a session's part of the audit trail, three kinds of line in the agent's log (docs/security.md): "session" for
-// each session that is opened ("session taken over" where another launcher does), "start" for each Launch, and "start refused" for each that the policy does not allow.
+// each session that is opened ("session taken over" where another launcher does), "start" for each Launch, and "start refused" for each
+// that the policy does not allow.
 type trail struct {
 	log     *slog.Logger
 	session string

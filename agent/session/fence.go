@@ -105,7 +105,8 @@ func (s *session) outlive(o *session) {
 				continue
 			}
 			if o.waits() {
-				s.exchange.Notice(true, "ranks start when those of launcher %s have ended, which wait %d s more for another launcher: --on-launcher-loss fence ends them at once", o.by().Host, o.secondsLeft())
+				s.exchange.Notice(true, "ranks start when those of launcher %s have ended, which wait %d s more for another "+
+					"launcher: --on-launcher-loss fence ends them at once", o.by().Host, o.secondsLeft())
 				continue
 			}
 			s.exchange.Notice(true, "ranks start when an earlier launcher of this name is heard of or given up: it is silent for %v, and what it left ends after %v",

@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/policy"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -156,7 +156,8 @@ func (t *Table) adopt(s *session, ours bool, o *apiv1.Open, by Caller) (apiv1.Re
 	comes := whoIs(by, o)
 	switch {
 	case !comes.takes(before):
-		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: only a launcher that proves to be %s takes this run over, and this is %s", name, before.identity, by.Name)
+		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: only a launcher that proves to be %s takes this run over, "+
+			"and this is %s", name, before.identity, by.Name)
 	case offer == nil || leaving || st > held:
 		return apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, fmt.Sprintf("host %s does not hold it any more: its ranks are told to end", name)
 	case !bytes.Equal(offer.Command, o.Command):
@@ -168,7 +169,8 @@ func (t *Table) adopt(s *session, ours bool, o *apiv1.Open, by Caller) (apiv1.Re
 	case st != held && !ours && !comes.Succeeds(before.Life) && successor:
 		return apiv1.Refusal_REFUSAL_SUCCEEDED, fmt.Sprintf("launcher %s has it on host %s", before.Host, name)
 	case st != held && !ours && !comes.Succeeds(before.Life):
-		return apiv1.Refusal_REFUSAL_ALIVE, fmt.Sprintf("host %s has not given launcher %s up: it was silent for %v, and has %v", name, before.Host, silent.Round(time.Second), lease)
+		return apiv1.Refusal_REFUSAL_ALIVE, fmt.Sprintf("host %s has not given launcher %s up: it was silent for %v, "+
+			"and has %v", name, before.Host, silent.Round(time.Second), lease)
 	}
 	if by.Peer != nil {
 		if err := t.cfg.Policy.Check(policy.Run, *by.Peer); err != nil {
@@ -250,7 +252,7 @@ func (t *Table) describe(wish apiv1.MachineWish) *apiv1.Machine {
 // reservePorts keeps ports of this host for a new session's ranks, as its Open wants them.
 func (t *Table) reservePorts(o *apiv1.Open) (list []uint32) {
 	n := int(min(o.MeetingPorts, maxPorts))
-	within, err := network.ParsePorts(o.MpiPorts)
+	within, err := job.ParsePorts(o.MpiPorts)
 	if n == 0 || err != nil { // a range that is none fails the launch, with its reason
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // reserved are TCP ports of this host for processes that will listen on them later. It looks whether
@@ -30,7 +30,7 @@ type reserved struct {
 // Reserve finds up to n ports of a range that nobody listens on, and notes them as owner's. Fewer than n
 // means that the range has no more. In the user's own range it begins with the last ports, since MPI
 // libraries take the first; else it begins anywhere.
-func (t *reserved) Reserve(owner string, n int, r network.Ports, own bool) (list []uint16) {
+func (t *reserved) Reserve(owner string, n int, r job.Ports, own bool) (list []uint16) {
 	first := 0
 	if !own {
 		first = rand.IntN(max(r.Len(), 1))
@@ -74,8 +74,8 @@ func free(p uint16) bool {
 // Usual is the range where ports are looked for unless the user names one: 20000 to 29999, or what of it lies
 // below those that the kernel gives to connections (/proc/sys/net/ipv4/ip_local_port_range). The kernel may take one of
 // those, free now, the next moment. Kubernetes' node ports begin at 30000.
-func Usual(host fs.FS) network.Ports {
-	r := network.Ports{Low: 20000, High: 29999}
+func Usual(host fs.FS) job.Ports {
+	r := job.Ports{Low: 20000, High: 29999}
 	text, err := fs.ReadFile(host, "proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return r
@@ -90,7 +90,7 @@ func Usual(host fs.FS) network.Ports {
 	case low > 21000:
 		r.High = uint16(low) - 1
 	case low > 11000: // a kernel with few ports below leaves those from 10000 on
-		r = network.Ports{Low: 10000, High: uint16(low) - 1}
+		r = job.Ports{Low: 10000, High: uint16(low) - 1}
 	}
 	return r
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // listening is a port that somebody listens on, and one below it that nobody does.
@@ -30,7 +30,7 @@ func listening(t *testing.T) uint16 {
 func TestReserveTakesTheLastFreePortsOfTheUsersRange(t *testing.T) {
 	taken := listening(t)
 	var tab reserved
-	r := network.Ports{Low: taken - 2, High: taken}
+	r := job.Ports{Low: taken - 2, High: taken}
 	got := tab.Reserve("a", 2, r, true)
 	if len(got) != 2 || got[0] != taken-1 || got[1] != taken-2 {
 		t.Fatalf("%v of %v, where %d is taken", got, r, taken)

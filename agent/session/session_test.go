@@ -27,7 +27,7 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/test/lab"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 	"go.uber.org/goleak"
 )
 
@@ -59,7 +59,7 @@ func tableOf(t *testing.T, change func(*Config)) (table *Table, end func(why err
 	c := Config{Version: "test", Log: log, Clock: wire.NewClock(), Grace: 5 * time.Second, Ending: ending,
 		Hello:  func() *apiv1.HelloReply { return &apiv1.HelloReply{Name: "w0", Slots: 2} },
 		Gossip: func() *member.Gossip { return nil }, Settle: func(net.Addr) {}, Unread: func(bool) bool { return false },
-		Config: ranks.Config{Name: "w0", Env: env, Dir: "/", Embedded: true, Inventory: usable.Inventory{CPUs: 2}, Super: super,
+		Config: ranks.Config{Name: "w0", Env: env, Dir: "/", Embedded: true, Inventory: discover.Inventory{CPUs: 2}, Super: super,
 			Host: host.New(host.Config{Env: env, Log: log}), Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{})}}
 	if change != nil {
 		change(&c)

@@ -15,7 +15,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/deadmount"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -44,7 +44,7 @@ func TestAnswersWhileItIsAskedTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	only := netip.MustParseAddrPort(l.Addr().String())
-	request := &apiv1.AnswerRequest{Token: make([]byte, 16), MpiPorts: network.Ports{Low: only.Port(), High: only.Port()}.String()}
+	request := &apiv1.AnswerRequest{Token: make([]byte, 16), MpiPorts: job.Ports{Low: only.Port(), High: only.Port()}.String()}
 	never := func(r *apiv1.AnswerReply) error {
 		t.Errorf("a port that another has is answered at: %v", r.Addresses)
 		return nil

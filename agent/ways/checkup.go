@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -66,12 +66,12 @@ func (s *Survey) seats(l *apiv1.Launch, h *checkup.Host) *apiv1.Seats {
 }
 
 // chooseAsked is the interface and the ports of MPI's traffic, as a job with these flags would get them here.
-func chooseAsked(fsys sysfs.FS, hcas rdma.Inventory, net, mpiPorts string) (c mpinet.Choice, ports network.Ports, err error) {
-	wish, err := network.ParseWish(net)
+func chooseAsked(fsys sysfs.FS, hcas rdma.Inventory, net, mpiPorts string) (c mpinet.Choice, ports job.Ports, err error) {
+	wish, err := job.ParseNetwork(net)
 	if err != nil {
 		return c, ports, &CommandLineError{fmt.Errorf("--net: %w", err)}
 	}
-	if ports, err = network.ParsePorts(mpiPorts); err != nil {
+	if ports, err = job.ParsePorts(mpiPorts); err != nil {
 		return c, ports, &CommandLineError{fmt.Errorf("--mpi-ports: %w", err)}
 	}
 	links, err := mpinet.Links()

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +24,7 @@ var token = Token{1, 2, 3}
 
 func serving(t *testing.T) netip.AddrPort {
 	t.Helper()
-	at, stop := serve(t, network.Ports{}, loopback)
+	at, stop := serve(t, job.Ports{}, loopback)
 	t.Cleanup(stop)
 	return at
 }
@@ -32,7 +32,7 @@ func serving(t *testing.T) netip.AddrPort {
 var loopback = netip.MustParseAddr("127.0.0.1")
 
 // serve is a server until stop has returned.
-func serve(t *testing.T, ports network.Ports, at ...netip.Addr) (first netip.AddrPort, stop func()) {
+func serve(t *testing.T, ports job.Ports, at ...netip.Addr) (first netip.AddrPort, stop func()) {
 	t.Helper()
 	s, err := Listen(at, ports, token)
 	if err != nil {
@@ -46,9 +46,9 @@ func serve(t *testing.T, ports network.Ports, at ...netip.Addr) (first netip.Add
 
 // The ports of MPI are few where a NetworkPolicy names them, and MPI libraries bind them without SO_REUSEADDR.
 func TestPortsAreFreeAtOnce(t *testing.T) {
-	free, stop := serve(t, network.Ports{}, loopback)
+	free, stop := serve(t, job.Ports{}, loopback)
 	stop()
-	only := network.Ports{Low: free.Port(), High: free.Port()}
+	only := job.Ports{Low: free.Port(), High: free.Port()}
 	at, stop := serve(t, only, loopback)
 	if _, err := askWay(t.Context(), at, token, true); err != nil {
 		t.Error(err)
@@ -74,13 +74,13 @@ func TestPortsAreFreeAtOnce(t *testing.T) {
 
 // It answers at the addresses it was given and at no other: hosts on loopback share a machine.
 func TestListensWhereItIsTold(t *testing.T) {
-	first, stop := serve(t, network.Ports{}, loopback)
+	first, stop := serve(t, job.Ports{}, loopback)
 	defer stop()
 	if c, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), first.Port()).String()); err == nil {
 		c.Close()
 		t.Error("another address is answered")
 	}
-	_, stop = serve(t, network.Ports{Low: first.Port(), High: first.Port()}, netip.MustParseAddr("127.0.0.2"))
+	_, stop = serve(t, job.Ports{Low: first.Port(), High: first.Port()}, netip.MustParseAddr("127.0.0.2"))
 	stop()
 }
 
@@ -158,7 +158,7 @@ func TestListenStaysInItsRange(t *testing.T) {
 	}
 	defer first.Close()
 	taken := uint16(first.Addr().(*net.TCPAddr).Port)
-	if s, err := Listen([]netip.Addr{loopback}, network.Ports{Low: taken, High: taken}, token); err == nil || !strings.Contains(err.Error(), "is free") {
+	if s, err := Listen([]netip.Addr{loopback}, job.Ports{Low: taken, High: taken}, token); err == nil || !strings.Contains(err.Error(), "is free") {
 		t.Errorf("a taken port: %v, %v", s, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Server answers other hosts.
@@ -25,7 +25,7 @@ type Server struct {
 
 // Listen opens a port of the range, any where the range is zero, on each of the addresses. Ports that ranks of a
 // running job have are passed over.
-func Listen(at []netip.Addr, ports network.Ports, token Token) (*Server, error) {
+func Listen(at []netip.Addr, ports job.Ports, token Token) (*Server, error) {
 	if len(at) == 0 {
 		return nil, errors.New("this host has no address to answer at")
 	}
@@ -41,7 +41,7 @@ func Listen(at []netip.Addr, ports network.Ports, token Token) (*Server, error) 
 	return s, nil
 }
 
-func listen(at netip.Addr, ports network.Ports) (*net.TCPListener, error) {
+func listen(at netip.Addr, ports job.Ports) (*net.TCPListener, error) {
 	const tries = 256
 	first, n := 0, 1
 	if !ports.IsZero() {

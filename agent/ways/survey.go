@@ -17,7 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // Bounds of what a launcher may ask for.
@@ -35,7 +35,7 @@ type Config struct {
 	Hello     func() *apiv1.HelloReply // what the agent says of itself
 	Host      *host.Host
 	Libs      *mpilib.Memory
-	Inventory usable.Inventory
+	Inventory discover.Inventory
 	Slots     int
 	Env       []string          // the container's, as ranks get it
 	Dir       string            // where the container starts

@@ -73,7 +73,8 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	fs.StringVar(&f.listen, "listen", "", "address to listen on, without port (default: all)")
 	fs.IntVar(&f.port, "port", 0, "port to listen on (default: the first free one of the job's eight)")
 	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
-	cli.DurationVar(fs, &f.grace, "grace", 0, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end (default: $MPIUP_POD_GRACE less 5s, else 25s)")
+	cli.DurationVar(fs, &f.grace, "grace", 0, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end "+
+		"(default: $MPIUP_POD_GRACE less 5s, else 25s)")
 	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, true, "end with exit code 0 when a job has run and no session has come for `TIME`; 0 is never (default 0)")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
 	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
@@ -168,7 +169,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	if err != nil {
 		return agent.Config{}, usage(err)
 	}
-	grace, err := settings(p.getenv).termGrace(f.grace)
+	grace, err := termGrace(p.getenv, f.grace)
 	if err != nil {
 		return agent.Config{}, usage(err)
 	}

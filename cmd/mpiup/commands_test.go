@@ -19,11 +19,10 @@ import (
 	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
-	"github.com/mpiup/mpiup/launcher/cli/torchrun"
+	"github.com/mpiup/mpiup/launcher/cli/training"
 	"github.com/mpiup/mpiup/launcher/kubectl"
 )
 
@@ -256,7 +255,7 @@ func readsOther(words []string) error {
 			Operators: func() ([]hostlist.Entry, error) { return nil, nil }}
 		switch words[0] {
 		case "horovodrun":
-			_, err := horovodrun.Parse(words[1:])
+			_, err := training.ParseHorovodrun(words[1:])
 			return err
 		case "ssh":
 			_, err := ssh.Parse(words[1:])
@@ -268,7 +267,7 @@ func readsOther(words []string) error {
 			_, err := ssh.ParseKeygen(words[1:])
 			return err
 		case "torchrun":
-			_, err := torchrun.Parse(words[1:], torchrun.Outside{Lookup: outside.Lookup, Count: func(string) (int, error) { return 1, nil }})
+			_, err := training.ParseTorchrun(words[1:], training.Outside{Lookup: outside.Lookup, Count: func(string) (int, error) { return 1, nil }})
 			return err
 		}
 		family, _, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) line.Family { return "" })

@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/rdma"
 )
 
 func doctorCommand(p *process) *cobra.Command {
@@ -56,16 +55,17 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json, Picture: picture}
 			var err error
-			if cfg.Net, err = network.ParseWish(iface); err != nil {
+			if cfg.Net, err = job.ParseNetwork(iface); err != nil {
 				return usage(err)
 			}
-			if cfg.MPIPorts, err = network.ParsePorts(ports); err != nil {
+			if cfg.MPIPorts, err = job.ParsePorts(ports); err != nil {
 				return usage(err)
 			}
-			if cfg.Net, cfg.MPIPorts, err = settings(p.getenv).network(cfg.Net, cfg.MPIPorts); err != nil {
+			if err := benchmarks(fabric); err != nil {
 				return usage(err)
 			}
-			if cfg.Fabric, err = benchmarks(p, fabric); err != nil {
+			cfg.Fabric = fabric
+			if err := p.read(ofNetwork(&cfg.Net, &cfg.MPIPorts, &cfg.Fabric.Use)...); err != nil {
 				return usage(err)
 			}
 			if cfg.Trials, err = trials.config(c.Flags()); err != nil {
@@ -104,22 +104,20 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 }
 
 // benchmarks checks the flags of --fabric, which runs use transports as jobs do.
-func benchmarks(p *process, f examine.FabricConfig) (examine.FabricConfig, error) {
+func benchmarks(f examine.FabricConfig) error {
 	const most = 32
 	switch {
 	case !f.Run && (f.Baseline != "" || f.Write || f.Dirs != nil):
-		return f, errors.New("--baseline, --write-baseline and --fabric-path go with --fabric")
+		return errors.New("--baseline, --write-baseline and --fabric-path go with --fabric")
 	case f.Write && f.Baseline == "":
-		return f, errors.New("--write-baseline needs a file: --baseline FILE")
+		return errors.New("--write-baseline needs a file: --baseline FILE")
 	case len(f.Dirs) > most:
-		return f, fmt.Errorf("--fabric-path: %d directories, and %d are the most", len(f.Dirs), most)
+		return fmt.Errorf("--fabric-path: %d directories, and %d are the most", len(f.Dirs), most)
 	}
 	for _, dir := range f.Dirs {
 		if !path.IsAbs(dir) {
-			return f, fmt.Errorf("--fabric-path %s: name a directory of the hosts from / on", dir)
+			return fmt.Errorf("--fabric-path %s: name a directory of the hosts from / on", dir)
 		}
 	}
-	var err error
-	f.Use, err = settings(p.getenv).fabric(rdma.Wish{})
-	return f, err
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // entered says that this process came into its container from outside (kubectl exec): none of its ancestors is PID 1, and the
@@ -20,14 +19,11 @@ func entered(root string) bool {
 	}
 	const most = 1000 // no chain of ancestors is as long, but the kernel may give a number anew while we read
 	for pid, n := "self", 0; n < most; n++ {
-		stat := read(pid + "/stat")
-		i := bytes.LastIndexByte(stat, ')') // the command before it may have blanks and parentheses
-		f := strings.Fields(string(stat[i+1:]))
-		own, _, _ := strings.Cut(string(stat), " ")
-		if i < 0 || len(f) < 2 || own == "1" {
+		own, parent, _, ok := kin(root, pid)
+		if !ok || own == "1" {
 			return false
 		}
-		if pid = f[1]; pid == "0" {
+		if pid = parent; pid == "0" {
 			return true
 		}
 	}

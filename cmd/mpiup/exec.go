@@ -38,7 +38,8 @@ with its exit code (128+signal if one killed it).`,
 			case strings.HasPrefix(args[0], "-"):
 				return usage(fmt.Errorf("exec: %s stands where the host should: write mpiup exec HOST -- COMMAND", args[0]))
 			case len(args) > 1 && args[1] != "--" && strings.HasPrefix(args[1], "-"):
-				return usage(fmt.Errorf("exec: %s stands after the host: flags of exec go before it (mpiup exec %s ... %s), and a command that begins with a hyphen after --",
+				return usage(fmt.Errorf("exec: %s stands after the host: flags of exec go before it (mpiup exec %s ... %s), and a "+
+					"command that begins with a hyphen after --",
 					args[1], args[1], args[0]))
 			case len(words(args)) == 0:
 				return usage(fmt.Errorf("exec: what is to run on %s? write mpiup exec %s -- COMMAND", args[0], args[0]))

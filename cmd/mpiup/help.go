@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/launcher/cli/manual"
+	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/spf13/cobra"
 )
@@ -18,7 +18,7 @@ import (
 const helpWidth = 100
 
 // screen is how help looks on this process's standard output, and how many lines fit.
-func screen(p *process) (l manual.Look, rows int) {
+func screen(p *process) (l cli.Look, rows int) {
 	l.Width = helpWidth
 	if high, columns, err := streams.TerminalSize(p.stdout); err == nil && columns > 40 {
 		l.Width, rows = min(int(columns), 120), int(high)
@@ -61,27 +61,27 @@ func page(env []string, getenv func(string) string, text string) {
 }
 
 // extent is how much of a command's help its line asks for.
-func extent(args []string, whole bool) manual.Extent {
+func extent(args []string, whole bool) cli.Extent {
 	for _, word := range args {
 		switch {
 		case whole:
-			return manual.Whole
+			return cli.Whole
 		case word == "-h":
-			return manual.Short
+			return cli.Short
 		case word == "--help", word == "--":
-			return manual.Long
+			return cli.Long
 		}
 	}
-	return manual.Long
+	return cli.Long
 }
 
 // helpOf shows a command's help.
-func helpOf(p *process, c *cobra.Command, much manual.Extent) error {
+func helpOf(p *process, c *cobra.Command, much cli.Extent) error {
 	l, _ := screen(p)
 	if !c.HasParent() {
-		return show(p, manual.Root(rootCommand(p, ""), l))
+		return show(p, cli.RootHelp(rootCommand(p, ""), l))
 	}
-	return show(p, manual.Command(c, much, l))
+	return show(p, cli.CommandHelp(c, much, l))
 }
 
 // helpCommand shows a command's help, one of its flags, or a page of the documentation. A name may be both.
@@ -100,14 +100,14 @@ func helpCommand(p *process) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return helpOf(p, c.Root(), manual.Long)
+				return helpOf(p, c.Root(), cli.Long)
 			case len(args) > 2:
 				return usage(fmt.Errorf("help takes a command and one of its flags, or a topic"))
 			case args[0] == "-h" || args[0] == "--help":
-				return helpOf(p, c, manual.Long)
+				return helpOf(p, c, cli.Long)
 			}
 			l, _ := screen(p)
-			text, err := manual.Help(c.Root(), args, l)
+			text, err := cli.Help(c.Root(), args, l)
 			if err != nil {
 				return usage(err)
 			}

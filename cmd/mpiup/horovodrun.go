@@ -16,9 +16,9 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/training"
 )
 
 // asHorovodrun runs the job of a command line of Horovod's launcher. Errors are the user's, unless they bring a code.
@@ -27,15 +27,15 @@ func asHorovodrun(p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	h, err := horovodrun.Parse(args)
+	h, err := training.ParseHorovodrun(args)
 	switch {
 	case err != nil:
 		return err
 	case h.Version:
-		_, err = io.WriteString(p.stdout, horovodrun.VersionText(version))
+		_, err = io.WriteString(p.stdout, training.HorovodrunVersion(version))
 		return err
 	case h.Help:
-		_, err = io.WriteString(p.stdout, horovodrun.HelpText())
+		_, err = io.WriteString(p.stdout, training.HorovodrunHelp())
 		return err
 	}
 	if h.Elastic {
@@ -53,9 +53,9 @@ func asHorovodrun(p *process, args []string) error {
 		l.Oversubscribe = l.Oversubscribe || !slots
 	}
 	by := "--start-timeout"
-	if v := p.getenv(horovodrun.StartVariable); v != "" && h.Start == 0 {
-		by = horovodrun.StartVariable
-		if h.Start, err = horovodrun.ParseStart(v); err != nil {
+	if v := p.getenv(training.StartVariable); v != "" && h.Start == 0 {
+		by = training.StartVariable
+		if h.Start, err = training.ParseStart(v); err != nil {
 			return fmt.Errorf("%s is %.40q: %w", by, v, err)
 		}
 	}
@@ -74,7 +74,7 @@ func asHorovodrun(p *process, args []string) error {
 
 // elasticHorovodrun executes Horovod's own launcher in this process's place. Its driver keeps the ranks that live and starts others, over
 // mpiup's ssh; who the hosts are it asks mpiup.
-func elasticHorovodrun(p *process, h *horovodrun.Line, dir string) error {
+func elasticHorovodrun(p *process, h *training.Horovodrun, dir string) error {
 	own, err := horovodsOwn(p, h.Program[0], dir)
 	if err != nil {
 		return err
@@ -97,7 +97,8 @@ func elasticHorovodrun(p *process, h *horovodrun.Line, dir string) error {
 		argv = append(slices.Clone(own), "--host-discovery-script", script)
 		from = "who the hosts are says the job's membership (mpiup peers --discover)"
 	}
-	tell(p.stderr, "horovodrun (mpiup):", fmt.Sprintf("elastic: Horovod's own driver (%s) starts the ranks over mpiup's ssh, and %s; the ranks' ends and output are told of by Horovod, not by mpiup",
+	tell(p.stderr, "horovodrun (mpiup):", fmt.Sprintf("elastic: Horovod's own driver (%s) starts the ranks over mpiup's "+
+		"ssh, and %s; the ranks' ends and output are told of by Horovod, not by mpiup",
 		strings.Join(own, " "), from))
 	env := line.Distinct(append(slices.Clone(p.env), "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
 	return become(slices.Concat(argv, h.Own, h.Program), env)

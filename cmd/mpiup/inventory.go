@@ -11,13 +11,13 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/watch"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // inventory is what this container may use, as files tell it.
-func inventory(p *process, log *slog.Logger) (usable.Inventory, gpu.Inventory) {
-	inv, err := usable.Read(os.DirFS("/"))
+func inventory(p *process, log *slog.Logger) (discover.Inventory, gpu.Inventory) {
+	inv, err := discover.ReadInventory(os.DirFS("/"))
 	if err != nil {
 		log.Info("inventory", "cause", err)
 	}

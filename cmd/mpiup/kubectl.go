@@ -200,7 +200,8 @@ func (k *plugin) readLog(ctx context.Context, pod *kubectl.Pod) int {
 		tell(k.stderr, "kubectl mpiup:", err)
 		return job.ExitInternal
 	}
-	log, err := k.super.Start(ctx, reap.Command{Argv: append([]string{"kubectl"}, k.Logs(pod)...), Env: k.env, Dir: dirOrRoot(), Files: []*os.File{nil, w, k.stderr}})
+	log, err := k.super.Start(ctx, reap.Command{Argv: append([]string{"kubectl"}, k.Logs(pod)...), Env: k.env, Dir: dirOrRoot(),
+		Files: []*os.File{nil, w, k.stderr}})
 	w.Close()
 	if err != nil {
 		r.Close()

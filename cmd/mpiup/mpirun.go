@@ -14,10 +14,8 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/bounded"
-	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
@@ -28,7 +26,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/rdma"
 )
 
 func launcherApplet(name string, run func(p *process, args []string) error) func(p *process, args []string) int {
@@ -111,8 +108,15 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 	if err != nil {
 		return err
 	}
-	if err := p.mpirunSettings(&cfg, l.Family); err != nil {
+	if err := p.settle(&cfg, func(string) bool { return false }); err != nil { // no mpirun has options for these
 		return err
+	}
+	word, err := protocol(p.getenv, "")
+	if err != nil {
+		return err
+	}
+	if word != "" {
+		cfg.PMI = protocols[word] // native is not here any more
 	}
 	adjust(&cfg)
 	if l.Family == line.OpenMPI { // Hydra's hands all over that it is not told to keep
@@ -168,42 +172,11 @@ func (p *process) reportPID(to string) error {
 	return nil
 }
 
-// mpirunSettings are those of mpiup run that no mpirun has options for.
-func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err error) {
-	set := settings(p.getenv)
-	if err = set.wait(&cfg.Reach); err != nil {
-		return err
-	}
-	if cfg.Net, cfg.MPIPorts, err = set.network(network.Wish{}, network.Ports{}); err != nil {
-		return err
-	}
-	if cfg.Fabric, err = set.fabric(rdma.Wish{}); err != nil {
-		return err
-	}
-	if cfg.Frameworks, err = set.frameworks(frameworks.None); err != nil {
-		return err
-	}
-	// Open MPI's own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c), Hydra pipes.
-	if cfg.Pty, err = set.pty(nil, family == line.OpenMPI); err != nil {
-		return err
-	}
-	if cfg.Preempt, err = set.preempt(0, ""); err != nil {
-		return err
-	}
-	if cfg.SpawnFiles, err = set.spawnFiles(""); err != nil {
-		return err
-	}
-	word, err := set.protocol("")
-	if word != "" {
-		cfg.PMI = protocols[word] // native is not here any more
-	}
-	return err
-}
-
 // mpirunConfig is the run that a command line asks for.
 func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
 		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap,
+		Pty: l.Family == line.OpenMPI, // whose own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c); Hydra gives pipes
 		Wishes: launcher.Wishes{ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts,
 			Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
 			Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe,

@@ -20,9 +20,9 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
-	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
@@ -77,9 +77,8 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		tell(p.stderr, "mpiup: warning:", w)
 	}
 	unsent := handOver(p.env, apps)
-	set := settings(p.getenv)
 	if !given.Changed("mpi") && !f.Independent {
-		if f.MPI, err = set.protocol(f.MPI); err != nil {
+		if f.MPI, err = protocol(p.getenv, f.MPI); err != nil {
 			return usage(err)
 		}
 	}
@@ -89,32 +88,14 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		}
 		return p.nativeRun(f, given, apps, unsent, dir)
 	}
-	wish, ports, err := set.network(f.Net, f.MPIPorts)
-	if err != nil {
-		return usage(err)
-	}
-	fabric, err := set.fabric(f.Fabric)
-	if err != nil {
-		return usage(err)
-	}
-	if len(f.Env) == 0 && !f.Independent {
-		if f.Frameworks, err = set.frameworks(f.Frameworks); err != nil {
-			return usage(err)
-		}
-	}
 	reach, done, err := p.reach(&f.HostFlags, &f.LeaseFlags, f.Verbose)
 	if err != nil {
 		return err
 	}
 	defer done()
 	reach.Unsent = unsent
-	reach.Local, reach.Insist, reach.Loss = f.Local, given.Changed("wait"), launcher.Loss(f.OnLoss)
+	reach.Local, reach.Insist, reach.Loss = f.Local, given.Changed("wait"), f.OnLoss
 	reach.LeaseSaid = given.Changed("launcher-timeout")
-	if !reach.Insist {
-		if err := set.wait(&reach); err != nil {
-			return usage(err)
-		}
-	}
 	if f.Rankfile != "" {
 		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)
@@ -123,19 +104,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 			return usage(fmt.Errorf("rankfile %s: %w", f.Rankfile, err))
 		}
 	}
-	tty, err := set.pty(given, false)
-	if err != nil {
-		return usage(err)
-	}
 	elastic, err := f.Elastic(apps[0].N)
-	if err != nil {
-		return usage(err)
-	}
-	preempt, err := set.preempt(f.PreemptSignal, f.CheckpointDir)
-	if err != nil {
-		return usage(err)
-	}
-	spawnFiles, err := set.spawnFiles(f.SpawnFiles)
 	if err != nil {
 		return usage(err)
 	}
@@ -143,15 +112,34 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationBy = f.TerminationLog, "--termination-log"
 	}
 	cfg := launcher.Config{
-		Reach: reach, Command: launcher.CommandOf(p.args, len(p.args)-len(args)), Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Picture: f.Picture, Preflight: f.Preflight, Spares: f.Spares, Beside: f.RestartBeside, Elastic: elastic,
+		Reach:     reach,
+		Command:   launcher.CommandOf(p.args, len(p.args)-len(args)),
+		Pty:       f.Pty,
+		ShowMap:   f.DisplayMap,
+		DryRun:    f.DryRun,
+		Picture:   f.Picture,
+		Preflight: f.Preflight,
+		Spares:    f.Spares,
+		Beside:    f.RestartBeside,
+		Elastic:   elastic,
 		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
-			Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
-			Net: wish, MPIPorts: ports, Fabric: fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
+			Preempt: job.Preempt{Signal: f.PreemptSignal, CheckpointDir: f.CheckpointDir}, Stall: stallOf(f), PMI: protocols[f.MPI],
+			NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
+			Net: f.Net, MPIPorts: f.MPIPorts, Fabric: f.Fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
 			Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
 				RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding}},
-		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
-		SpawnFiles: spawnFiles, Stdin: p.stdin, StdinTarget: f.Stdin,
-		Report: p.remains(f.Report, f.Seal),
+		Output:      iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
+		Stdin:       p.stdin,
+		StdinTarget: f.Stdin,
+		Report:      p.remains(f.Report, f.Seal),
+	}
+	if f.SpawnFiles != "" {
+		if cfg.SpawnFiles, err = spawnFiles(f.SpawnFiles); err != nil {
+			return usage(fmt.Errorf("--spawn-hostfiles: %w", err))
+		}
+	}
+	if err := p.settle(&cfg, given.Changed); err != nil {
+		return usage(err)
 	}
 	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
 		return err
@@ -280,10 +268,10 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 		ahead.Go(func() {
 			id.Prepare()
 			codec.Prepare()
-			vet.Prepare()
+			codec.PrepareVet()
 		})
 	}
-	termGrace, err := settings(p.getenv).termGrace(l.TermGrace)
+	termGrace, err := termGrace(p.getenv, l.TermGrace)
 	if err != nil {
 		return r, nil, usage(err)
 	}

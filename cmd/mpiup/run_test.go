@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher"
 )
 
 // A flag comes before its variable, and our own count of restarts before the platform's.
@@ -28,9 +29,13 @@ func TestPreempt(t *testing.T) {
 		{name: "too large", env: "MPIUP_RESTART_COUNT=4294967296", wrong: "MPIUP_RESTART_COUNT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := settings((&process{env: strings.Fields(c.env)}).getenv).preempt(c.signal, c.dir)
-			if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
-				t.Errorf("%+v, %v; want %+v, %q", got, err, c.want, c.wrong)
+			cfg := &launcher.Config{Wishes: launcher.Wishes{Preempt: job.Preempt{Signal: c.signal, CheckpointDir: c.dir}}}
+			err := (&process{env: strings.Fields(c.env)}).settle(cfg, func(string) bool { return false })
+			if err != nil {
+				cfg.Preempt = job.Preempt{}
+			}
+			if got := cfg.Preempt; got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%+v, %v; want %+v, %q", cfg.Preempt, err, c.want, c.wrong)
 			}
 		})
 	}

@@ -26,7 +26,8 @@ func sshKeygenApplet(p *process, args []string) int {
 	case k.All:
 		err = hostKeys(p, k)
 	case k.Forget != "":
-		tell(p.stderr, "ssh-keygen (mpiup):", fmt.Sprintf("-R %.100s: nothing is changed: mpiup's ssh knows hosts by the job's secret and reads no known_hosts", k.Forget))
+		tell(p.stderr, "ssh-keygen (mpiup):", fmt.Sprintf("-R %.100s: nothing is changed: mpiup's ssh knows hosts by the "+
+			"job's secret and reads no known_hosts", k.Forget))
 	case k.Show != 0:
 		err = showKey(p, k)
 	default:

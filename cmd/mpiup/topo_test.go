@@ -15,7 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/capture"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // command runs mpiup with arguments and returns its exit code and what it wrote.
@@ -43,10 +43,10 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, texts[0], texts[1]
 }
 
-func summary(t *testing.T, args ...string) usable.Summary {
+func summary(t *testing.T, args ...string) discover.Summary {
 	t.Helper()
 	code, stdout, stderr := command(t, append([]string{"topo", "--json"}, args...)...)
-	var doc struct{ Summary usable.Summary }
+	var doc struct{ Summary discover.Summary }
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != 0 {
 		t.Fatalf("%d, %v: %s%s", code, err, stdout, stderr)
 	}
@@ -55,7 +55,7 @@ func summary(t *testing.T, args ...string) usable.Summary {
 
 // A directory, the text of it, and what is captured of either are the same machine.
 func TestTopoOfAnotherMachine(t *testing.T) {
-	for name, want := range map[string]usable.Summary{
+	for name, want := range map[string]discover.Summary{
 		"dual":     {Packages: 2, NUMANodes: 2, Cores: 4, CPUs: 8},
 		"hybrid":   {Packages: 1, NUMANodes: 1, Cores: 6, CPUs: 8},
 		"offline":  {Packages: 1, NUMANodes: 1, Cores: 2, CPUs: 2},

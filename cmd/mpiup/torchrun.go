@@ -16,7 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/cli/torchrun"
+	"github.com/mpiup/mpiup/launcher/cli/training"
 	"github.com/mpiup/mpiup/launcher/iof"
 )
 
@@ -27,12 +27,12 @@ func asTorchrun(p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := torchrun.Parse(args, torchrun.Outside{Lookup: p.lookup, Count: func(word string) (int, error) { return ranksHere(p, word) }})
+	t, err := training.ParseTorchrun(args, training.Outside{Lookup: p.lookup, Count: func(word string) (int, error) { return ranksHere(p, word) }})
 	if err != nil {
 		return err
 	}
 	if t.Help {
-		_, err = io.WriteString(p.stdout, torchrun.HelpText())
+		_, err = io.WriteString(p.stdout, training.TorchrunHelp())
 		return err
 	}
 	outside := p.outside(dir)
@@ -46,7 +46,7 @@ func asTorchrun(p *process, args []string) error {
 	}
 	return startLine(p, "torchrun", &l, "torchrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Said, cfg.Sizeless = true, false // of PET_NNODES the line is read with
-		if t.Node == torchrun.All && t.Least == t.Nodes {
+		if t.Node == training.All && t.Least == t.Nodes {
 			cfg.Size, cfg.SizeBy = t.Nodes, "--nnodes"
 		}
 		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
@@ -61,14 +61,14 @@ func asTorchrun(p *process, args []string) error {
 			cfg.StdinTarget = "none"
 		}
 		var usual []string
-		if t.Node != torchrun.All {
+		if t.Node != training.All {
 			cfg.Local, cfg.Nodes, cfg.Node = true, t.Nodes, t.Node
 			usual = slices.DeleteFunc(slices.Clone(p.env), func(kv string) bool {
 				return !strings.HasPrefix(kv, "OMP_NUM_THREADS=") && !strings.HasPrefix(kv, "TORCH_NCCL_ASYNC_ERROR_HANDLING=")
 			})
 		}
 		for i := range cfg.Apps {
-			cfg.Apps[i].Env = slices.Concat(torchrun.Inherited(cfg.Apps[i].Env), usual, t.Env)
+			cfg.Apps[i].Env = slices.Concat(training.Inherited(cfg.Apps[i].Env), usual, t.Env)
 		}
 		if cfg.Output.Mode == iof.Tag && t.Nodes == 1 { // as torchrun has it, where ranks have no other number
 			cfg.Output.Mode, cfg.Output.Prepend = iof.Plain, "[default%r]:"

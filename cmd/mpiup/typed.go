@@ -92,7 +92,7 @@ const maxEnviron = 6 << 20
 //
 //	bash (session's first: NCCL_DEBUG is not there) ─▶ NCCL_DEBUG=INFO timeout 60 ... ─▶ mpiup
 func began(root, pid string) (env []string, known bool) {
-	parent, session, ok := kin(root, pid)
+	_, parent, session, ok := kin(root, pid)
 	switch {
 	case !ok:
 		return nil, false
@@ -101,7 +101,7 @@ func began(root, pid string) (env []string, known bool) {
 	}
 	const most = 64 // ancestors; the kernel may give a number anew while we read
 	for at, n := parent, 0; at != "0" && n < most; n++ {
-		up, of, ok := kin(root, at)
+		_, up, of, ok := kin(root, at)
 		if !ok || of != session && (n > 0 || at == "1") {
 			break
 		}
@@ -115,7 +115,7 @@ func began(root, pid string) (env []string, known bool) {
 		}
 		at = up
 	}
-	if again, _, ok := kin(root, pid); !ok || again != parent { // it ended meanwhile, and its number may be another's
+	if _, again, _, ok := kin(root, pid); !ok || again != parent { // it ended meanwhile, and its number may be another's
 		return nil, false
 	}
 	return env, known
@@ -130,21 +130,22 @@ func environ(root, pid string) (env []string, ok bool) {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), true
 }
 
-// kin is the parent of a process, and the session that it is of, by number (proc_pid_stat(5)).
-func kin(root, pid string) (parent, session string, ok bool) {
+// kin are the number of a process, its parent's and that of the session that it is of (proc_pid_stat(5)).
+func kin(root, pid string) (own, parent, session string, ok bool) {
 	stat, err := os.ReadFile(filepath.Join(root, "proc", pid, "stat")) // a line of the kernel's
 	i := bytes.LastIndexByte(stat, ')')                                // the command before it may have blanks and parentheses
 	if err != nil || i < 0 {
-		return "", "", false
+		return "", "", "", false
 	}
+	own, _, _ = strings.Cut(string(stat), " ")
 	f := strings.Fields(string(stat[i+1:]))
 	if len(f) < 4 {
-		return "", "", false
+		return "", "", "", false
 	}
-	for _, n := range []string{f[1], f[3]} {
+	for _, n := range []string{own, f[1], f[3]} {
 		if _, err := strconv.ParseUint(n, 10, 31); err != nil {
-			return "", "", false
+			return "", "", "", false
 		}
 	}
-	return f[1], f[3], true
+	return own, f[1], f[3], true
 }

@@ -48,7 +48,8 @@ With MPIUP_UP=1 in the environment mpirun and mpiexec do the same (mpiup help up
 				return usage(err)
 			}
 			if f.OnLoss.Hold > 0 {
-				return usage(errors.New("--on-launcher-loss hold: the pod that launches has ranks, too, which would end with it: leave it out, or use mpiup agent in the pods and mpiup run in one of its own"))
+				return usage(errors.New("--on-launcher-loss hold: the pod that launches has ranks, too, which would end with it: " +
+					"leave it out, or use mpiup agent in the pods and mpiup run in one of its own"))
 			}
 			if c.Flags().Changed("index") && u.index < 0 {
 				return usage(fmt.Errorf("--index: %d is not the number of a pod; 0 launches, the others serve", u.index))
@@ -208,7 +209,8 @@ func (u *up) serve(p *process, r *reach.Reach, cfg agent.Config) error {
 		if first == "" {
 			first = "the first pod"
 		}
-		launcher.End(r, reach.Failf(p.code, "no launcher has come for %v (%s): this pod serves, by %s, and %s is to launch; kubectl logs of that pod says why it does not",
+		launcher.End(r, reach.Failf(p.code, "no launcher has come for %v (%s): this pod serves, by %s, and %s is to launch; "+
+			"kubectl logs of that pod says why it does not",
 			r.Wait, r.WaitBy, u.part.By, first))
 	}
 	return nil

@@ -32,24 +32,24 @@ var wideTypes = pile{
 
 // fullTypes have more fields. A Config, a command line and a record of what was found have as many as there are things to say.
 var fullTypes = pile{
-	"agent.Config":                  31,
-	"agent/checkup.Host":            24,
-	"agent/ranks.Job":               37,
-	"agent/ranks.Process":           23,
-	"agent/reap.Supervisor":         25,
-	"agent/session.session":         45,
-	"launcher.driver":               21,
-	"launcher/cli.RunFlags":         47,
-	"launcher/cli/mpirun/line.Line": 45,
-	"launcher/cli/torchrun.Line":    27,
-	"launcher/iof.Config":           26,
-	"launcher/reach.Reach":          36,
-	"launcher/run.Config":           30,
-	"launcher/run.Run":              25,
-	"launcher/run.Wishes":           24,
-	"launcher/verdict.Fault":        25,
-	"launcher/verdict.Verdict":      29,
-	"launcher/verdict/logs.Reader":  26,
+	"agent.Config":                   31,
+	"agent/checkup.Host":             24,
+	"agent/ranks.Job":                37,
+	"agent/ranks.Process":            23,
+	"agent/reap.Supervisor":          25,
+	"agent/session.session":          45,
+	"launcher.driver":                21,
+	"launcher/cli.RunFlags":          47,
+	"launcher/cli/mpirun/line.Line":  45,
+	"launcher/cli/training.Torchrun": 27,
+	"launcher/iof.Config":            26,
+	"launcher/reach.Reach":           36,
+	"launcher/run.Config":            30,
+	"launcher/run.Run":               25,
+	"launcher/run.Wishes":            24,
+	"launcher/verdict.Fault":         25,
+	"launcher/verdict.Verdict":       29,
+	"launcher/verdict/logs.Reader":   26,
 }
 
 // flaggedTypes have more bools beside their state.
@@ -69,7 +69,7 @@ var onTheWall = pile{
 	"agent":               2, // a look at DNS, which is repeated; pause
 	"agent/checkup":       1, // how long is computed
 	"agent/member":        3, // pause between dials; pause; a look at DNS, which is repeated
-	"agent/metrics":       8, // scrapers; courtesy at the end; age of what is known; pause
+	"agent/metrics":       4, // age of what is known; pause
 	"agent/port":          1, // pause
 	"agent/ranks":         6, // pause; age of what is known; age of a rank
 	"agent/reap":          3, // pause
@@ -84,7 +84,8 @@ var onTheWall = pile{
 	"launcher/examine":    1, // pause
 	"launcher/iof":        1, // pause
 	"launcher/link":       1, // pause
-	"launcher/runmetrics": 5, // scrapers; courtesy at the end
+	"internal/exposition": 4, // scrapers; courtesy at the end
+	"launcher/runmetrics": 1, // courtesy at the end
 	"launcher/peers":      1, // pause
 	"launcher/reach":      3, // age of what is known; pause; a turn is lent on
 	"pmi/loopback":        2, // pause

@@ -12,7 +12,7 @@ var ownJSON = map[string]string{
 	"internal/frameworks": "a variable for ranks",
 	"agent/outfit":        "a line of a rank's output, as any",
 	"agent/host":          "the agent's own record, for itself",
-	"launcher/journal":    "for the next launcher",
+	"launcher/run/model":  "for the next launcher",
 	"launcher/doctor":     "a baseline: numbers, and names that were checked",
 	"launcher/report":     "packed, for mpiup report",
 	"cmd/mpiup":           "trial, a line of a rank's output, which doctor reads",

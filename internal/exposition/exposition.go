@@ -13,14 +13,19 @@ package exposition
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/crowd"
 )
 
 // Kinds of families.
@@ -161,4 +166,28 @@ func Handler(gather func() []Family) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_ = Write(w, gather()) // a client that has gone
 	})
+}
+
+// maxHTTP bounds the connections to a port that asks nobody who he is.
+const maxHTTP = 64
+
+// Serve answers at l, as probes and scrapes need it, until stop is called, which waits for the server's end.
+func Serve(l net.Listener, answers http.Handler) (stop func()) {
+	s := &http.Server{
+		Handler:        answers,
+		ReadTimeout:    5 * time.Second,
+		WriteTimeout:   10 * time.Second,
+		IdleTimeout:    30 * time.Second,
+		MaxHeaderBytes: 8 << 10,
+	}
+	over := make(chan struct{})
+	go func() { defer close(over); _ = s.Serve(crowd.Limit(l, maxHTTP)) }() // ends with ErrServerClosed
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(ctx) != nil {
+			_ = s.Close()
+		}
+		<-over
+	}
 }

@@ -137,8 +137,10 @@ func (r Rank) recorder(g Given) (list []Variable) {
 	for _, v := range []struct{ old, now, value, why string }{
 		{"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE", "2000", "torch's flight recorder: how many collectives it keeps"},
 		{"TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "torch's flight recorder: written when NCCL times out"},
-		{"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE", r.Recorder.Prefix, "torch's flight recorder: to where, so that mpiup can name the absent rank"},
-		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", r.Recorder.Pipe, "torch's flight recorder: the pipe by which mpiup asks for it when a run hangs"},
+		{"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE", r.Recorder.Prefix, "torch's flight recorder: to " +
+			"where, so that mpiup can name the absent rank"},
+		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", r.Recorder.Pipe, "torch's flight recorder: " +
+			"the pipe by which mpiup asks for it when a run hangs"},
 	} {
 		name := v.old
 		if renamed {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Dialect says by whose rules a hostfile or list is read. The rules differ in what a second mention of a host
@@ -80,7 +82,7 @@ func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
 			}
 		}
 		if item == "" {
-			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", clip(list))
+			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", visible.Clip(list))
 		}
 		names, err := left.expand(item)
 		if err != nil {
@@ -121,7 +123,8 @@ func (d Dialect) add(entries []Entry, seen map[string]int, e Entry) ([]Entry, er
 	case d == OpenMPI && (!e.Given || !inFile), d == Hydra && i == len(entries)-1:
 		first.Slots, first.Given = slotsOf(*first)+slotsOf(e), true
 	case d == Hydra:
-		return nil, fmt.Errorf("%shost %s is named again after another host: ranks that go back to it before all hosts had theirs are not done; write it once with its number, %s",
+		return nil, fmt.Errorf("%shost %s is named again after another host: ranks that go back to it before all hosts had "+
+			"theirs are not done; write it once with its number, %s",
 			e.where(), e.Name, inList(e.Name, slotsOf(*first)+slotsOf(e)))
 	case inFile:
 		return nil, fmt.Errorf("%shost %s is on line %d already; write it once with its slots, \"%s slots=%d\"",

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 const maxLine = 64 << 10
@@ -128,14 +129,14 @@ func parseWords(name string, fields []string, d Dialect) (Entry, error) {
 	for _, field := range fields[1:] {
 		key, value, ok := strings.Cut(field, "=")
 		if !ok {
-			return e, fmt.Errorf("%s after host %s is not known; a line is \"host\", \"host slots=N\" or \"host:N\"", clip(field), e.Name)
+			return e, fmt.Errorf("%s after host %s is not known; a line is \"host\", \"host slots=N\" or \"host:N\"", visible.Clip(field), e.Name)
 		}
 		meaning := d.meaning(key)
 		switch meaning {
 		case asUser:
 			continue
 		case unknown:
-			return e, fmt.Errorf("host %s: %s is not known; write slots=N", e.Name, clip(key+"="))
+			return e, fmt.Errorf("host %s: %s is not known; write slots=N", e.Name, visible.Clip(key+"="))
 		}
 		n, err := parseSlots(value)
 		if err != nil {

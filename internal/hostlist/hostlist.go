@@ -11,8 +11,8 @@
 //	w3                                  slots not given: the agent's own count
 //
 // Unlike with Open MPI, a repeated host is an error, which says how to write the slots. A
-// copied line is mostly a mistake, and a launcher that gives one host two shares hides it. Names keep their spelling, but two that differ in case or in a final dot
-// are the same host.
+// copied line is mostly a mistake, and a launcher that gives one host two shares hides it. Names keep their spelling, but two that differ
+// in case or in a final dot are the same host.
 //
 // Files and lists meant for another launcher are read by its rules (Dialect).
 //
@@ -26,6 +26,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Limits on foreign text.
@@ -82,16 +84,16 @@ func parseHost(item string) (Entry, error) {
 		addr, after, closed := strings.Cut(rest, "]")
 		ip, err := netip.ParseAddr(addr)
 		if !closed || err != nil || !ip.Is6() || strings.ContainsFunc(ip.Zone(), notZone) {
-			return Entry{}, fmt.Errorf("%s: brackets hold an IPv6 address, [fd00::7]:4", clip(item))
+			return Entry{}, fmt.Errorf("%s: brackets hold an IPv6 address, [fd00::7]:4", visible.Clip(item))
 		}
 		name = addr
 		slots, given = strings.CutPrefix(after, ":")
 		if after != "" && !given {
-			return Entry{}, fmt.Errorf("%s: only :slots may follow the bracket", clip(item))
+			return Entry{}, fmt.Errorf("%s: only :slots may follow the bracket", visible.Clip(item))
 		}
 	} else {
 		if ip, err := netip.ParseAddr(item); err == nil && ip.Is6() {
-			return Entry{}, fmt.Errorf("%s: write an IPv6 address in brackets, [%s]", clip(item), clip40(item))
+			return Entry{}, fmt.Errorf("%s: write an IPv6 address in brackets, [%.40s]", visible.Clip(item), item)
 		}
 		name, slots, given = strings.Cut(item, ":")
 		if err := CheckName(name); err != nil {
@@ -116,22 +118,22 @@ func CheckName(name string) error {
 	case name == "":
 		return fmt.Errorf("a host name is missing before \":\"")
 	case len(bare) > maxName:
-		return fmt.Errorf("host name %s has %d characters, more than %d", clip(name), len(bare), maxName)
+		return fmt.Errorf("host name %s has %d characters, more than %d", visible.Clip(name), len(bare), maxName)
 	case strings.Contains(name, "@"):
-		return fmt.Errorf("%s: no user name is needed to reach an agent; write the host alone", clip(name))
+		return fmt.Errorf("%s: no user name is needed to reach an agent; write the host alone", visible.Clip(name))
 	case strings.HasPrefix(name, "^"), strings.HasPrefix(name, "+"):
-		return fmt.Errorf("%s: Open MPI's relative and excluded hosts are not known here; name the hosts wanted", clip(name))
+		return fmt.Errorf("%s: Open MPI's relative and excluded hosts are not known here; name the hosts wanted", visible.Clip(name))
 	}
 	if !utf8.ValidString(name) {
-		return fmt.Errorf("%s is not a host name: its bytes are no text", clip(name))
+		return fmt.Errorf("%s is not a host name: its bytes are no text", visible.Clip(name))
 	}
 	for label := range strings.SplitSeq(bare, ".") {
 		if label == "" || len(label) > maxLabel || label[0] == '-' {
-			return fmt.Errorf("%s is not a host name: between dots stand 1 to %d characters, the first no hyphen", clip(name), maxLabel)
+			return fmt.Errorf("%s is not a host name: between dots stand 1 to %d characters, the first no hyphen", visible.Clip(name), maxLabel)
 		}
 		for _, c := range label {
 			if c > 0x7f || !nameByte(byte(c)) {
-				return fmt.Errorf("%s is not a host name: %q is no letter (a to z), digit, hyphen or underscore", clip(name), string(c))
+				return fmt.Errorf("%s is not a host name: %q is no letter (a to z), digit, hyphen or underscore", visible.Clip(name), string(c))
 			}
 		}
 	}
@@ -156,21 +158,11 @@ func parseSlots(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil || text[0] == '+':
-		return 0, fmt.Errorf("slots %s is not a number from 1 to %d", clip(text), MaxSlots)
+		return 0, fmt.Errorf("slots %s is not a number from 1 to %d", visible.Clip(text), MaxSlots)
 	case n < 1:
 		return 0, fmt.Errorf("%d slots; a host has at least 1, so leave out a host that is to run nothing", n)
 	case n > MaxSlots:
 		return 0, fmt.Errorf("%d slots are more than %d", n, MaxSlots)
 	}
 	return n, nil
-}
-
-// clip quotes foreign text for a message, cut at 40 bytes.
-func clip(s string) string { return strconv.Quote(clip40(s)) }
-
-func clip40(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "..."
-	}
-	return s
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // items splits a list at the commas that stand in no brackets.
@@ -54,7 +56,7 @@ func expanded(item string, most int) ([]string, error) {
 			return appended(names, []string{rest}, most, item)
 		}
 		if !closed || strings.Trim(inside, "0123456789,-") != "" {
-			return nil, fmt.Errorf("%s: brackets behind a name hold numbers, w[0-3,7], and alone an IPv6 address, [fd00::7]", clip(item))
+			return nil, fmt.Errorf("%s: brackets behind a name hold numbers, w[0-3,7], and alone an IPv6 address, [fd00::7]", visible.Clip(item))
 		}
 		numbers, err := numbersOf(inside, most, item)
 		if err != nil {
@@ -76,7 +78,7 @@ func appended(names, tails []string, most int, item string) ([]string, error) {
 	case len(names)*len(tails) > most:
 		return nil, tooMany(item)
 	case len(names[0])+len(tails[0]) > maxName+len("[]:65536"):
-		return nil, fmt.Errorf("%s: a name of more than %d characters", clip(item), maxName)
+		return nil, fmt.Errorf("%s: a name of more than %d characters", visible.Clip(item), maxName)
 	}
 	out := make([]string, 0, len(names)*len(tails))
 	for _, name := range names {
@@ -98,9 +100,9 @@ func numbersOf(text string, most int, item string) (out []string, err error) {
 		hi, err2 := strconv.ParseUint(last, 10, 31)
 		switch {
 		case err1 != nil || err2 != nil || len(first) > maxLabel:
-			return nil, fmt.Errorf("%s: %s is no number and no range of them, as in w[0-3,7]", clip(item), clip(part))
+			return nil, fmt.Errorf("%s: %s is no number and no range of them, as in w[0-3,7]", visible.Clip(item), visible.Clip(part))
 		case hi < lo:
-			return nil, fmt.Errorf("%s: the range %s ends before it begins", clip(item), clip(part))
+			return nil, fmt.Errorf("%s: the range %s ends before it begins", visible.Clip(item), visible.Clip(part))
 		case hi-lo >= uint64(most) || int(hi-lo) >= most-len(out):
 			return nil, tooMany(item)
 		}
@@ -111,4 +113,6 @@ func numbersOf(text string, most int, item string) (out []string, err error) {
 	return out, nil
 }
 
-func tooMany(item string) error { return fmt.Errorf("%s: more than %d hosts", clip(item), MaxHosts) }
+func tooMany(item string) error {
+	return fmt.Errorf("%s: more than %d hosts", visible.Clip(item), MaxHosts)
+}

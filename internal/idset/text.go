@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // MaxText is the longest text Parse takes, in bytes. Every Set's own text is shorter.
@@ -73,13 +75,13 @@ func Within(text string, n int) (Set, error) {
 			hi, err = parseID(last, most)
 		}
 		if err != nil {
-			return Set{}, fmt.Errorf("number list %s: %w", clip(text), err)
+			return Set{}, fmt.Errorf("number list %s: %w", visible.Clip(text), err)
 		}
 		if hi < lo {
-			return Set{}, fmt.Errorf("number list %s: range %d-%d runs backwards", clip(text), lo, hi)
+			return Set{}, fmt.Errorf("number list %s: range %d-%d runs backwards", visible.Clip(text), lo, hi)
 		}
 		if named += hi - lo + 1; named > 2*(most+1) {
-			return Set{}, fmt.Errorf("number list %s: the same numbers again and again", clip(text))
+			return Set{}, fmt.Errorf("number list %s: the same numbers again and again", visible.Clip(text))
 		}
 		s.addRange(lo, hi)
 	}
@@ -93,21 +95,13 @@ func parseID(digits string, most int) (int, error) {
 	case digits == "":
 		return 0, errors.New("a number is missing")
 	case err != nil && id == 0:
-		return 0, fmt.Errorf("%s is not a number", clip(digits))
+		return 0, fmt.Errorf("%s is not a number", visible.Clip(digits))
 	case most < 0:
-		return 0, fmt.Errorf("%s, where there is none", clip(digits))
+		return 0, fmt.Errorf("%s, where there is none", visible.Clip(digits))
 	case id > uint64(most): // the largest of all where there are too many digits
-		return 0, fmt.Errorf("%s is above %d", clip(digits), most)
+		return 0, fmt.Errorf("%s is above %d", visible.Clip(digits), most)
 	}
 	return int(id), nil
-}
-
-// clip quotes at most 40 bytes of foreign text for a message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return strconv.Quote(s[:40]) + "..."
-	}
-	return strconv.Quote(s)
 }
 
 // ParseMask reads a bit mask as the kernel prints one ("%*pb", lib/vsprintf.c): hexadecimal
@@ -124,14 +118,14 @@ func ParseMask(text string) (Set, error) {
 		word := rest[comma+1:]
 		bits, err := strconv.ParseUint(word, 16, 32)
 		if err != nil {
-			return Set{}, fmt.Errorf("bit mask %s: %s is not a hexadecimal word of 32 bits", clip(text), clip(word))
+			return Set{}, fmt.Errorf("bit mask %s: %s is not a hexadecimal word of 32 bits", visible.Clip(text), visible.Clip(word))
 		}
 		for i := range 32 {
 			if bits>>i&1 == 0 {
 				continue
 			}
 			if base+i > MaxID {
-				return Set{}, fmt.Errorf("bit mask %s: bit %d is above %d", clip(text), base+i, MaxID)
+				return Set{}, fmt.Errorf("bit mask %s: bit %d is above %d", visible.Clip(text), base+i, MaxID)
 			}
 			s.Add(base + i)
 		}

@@ -1,6 +1,7 @@
 // Package job holds the vocabulary that launcher and agent share: what a user asked for
 // (App), where each rank goes (Plan), what a process is called (Process), how it ended (Exit), what a rank wants started
-// (Spawn), the default times of a run, and mpiup's own exit codes. PURE; values are shared by whoever only reads them. It does nothing beyond small conversions.
+// (Spawn), the default times of a run, and mpiup's own exit codes. PURE; values are shared by whoever only reads them. It does nothing
+// beyond small conversions.
 package job
 
 import (
@@ -30,6 +31,12 @@ type Elastic struct {
 	Begin    int           // as many are waited for at first; 0: all hosts that are known
 	Max      int           // more are never started; 0: no limit
 	LastCall time.Duration // how long other hosts are waited for, once those for Min are here
+}
+
+// Loss is what becomes of ranks when their launcher is lost.
+type Loss struct {
+	Said bool          // the user said so
+	Hold time.Duration // they live on for so long, for another launcher with the same command; 0: they end
 }
 
 // On says that a job's size may change.
@@ -75,15 +82,15 @@ type Share struct {
 
 // Host is a host as the allocation knows it: an agent, never an address.
 type Host struct {
-	Name       string
-	Slots      int  // ranks it takes; at least 1 once allocated
-	SlotsGiven bool // by hostfile or ":N", so going over needs Oversubscribe
-	CPUs       int  // usable hardware threads; 0: unknown
+	Name       string `json:"name"`
+	Slots      int    `json:"slots"`           // ranks it takes; at least 1 once allocated
+	SlotsGiven bool   `json:"given,omitempty"` // by hostfile or ":N", so going over needs Oversubscribe
+	CPUs       int    `json:"cpus,omitempty"`  // usable hardware threads; 0: unknown
 	// Layout is where those lie; nil: unknown.
-	Layout *layout.Layout
+	Layout *layout.Layout `json:"-"`
 	// NearGPUs is the CPUs near the GPU of each local rank, usable or not, which further ranks share in
 	// turn; none: it has no GPU.
-	NearGPUs []idset.Set
+	NearGPUs []idset.Set `json:"-"`
 }
 
 // Placement is one rank's place.

@@ -16,6 +16,8 @@ type Mount struct {
 	Type    string // "cgroup2"
 	Options []string
 	Root    string // what of the file system is seen there; "/" where that is not told
+	ID      int    // by which /proc/PID/fdinfo names it; 0: not told
+	Source  string // "filer:/export"
 }
 
 // Has reports whether an option was given, as v1 cgroup mounts name their controllers.
@@ -25,7 +27,7 @@ func (m Mount) Has(option string) bool { return slices.Contains(m.Options, optio
 func Mounts(text string, keep func(fstype string) bool) (mounts []Mount) {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) >= 4 && keep(f[2]) {
-			mounts = append(mounts, Mount{Dir: mountDir(f[1]), Type: f[2], Options: strings.Split(f[3], ","), Root: "/"})
+			mounts = append(mounts, Mount{Dir: mountDir(f[1]), Type: f[2], Options: strings.Split(f[3], ","), Root: "/", Source: unescape(f[0])})
 		}
 	}
 	return mounts
@@ -40,8 +42,15 @@ func MountInfo(text string, keep func(fstype string) bool) (mounts []Mount) {
 		if dash < 6 || len(f) < dash+4 || f[4][0] != '/' || !keep(f[dash+1]) {
 			continue
 		}
+		id, _ := strconv.Atoi(f[0])
 		mounts = append(mounts, Mount{
-			Dir: mountDir(f[4]), Type: f[dash+1], Options: strings.Split(f[dash+3], ","), Root: unescape(f[3])})
+			Dir:     mountDir(f[4]),
+			Type:    f[dash+1],
+			Options: strings.Split(f[dash+3], ","),
+			Root:    unescape(f[3]),
+			ID:      id,
+			Source:  unescape(f[dash+2]),
+		})
 	}
 	return mounts
 }

@@ -2,7 +2,9 @@ package visible
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Count and its kin are how mpiup's sentences count things and list names.
@@ -13,6 +15,15 @@ func Count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Clip quotes foreign text for a message, cut at 40 bytes.
+func Clip(s string) string {
+	const most = 40
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "..."
+	}
+	return strconv.Quote(s)
 }
 
 // Colon is a text as the end of a sentence: ": text", or nothing.
@@ -46,4 +57,21 @@ func Short(list []string, width int) string {
 		first = first[:width-3] + "..."
 	}
 	return Few(append([]string{first}, list[1:]...), 1, ", ")
+}
+
+// Wrap is words in lines of a width, with first before the first one and next before the others.
+func Wrap(first, next, text string, width int) string {
+	var b strings.Builder
+	line, empty := first, true
+	for word := range strings.FieldsSeq(text) {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			b.WriteString(line + "\n")
+			line, empty = next, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
@@ -40,7 +41,7 @@ func (f *RunFlags) Check() error {
 		f.MPI, f.Frameworks = "none", frameworks.None
 	}
 	if f.Picture != "" && !f.DryRun {
-		return fmt.Errorf("--svg draws where ranks would run; write --dry-run --svg %s", clip(f.Picture))
+		return fmt.Errorf("--svg draws where ranks would run; write --dry-run --svg %s", visible.Clip(f.Picture))
 	}
 	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
 		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")

@@ -37,7 +37,7 @@ import (
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -70,7 +70,7 @@ type RunFlags struct {
 	Preflight     bool
 	MaxRestarts   int           // of the ranks, when some have failed
 	RestartBeside time.Duration // of ranks that may still run on a host that is silent
-	OnLoss        Loss          // of the launcher
+	OnLoss        job.Loss      // of the launcher
 	Spares        int           // hosts without ranks, for those that are lost
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
@@ -101,8 +101,8 @@ type RunFlags struct {
 
 	GPUs gpu.Wish
 
-	Net      network.Wish  // zero: not given
-	MPIPorts network.Ports // zero: not given
+	Net      job.Network // zero: not given
+	MPIPorts job.Ports   // zero: not given
 
 	Fabric rdma.Wish // its parts are zero where not given
 
@@ -211,9 +211,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.GPUs, "gpu-bind", "", parseGPUBind(&f.GPUs),
 		"`WHICH` GPUs a rank sees: closest to its CPUs, map:0,1,... or mask:0x3,0xc,... by local rank (default: in turn)")
 	gpuFlags.in(fs)
-	valueVar(fs, &f.Net, "net", "", given(network.ParseWish, "name an interface or a network"),
+	valueVar(fs, &f.Net, "net", "", given(job.ParseNetwork, "name an interface or a network"),
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
-	valueVar(fs, &f.MPIPorts, "mpi-ports", "", given(network.ParsePorts, "write a range as 18000-18999"),
+	valueVar(fs, &f.MPIPorts, "mpi-ports", "", given(job.ParsePorts, "write a range as 18000-18999"),
 		"TCP ports `A-B` that MPI libraries may listen on, at least one for each rank of a host, so that a NetworkPolicy can name them (default: $MPIUP_MPI_PORTS, else any)")
 	valueVar(fs, &f.Fabric.Fabric, "fabric", "", given(rdma.ParseFabric, "choose auto, rdma or tcp"),
 		"`KIND` of network between hosts: auto, rdma (a host without a usable RDMA device is an error) or tcp (no RDMA device is used) (default: $MPIUP_FABRIC, else auto)")
@@ -258,7 +258,7 @@ func (f *RunFlags) tagWith(s string) error {
 		case "stream":
 			f.TagStream = true
 		default:
-			return fmt.Errorf("%s is not known; use host, stream or host,stream", clip(w))
+			return fmt.Errorf("%s is not known; use host, stream or host,stream", visible.Clip(w))
 		}
 	}
 	return nil

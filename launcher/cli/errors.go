@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/docs"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -89,7 +90,7 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 	case errors.As(err, &invalid):
 		return fmt.Errorf("%s: %w", shown(invalid.GetFlag()), plainly(invalid))
 	case errors.As(err, &badWords):
-		return fmt.Errorf("%s is not a flag", clip(badWords.GetSpecifiedFlag()))
+		return fmt.Errorf("%s is not a flag", visible.Clip(badWords.GetSpecifiedFlag()))
 	}
 	return err
 }
@@ -101,11 +102,11 @@ func plainly(invalid *pflag.InvalidValueError) error {
 	case !errors.As(err, &number):
 		return err
 	case errors.Is(err, strconv.ErrRange):
-		return fmt.Errorf("%s is out of range", clip(invalid.GetValue()))
+		return fmt.Errorf("%s is out of range", visible.Clip(invalid.GetValue()))
 	case number.Func == "ParseBool":
-		return fmt.Errorf("%s is neither true nor false", clip(invalid.GetValue()))
+		return fmt.Errorf("%s is neither true nor false", visible.Clip(invalid.GetValue()))
 	}
-	return fmt.Errorf("%s is not a number", clip(invalid.GetValue()))
+	return fmt.Errorf("%s is not a number", visible.Clip(invalid.GetValue()))
 }
 
 func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
@@ -160,7 +161,7 @@ func flagName(unknown *pflag.NotExistError) string {
 }
 
 func clip40(s string) string {
-	q := clip(s)
+	q := visible.Clip(s)
 	if len(s) > 40 {
 		return q[1:len(q)-4] + "..."
 	}

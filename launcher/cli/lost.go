@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 var (
@@ -38,5 +39,5 @@ func lostHosts(hosts, words []string, env Environment) error {
 		return nil
 	}
 	all := strings.Join(append(hosts[:len(hosts):len(hosts)], words[:n]...), ",")
-	return fmt.Errorf("%s stands where the program should; write all hosts in one word, --host %.200s", clip(words[0]), all)
+	return fmt.Errorf("%s stands where the program should; write all hosts in one word, --host %.200s", visible.Clip(words[0]), all)
 }

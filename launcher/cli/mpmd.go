@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -106,7 +107,7 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 		for _, def := range defs {
 			if len(def) > line.MaxVar {
 				name, _, _ := strings.Cut(def, "=")
-				return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), line.MaxVar)
+				return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", visible.Clip(name), len(def), line.MaxVar)
 			}
 			app.Env = append(app.Env, def)
 		}
@@ -143,7 +144,7 @@ func listed(def string) (warning string) {
 	for _, part := range parts[1:] {
 		other, _, set := strings.Cut(part, "=")
 		if set && other != "" && strings.Trim(other, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
-			return fmt.Sprintf("-x %s: the value goes to the end of the word, and sets no %s; for two variables write -x twice", clip(def), clip(other))
+			return fmt.Sprintf("-x %s: the value goes to the end of the word, and sets no %s; for two variables write -x twice", visible.Clip(def), visible.Clip(other))
 		}
 	}
 	return ""
@@ -154,24 +155,24 @@ func parseVariable(s string) (string, error) {
 	name, _, set := strings.Cut(s, "=")
 	switch {
 	case name == "":
-		return "", fmt.Errorf("%s names no variable; write VAR or VAR=value", clip(s))
+		return "", fmt.Errorf("%s names no variable; write VAR or VAR=value", visible.Clip(s))
 	case strings.ContainsRune(s, 0):
-		return "", fmt.Errorf("%s has a zero byte", clip(s))
+		return "", fmt.Errorf("%s has a zero byte", visible.Clip(s))
 	case strings.ContainsAny(name, " \t\r\n"):
-		return "", fmt.Errorf("%s has a space in its name", clip(s))
+		return "", fmt.Errorf("%s has a space in its name", visible.Clip(s))
 	case s == "ALL":
 		return "", errors.New("ALL is srun's word: ranks have their container's environment; write -x NAME, or patterns such as -x 'NCCL_*', for what they get of this one")
 	case s == "NONE":
 		return "", errors.New("NONE is srun's word: ranks get nothing of this environment that -x does not name; leave it out")
 	case strings.HasPrefix(name, "ALL,"), strings.HasPrefix(name, "NONE,"):
 		_, list, _ := strings.Cut(s, ",")
-		return "", fmt.Errorf("%s is srun's spelling: write -x %s, and -x for each more variable; ranks have their container's environment besides", clip(s), clip(list))
+		return "", fmt.Errorf("%s is srun's spelling: write -x %s, and -x for each more variable; ranks have their container's environment besides", visible.Clip(s), visible.Clip(list))
 	case strings.Contains(name, ","):
-		return "", fmt.Errorf("%s: repeat -x for every variable", clip(s))
+		return "", fmt.Errorf("%s: repeat -x for every variable", visible.Clip(s))
 	case !set && name == "*":
 		return "", errors.New("* is all of this environment, PATH and HOME too; write patterns such as NCCL_*")
 	case strings.Contains(strings.TrimSuffix(name, "*"), "*") || set && strings.HasSuffix(name, "*"):
-		return "", fmt.Errorf("%s: a pattern ends in its one *, and has no value", clip(s))
+		return "", fmt.Errorf("%s: a pattern ends in its one *, and has no value", visible.Clip(s))
 	}
 	return s, nil
 }

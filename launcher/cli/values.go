@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
@@ -90,20 +91,20 @@ var (
 // "1h30m"). It refuses what is negative, not a number or longer than 292 years.
 func ParseDuration(s string) (time.Duration, error) {
 	if len(s) > 64 {
-		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", clip(s))
+		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", visible.Clip(s))
 	}
 	if plainNumber().MatchString(s) {
 		s += "s"
 	}
 	if rest, negative := strings.CutPrefix(s, "-"); negative && (plainNumber().MatchString(rest) || withUnits().MatchString(rest)) {
-		return 0, fmt.Errorf("%s is negative; use 0 or more", clip(s))
+		return 0, fmt.Errorf("%s is negative; use 0 or more", visible.Clip(s))
 	}
 	if !withUnits().MatchString(s) {
-		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", clip(s))
+		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", visible.Clip(s))
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%s is too long a time", clip(s))
+		return 0, fmt.Errorf("%s is too long a time", visible.Clip(s))
 	}
 	return d, nil
 }
@@ -112,10 +113,10 @@ func ParseDuration(s string) (time.Duration, error) {
 func parseCount(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, fmt.Errorf("%s is not a number", clip(s))
+		return 0, fmt.Errorf("%s is not a number", visible.Clip(s))
 	}
 	if err != nil || n < 1 || n > maxCount {
-		return 0, fmt.Errorf("%s is out of range; use 1 to %d", clip(s), maxCount)
+		return 0, fmt.Errorf("%s is out of range; use 1 to %d", visible.Clip(s), maxCount)
 	}
 	return n, nil
 }
@@ -126,7 +127,7 @@ func oneOf(words ...string) func(string) (string, error) {
 			return s, nil
 		}
 		last := len(words) - 1
-		return "", fmt.Errorf("%s is not known; use %s or %s", clip(s), strings.Join(words[:last], ", "), words[last])
+		return "", fmt.Errorf("%s is not known; use %s or %s", visible.Clip(s), strings.Join(words[:last], ", "), words[last])
 	}
 }
 
@@ -158,7 +159,7 @@ func parseStdin(s string) (string, error) {
 		return s, nil
 	}
 	if n, err := strconv.Atoi(s); err != nil || n < 0 || n >= maxCount || s[0] == '+' || s[0] == '-' {
-		return "", fmt.Errorf("%s is not known; use a rank, all or none", clip(s))
+		return "", fmt.Errorf("%s is not known; use a rank, all or none", visible.Clip(s))
 	}
 	return s, nil
 }
@@ -166,7 +167,7 @@ func parseStdin(s string) (string, error) {
 // ParseCheckpointDir refuses what is not one place on every host.
 func ParseCheckpointDir(s string) (string, error) {
 	if len(s) >= 4096 || !filepath.IsAbs(s) || strings.ContainsAny(s, "\x00\n") { // PATH_MAX
-		return "", fmt.Errorf("%s is no absolute path; name the directory as all hosts see it", clip(s))
+		return "", fmt.Errorf("%s is no absolute path; name the directory as all hosts see it", visible.Clip(s))
 	}
 	return s, nil
 }
@@ -185,11 +186,11 @@ func parseTool(s string) (t job.Tool, err error) {
 	ranks, command, _ := strings.Cut(strings.TrimSpace(s), " ")
 	if ranks != "all" {
 		if t.Ranks, err = idset.Parse(ranks); err != nil || t.Ranks.Empty() {
-			return t, fmt.Errorf("%s names no ranks; write --wrap 0,4-7 COMMAND, or --wrap all COMMAND", clip(ranks))
+			return t, fmt.Errorf("%s names no ranks; write --wrap 0,4-7 COMMAND, or --wrap all COMMAND", visible.Clip(ranks))
 		}
 	}
 	if i := strings.IndexAny(command, "'\"\\$`"); i >= 0 {
-		return t, fmt.Errorf("%q in %s is not understood here; put the command into a script", command[i], clip(command))
+		return t, fmt.Errorf("%q in %s is not understood here; put the command into a script", command[i], visible.Clip(command))
 	}
 	if t.Argv = strings.Fields(command); len(t.Argv) == 0 {
 		return t, fmt.Errorf("which command? write --wrap %s 'nsys profile'", ranks)
@@ -197,45 +198,31 @@ func parseTool(s string) (t job.Tool, err error) {
 	return t, nil
 }
 
-// clip quotes foreign text for a message, cut at 40 bytes.
-func clip(s string) string {
-	if len(s) > 40 {
-		return strconv.Quote(s[:40]) + "..."
-	}
-	return strconv.Quote(s)
-}
-
-// Loss is what becomes of ranks whose launcher is lost.
-type Loss struct {
-	Said bool
-	Hold time.Duration // 0: they end
-}
-
 // parseLoss reads --on-launcher-loss.
-func parseLoss(s string) (Loss, error) {
+func parseLoss(s string) (job.Loss, error) {
 	const most = 24 * time.Hour // agents' bound
 	text, hold := strings.CutPrefix(s, "hold=")
 	if s == "fence" {
-		return Loss{Said: true}, nil
+		return job.Loss{Said: true}, nil
 	}
 	if !hold {
-		return Loss{}, fmt.Errorf("%s is not known; write fence, or hold=10m", clip(s))
+		return job.Loss{}, fmt.Errorf("%s is not known; write fence, or hold=10m", visible.Clip(s))
 	}
 	d, err := ParseDuration(text)
 	if err != nil {
-		return Loss{}, err
+		return job.Loss{}, err
 	}
 	if d < time.Second || d > most {
-		return Loss{}, fmt.Errorf("%v is out of range; hold ranks for 1s to 24h", d)
+		return job.Loss{}, fmt.Errorf("%v is out of range; hold ranks for 1s to 24h", d)
 	}
-	return Loss{Said: true, Hold: d}, nil
+	return job.Loss{Said: true, Hold: d}, nil
 }
 
 // parseRestarts is how often ranks may be started again.
 func parseRestarts(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil || n > job.MaxRestarts {
-		return 0, fmt.Errorf("%s is no number from 0 to %d", clip(s), job.MaxRestarts)
+		return 0, fmt.Errorf("%s is no number from 0 to %d", visible.Clip(s), job.MaxRestarts)
 	}
 	return int(n), nil
 }

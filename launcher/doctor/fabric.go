@@ -209,7 +209,8 @@ func (r *Report) below(check string, m *Measured) {
 			if whole(h) && !slices.Contains(told, h) {
 				told = append(told, h)
 				worst := m.worstOf(h)
-				r.add(check, Warn, fmt.Sprintf("all %d ways of %s are more than 10 %% worse than the median %s; the worst, %s, has %s", all[h], h, m.show(m.Median), worst.way(), m.show(worst.Value)), fix, h)
+				r.add(check, Warn, fmt.Sprintf("all %d ways of %s are more than 10 %% worse than the median %s; the worst, "+
+					"%s, has %s", all[h], h, m.show(m.Median), worst.way(), m.show(worst.Value)), fix, h)
 			}
 		}
 	}

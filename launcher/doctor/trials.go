@@ -99,7 +99,8 @@ func judgeLocks(r *Report, s *SharedTrial) {
 		r.add(check, Fail, fmt.Sprintf("%s: they do not hold between hosts: a counter was raised %d times under a lock and says %d", s.Dir, raised, s.Count),
 			mount, s.Hosts...)
 	case raised > 0 && loose == nil && stale == nil && !failed:
-		r.add(check, Pass, fmt.Sprintf("%s: a lock kept every other host out; a counter was raised %d times under one, and none was lost", s.Dir, raised), "", s.Hosts...)
+		r.add(check, Pass, fmt.Sprintf("%s: a lock kept every other host out; a counter was raised %d times under one, and "+
+			"none was lost", s.Dir, raised), "", s.Hosts...)
 	}
 }
 
@@ -167,7 +168,8 @@ func JudgeComputed(r *Report, hosts []string, results []trial.Computed, gpus []i
 		c := results[i]
 		r.Compute[h] = c
 		for _, w := range c.Wrong[:min(len(c.Wrong), 8)] {
-			r.add(check, Fail, fmt.Sprintf("CPU %d gave a wrong result %d times of %d: silent corruption", w.CPU, w.Times, w.Of), "take the machine out of service (cordon or drain it), and have its processor and memory tested", h)
+			r.add(check, Fail, fmt.Sprintf("CPU %d gave a wrong result %d times of %d: silent "+
+				"corruption", w.CPU, w.Times, w.Of), "take the machine out of service (cordon or drain it), and have its processor and memory tested", h)
 		}
 		if more := len(c.Wrong) - 8; more > 0 {
 			r.add(check, Fail, fmt.Sprintf("%d more CPUs gave wrong results", more), "see --json for all", h)

@@ -39,7 +39,8 @@ func (r *Report) ways(ways []Way) {
 			list = append(list, m)
 		}
 		slices.Sort(list)
-		r.add("MTU", Warn, strings.Trim(fmt.Sprint(list), "[]")+" bytes on different ways", "give all hosts' interfaces one MTU (a CNI has a setting for it)", r.there...)
+		r.add("MTU", Warn, strings.Trim(fmt.Sprint(list), "[]")+" bytes on different ways", "give all hosts' interfaces one "+
+			"MTU (a CNI has a setting for it)", r.there...)
 	}
 	r.slow(ways, rates)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -87,7 +86,7 @@ func verbsHosts(n int) (all []subject) {
 
 func TestVerbs(t *testing.T) {
 	w := &perftest{t: t, servers: map[string]chan struct{}{}, tried: map[string]bool{}}
-	ports, err := network.ParsePorts("18000-18999")
+	ports, err := job.ParsePorts("18000-18999")
 	if err != nil {
 		t.Fatal(err)
 	}

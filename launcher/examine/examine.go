@@ -2,7 +2,7 @@
 //
 //	hosts ─▶ Hello ─▶ the same plan as a run's ─▶ survey.Look ─▶ doctor.Judge ─▶ the report
 //	                                                 ├─ with benchmarks: each is a run of its own (launcher.Run) ─▶ doctor.Fabric
-//	                                                 └─ with trials: a run on each host, of mpiup itself or a site's command ─▶ doctor.JudgeShared, JudgeComputed, JudgeChecked
+//	                                                 └─ with trials: a run on each host, of mpiup or a site's command ─▶ doctor.JudgeShared and its like
 //
 // Concurrency: Doctor blocks until all it started has ended; benchmarks of pairs run beside each other, no host in two at a time.
 //
@@ -21,7 +21,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
@@ -42,8 +41,8 @@ type Config struct {
 	Ranks       int              // of the job; 0: one a slot, or PerNode a host
 	Policy      placement.Policy // where they run
 	GPUsPerRank int              // 0: not said
-	Net         network.Wish
-	MPIPorts    network.Ports
+	Net         job.Network
+	MPIPorts    job.Ports
 	Measure     bool // bandwidth of every way too
 	Strict      bool // a warning is a failure
 	JSON        bool

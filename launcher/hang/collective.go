@@ -231,7 +231,8 @@ func (a Absence) Why(rank int, ranks func(idset.Set) string) string {
 	case a.why == mute:
 		return fmt.Sprintf("it left no record of its collectives, and %s wait%s in %s", ranks(a.Waiting), at, what)
 	case a.why == other:
-		return fmt.Sprintf("it called %s of %s as number %d of group %s, and %s %s of %s%s", last.Name, last.Shape, a.Op.Seq, a.Group, ranks(a.Waiting), a.Op.Name, a.Op.Shape, at)
+		return fmt.Sprintf("it called %s of %s as number %d of group %s, and %s "+
+			"%s of %s%s", last.Name, last.Shape, a.Op.Seq, a.Group, ranks(a.Waiting), a.Op.Name, a.Op.Shape, at)
 	case !known:
 		return fmt.Sprintf("it has not called %s, in which %s wait%s", what, ranks(a.Waiting), at)
 	}

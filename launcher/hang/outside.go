@@ -65,7 +65,8 @@ func (r *Run) unseen() string {
 	if len(which) > 80 {
 		which = fmt.Sprintf("%d of %d ranks", ids.Len(), r.size)
 	}
-	return which + ": on no host that was found and answered; look again in half a minute, or name all hosts by --host (ranks in the launcher's own process cannot be asked)"
+	return which + ": on no host that was found and answered; look again in half a minute, or name all hosts by --host " +
+		"(ranks in the launcher's own process cannot be asked)"
 }
 
 // Hear takes a host's barriers, when all its ranks have been added.

@@ -43,9 +43,6 @@ func (r *Records) Add(host, owner string, rec Record) error {
 	return nil
 }
 
-// Held is how many bytes of a host's are kept.
-func (r *Records) Held(host string) int { return r.held[host] }
-
 // Away is a rank that is absent from a collective in which others wait.
 type Away struct {
 	Rank int    // of the job where Own, else torch's

@@ -57,7 +57,8 @@ func (r *Roll) Place() string {
 
 // Advice is what makes ranks of the framework meet, a program's on so many hosts, at most so many on one; of those that stand on torch it is torch's.
 func (r *Roll) Advice(hosts, most int) string {
-	return cmp.Or(frameworkWords[r.framework].advice, fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
+	return cmp.Or(frameworkWords[r.framework].advice, fmt.Sprintf("call torch.distributed.init_process_group (mpiup run "+
+		"--env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
 		hosts, cmp.Or(most, 1)))
 }
 

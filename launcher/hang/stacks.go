@@ -172,7 +172,8 @@ func Grouped(list []Stack) (groups []StackGroup, more int) {
 // Telling are the frames of a place that tell most: what a program called, without the steps by which the C library waits.
 func Telling(frames []string) []string {
 	const most = 3
-	for len(frames) > most && frames[1] != "??" && slices.ContainsFunc([]string{"__", "clock_nanosleep", "nanosleep", "syscall"}, func(p string) bool { return strings.HasPrefix(frames[0], p) }) {
+	for len(frames) > most && frames[1] != "??" && slices.ContainsFunc([]string{"__", "clock_nanosleep", "nanosleep", "syscall"},
+		func(p string) bool { return strings.HasPrefix(frames[0], p) }) {
 		frames = frames[1:]
 	}
 	frames = frames[:min(len(frames), most)]

@@ -44,7 +44,8 @@ func (s *Sources) ofGrove() (Part, bool, error) {
 		return Part{}, false, nil
 	}
 	if n, err := strconv.Atoi(c.index); err != nil || n < 0 || c.name == c.leader && n > 0 {
-		return Part{}, false, fmt.Errorf("GROVE_PCLQ_POD_INDEX=%.40q in the clique %s: a job has one leader, the pod 0 of its clique; say --index N, of which 0 launches", c.index, c.name)
+		return Part{}, false, fmt.Errorf("GROVE_PCLQ_POD_INDEX=%.40q in the clique %s: a job has one leader, the pod 0 of "+
+			"its clique; say --index N, of which 0 launches", c.index, c.name)
 	}
 	part := Part{
 		First: c.index == "0" && c.name != c.workers,

@@ -20,7 +20,8 @@ type Part struct {
 }
 
 // Unplaced are the words for a pod that nothing tells which of the job's it is.
-const Unplaced = "which of the job's pods is this? There is none of JOB_COMPLETION_INDEX (Indexed Job, JobSet), LWS_WORKER_INDEX (LeaderWorkerSet), GROVE_PCLQ_NAME (Grove), " +
+const Unplaced = "which of the job's pods is this? There is none of JOB_COMPLETION_INDEX (Indexed Job, JobSet), " +
+	"LWS_WORKER_INDEX (LeaderWorkerSet), GROVE_PCLQ_NAME (Grove), " +
 	"PET_NODE_RANK (Kubeflow Trainer), K_MPI_JOB_ROLE (MPI Operator), VC_*_HOSTS (Volcano), and the host name %q has no number of a StatefulSet's: " +
 	"say --index N, of which 0 launches, or name all pods with --host, the one first that launches"
 
@@ -62,7 +63,8 @@ func (s *Sources) listed(from string, entries []hostlist.Entry) (Part, error) {
 			return Part{First: i == 0, By: fmt.Sprintf("%s, which names host %s", from, e.Name), Of: hostlist.FirstLabel(entries[0].Name)}, nil
 		}
 	}
-	return Part{}, fmt.Errorf("%s names %d hosts, and this one, %s, is none of them: name all pods, the one first that launches, or say --index N", from, len(entries), s.Hostname)
+	return Part{}, fmt.Errorf("%s names %d hosts, and this one, %s, is none of them: name all pods, the one first that "+
+		"launches, or say --index N", from, len(entries), s.Hostname)
 }
 
 // ofMPIOperator is a launcher or worker of MPI Operator's, or a launcher of Trainer's, which alone have the hostfile.
@@ -106,7 +108,8 @@ func (s *Sources) ofVolcano() (Part, bool, error) {
 		}
 		return Part{First: s.Self(names[0]), By: fmt.Sprintf("the first of Volcano's task %s, %s", name, names[0]), Of: hostlist.FirstLabel(names[0])}, true, nil
 	}
-	return Part{}, false, fmt.Errorf("of this Volcano job's %d tasks none is called master or launcher: say --index 0 in the one that launches, and --index 1 in the others", len(lists))
+	return Part{}, false, fmt.Errorf("of this Volcano job's %d tasks none is called master or launcher: say --index 0 in "+
+		"the one that launches, and --index 1 in the others", len(lists))
 }
 
 func (s *Sources) ofTrainer() (Part, bool, error) {

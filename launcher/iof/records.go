@@ -157,8 +157,8 @@ func appendText(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-// appendString appends UTF-8 as a JSON string (RFC 8259 section 7), in which all that does not print is an escape. It is called for every line of every rank, and
-// encoding/json manages a tenth of the lines a second.
+// appendString appends UTF-8 as a JSON string (RFC 8259 section 7), in which all that does not print is an escape. It is called for every
+// line of every rank, and encoding/json manages a tenth of the lines a second.
 func appendString(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

@@ -33,7 +33,8 @@ var Kinds = []Kind{
 		return 4*side(p.label(replicatedJob) != "launcher") + 2*side(p.label(jobIndex) != "0") + side(p.label(completion) != "0")
 	}},
 	{"Job", []string{"job", "jobs"}, "batch.kubernetes.io/job-name", func(p *Pod) int { return side(p.label(completion) != "" && p.label(completion) != "0") }},
-	{"LeaderWorkerSet", []string{"lws", "leaderworkerset", "leaderworkersets"}, "leaderworkerset.sigs.k8s.io/name", func(p *Pod) int { return side(p.label(workerIndex) != "0") }},
+	{"LeaderWorkerSet", []string{"lws", "leaderworkerset", "leaderworkersets"}, "leaderworkerset.sigs.k8s.io/name",
+		func(p *Pod) int { return side(p.label(workerIndex) != "0") }},
 	{"Volcano Job", []string{"vcjob", "vcjobs"}, "volcano.sh/job-name", func(p *Pod) int {
 		return side(p.label(taskSpec) != "master" && p.label(taskSpec) != "launcher")
 	}},

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -177,7 +177,7 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 
 // take passes on what the agent sends, its text made safe to show.
 func (h *Conn) take(f *apiv1.Frame) error {
-	vet.Frame(f)
+	codec.VetFrame(f)
 	return h.Deliver(f)
 }
 

@@ -21,8 +21,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -60,7 +60,7 @@ func ExchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	vet.Frame(f)
+	codec.VetFrame(f)
 	opened := f.GetOpened()
 	if opened == nil {
 		return nil, Causef(StageConnect, "its first frame is no Opened: not an agent of this version")

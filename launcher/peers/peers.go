@@ -221,7 +221,8 @@ func (v peersView) print(w io.Writer, asJSON, all bool) error {
 			row(p.Host, cmp.Or(p.Address, "-"), "-", p.State, "-", "-", "-")
 			continue
 		}
-		row(cmp.Or(p.Name, p.Host), p.Address, fmt.Sprintf("%.8s", p.Incarnation), p.State, fmt.Sprintf("%d/%d", p.Used, p.Slots), fmt.Sprintf("%s/%d", p.Version, p.Protocol),
+		row(cmp.Or(p.Name, p.Host), p.Address, fmt.Sprintf("%.8s", p.Incarnation), p.State, fmt.Sprintf("%d/%d", p.Used, p.Slots),
+			fmt.Sprintf("%s/%d", p.Version, p.Protocol),
 			(time.Duration(p.RTT * float64(time.Millisecond))).Round(10*time.Microsecond))
 	}
 	t.Flush()

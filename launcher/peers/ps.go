@@ -98,16 +98,17 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 // lookNearby is a look at this user's runs on this machine.
 func lookNearby(ctx context.Context, cfg *PsConfig) (view psView, err error) {
 	view = psView{Ranks: []psRow{}, Errors: map[string]string{}, near: true}
-	err = askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, &apiv1.StacksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, func(run string, reply *apiv1.RanksReply, err error) {
-		if err == nil && reply.Error != "" {
-			err = errors.New(reply.Error)
-		}
-		if err != nil {
-			view.Errors[run] = err.Error()
-			return
-		}
-		view.Ranks = append(view.Ranks, rankRows(cfg.Pod, reply)...)
-	})
+	err = askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, &apiv1.StacksRequest{},
+		func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, func(run string, reply *apiv1.RanksReply, err error) {
+			if err == nil && reply.Error != "" {
+				err = errors.New(reply.Error)
+			}
+			if err != nil {
+				view.Errors[run] = err.Error()
+				return
+			}
+			view.Ranks = append(view.Ranks, rankRows(cfg.Pod, reply)...)
+		})
 	sortRows(view.Ranks)
 	return view, err
 }

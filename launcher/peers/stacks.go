@@ -46,71 +46,61 @@ const stacksTime = 30 * time.Second
 // Stacks prints where the ranks of all jobs on the hosts are, and returns an exit code: 0 when every named host answered.
 func Stacks(ctx context.Context, cfg StacksConfig) int {
 	cfg.Fill()
-	if nearbyRuns(&cfg.Reach, cfg.Nearby) {
-		return stacksNearby(ctx, &cfg)
-	}
-	list, err := inquired(ctx, &cfg.Reach)
-	if err != nil {
-		return launcher.End(&cfg.Reach, err)
-	}
 	var mu sync.Mutex
 	var ranks []hang.Whereabouts
-	away := absences{all: cfg.Entries == nil}
-	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}}
-	found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
-		ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
-		defer cancel()
-		reply, err := conn.Client.Stacks(ctx, &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)})
-		if err != nil {
-			return err
-		}
-		away.flights(nameOf(v), reply)
-		if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
-			away.ranks(nameOf(v), state)
-		} else {
-			away.untold()
-		}
+	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: map[string]string{}}
+	q := &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)}
+	take := func(host string, reply *apiv1.StacksReply) {
 		mu.Lock()
 		defer mu.Unlock()
-		ranks = append(ranks, stackRows(nameOf(v), reply)...)
+		ranks = append(ranks, stackRows(host, reply)...)
 		if len(reply.Notes) > 0 {
-			view.Notes[nameOf(v)] = strings.Join(reply.Notes, "; ")
+			view.Notes[host] = strings.Join(reply.Notes, "; ")
 		}
-		return nil
-	})
+	}
+	code := 0
+	if view.near = nearbyRuns(&cfg.Reach, cfg.Nearby); view.near {
+		reply := func() *apiv1.StacksReply { return &apiv1.StacksReply{} }
+		err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskStacks, q, reply, func(run string, reply *apiv1.StacksReply, err error) {
+			if err != nil {
+				view.Errors[run] = err.Error()
+				return
+			}
+			take(cfg.Pod, reply)
+		})
+		if err != nil {
+			return launcher.End(&cfg.Reach, err)
+		}
+	} else {
+		list, err := inquired(ctx, &cfg.Reach)
+		if err != nil {
+			return launcher.End(&cfg.Reach, err)
+		}
+		away := absences{all: cfg.Entries == nil}
+		found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
+			ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
+			defer cancel()
+			reply, err := conn.Client.Stacks(ctx, q)
+			if err != nil {
+				return err
+			}
+			away.flights(nameOf(v), reply)
+			if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
+				away.ranks(nameOf(v), state)
+			} else {
+				away.untold()
+			}
+			take(nameOf(v), reply)
+			return nil
+		})
+		view.Absent = away.find()
+		view.Errors, code = troubles(found)
+	}
 	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
-	view.Absent = away.find()
-	var code int
-	view.Errors, code = troubles(found)
 	if err := view.show(&cfg); err != nil {
 		return launcher.End(&cfg.Reach, err)
 	}
 	return code
-}
-
-// stacksNearby is Stacks of this user's runs on this machine.
-func stacksNearby(ctx context.Context, cfg *StacksConfig) int {
-	var ranks []hang.Whereabouts
-	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: map[string]string{}, near: true}
-	q := &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)}
-	err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskStacks, q, func() *apiv1.StacksReply { return &apiv1.StacksReply{} }, func(run string, reply *apiv1.StacksReply, err error) {
-		if err != nil {
-			view.Errors[run] = err.Error()
-			return
-		}
-		ranks = append(ranks, stackRows(cfg.Pod, reply)...)
-		if len(reply.Notes) > 0 {
-			view.Notes[cfg.Pod] = strings.Join(reply.Notes, "; ")
-		}
-	})
-	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
-	if err == nil {
-		err = view.show(cfg)
-	}
-	if err != nil {
-		return launcher.End(&cfg.Reach, err)
-	}
-	return 0
 }
 
 // Bounds of what one host tells of a rank.

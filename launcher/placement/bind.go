@@ -365,6 +365,7 @@ func (b *binder) take(objects []idset.Set, place idset.Set, name string) (cpus i
 }
 
 func (b *binder) crowded(object int, cpus idset.Set) error {
-	return fmt.Errorf("host %s: %w: %s %d has %s and would get one rank more; ask for fewer ranks, bind to a larger object or none, or add :overload-allowed to --bind-to",
+	return fmt.Errorf("host %s: %w: %s %d has %s and would get one rank more; ask for fewer ranks, bind to a larger "+
+		"object or none, or add :overload-allowed to --bind-to",
 		b.host.Name, errCrowded, b.to, object, visible.Count(b.count(cpus), "CPU"))
 }

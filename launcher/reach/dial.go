@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -156,7 +155,7 @@ func (d *Dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (
 func shown(err error) error {
 	const most = 1 << 10 // bytes of what it says
 	s, ok := status.FromError(err)
-	if text := vet.Text(s.Message(), most); ok && text != s.Message() {
+	if text := codec.VetText(s.Message(), most); ok && text != s.Message() {
 		return status.Error(s.Code(), text)
 	}
 	return err
@@ -166,13 +165,14 @@ func shown(err error) error {
 func vetted(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := call(ctx, method, req, reply, cc, opts...)
 	if m, ok := reply.(proto.Message); ok && err == nil {
-		vet.Message(m)
+		codec.Vet(m)
 	}
 	return shown(err)
 }
 
 // vettedStream does it for streams but a session's, whose text launcher/link makes safe.
-func vettedStream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func vettedStream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, d, cc, method, opts...)
 	if err != nil || method == rpc.Agent_Attach_FullMethodName {
 		return s, err
@@ -186,7 +186,7 @@ type answers struct{ grpc.ClientStream }
 func (a answers) RecvMsg(m any) error {
 	err := a.ClientStream.RecvMsg(m)
 	if m, ok := m.(proto.Message); ok && err == nil {
-		vet.Message(m)
+		codec.Vet(m)
 	}
 	return shown(err)
 }
@@ -212,7 +212,8 @@ func (d *Dialer) connCause(addr netip.AddrPort, err error) *link.Cause {
 		return link.Causef(link.StageTLS, "%v: %w", addr, err)
 	case errors.Is(err, syscall.EHOSTUNREACH):
 		// Nobody answered ARP or neighbour discovery for 3 s: attempts by turns end so and by their time.
-		return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf("%v: no answer, the host is down or not there (%w)", addr, plainErr(err))}
+		return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf("%v: no answer, the "+
+			"host is down or not there (%w)", addr, plainErr(err))}
 	case errors.Is(err, syscall.ENETUNREACH):
 		return &link.Cause{Stage: link.StageConnect, Silent: true, Err: fmt.Errorf("%v: it cannot be reached (%w)", addr, plainErr(err))}
 	case errors.As(err, &timeout) && timeout.Timeout():

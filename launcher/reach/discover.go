@@ -214,13 +214,6 @@ type Held struct {
 
 func (h *Held) Error() string { return "host " + h.Host + " holds ranks whose launcher is lost" }
 
-func namesOf(want []hosts.Wanted) (names []string) {
-	for _, w := range want {
-		names = append(names, w.Entry.Name)
-	}
-	return names
-}
-
 // Assemble reaches all wanted hosts, showing who is missing, until ctx ends. An error is a *Failure or *Held.
 func (r *Reach) Assemble(ctx, life context.Context, want []hosts.Wanted, o *Opener) ([]Found, error) {
 	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).attach, o)
@@ -247,6 +240,14 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers%s` shows who answers", r.Wait, r.WaitBy, visible.Count(len(want), "host"), r.Again(r.Identity.KeyFrom())))
 	}
 	return nil, &Failure{Code: code, Lines: lines}
+}
+
+// namesOf are what hosts are called.
+func namesOf(want []hosts.Wanted) (names []string) {
+	for _, w := range want {
+		names = append(names, w.Entry.Name)
+	}
+	return names
 }
 
 // Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say

@@ -87,7 +87,8 @@ func (g *gatherer) noteHeld(host string, s *link.Session) {
 }
 
 func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) *gatherer {
-	return &gatherer{reach: r, attach: attach, opener: o, life: life, turns: newTurns(), clock: wire.NewClock(), claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
+	return &gatherer{reach: r, attach: attach, opener: o, life: life, turns: newTurns(), clock: wire.NewClock(),
+		claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
 }
 
 // gather blocks until every wanted host has answered or ctx ends. The result is in the order

@@ -33,7 +33,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/quorum"
+	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -83,16 +83,10 @@ type Reach struct {
 	Told func(lines, tail []string)
 	// Met is called with each host that answers, and where its agent is, by any goroutine. nil: nobody wants to know.
 	Met  func(hosts.Wanted)
-	Need quorum.Need // what hosts that are found one by one must be
+	Need choose.Need // what hosts that are found one by one must be
 	// Unsent are variables of this process that ranks do not get from it. Hosts tell which of them they have otherwise.
 	Unsent []typed.Variable
-	Loss   Loss // what becomes of a run's ranks when this launcher is lost
-}
-
-// Loss is what becomes of ranks when their launcher is lost.
-type Loss struct {
-	Said bool          // the user said so
-	Hold time.Duration // they live on for so long, for another launcher with the same command; 0: they end
+	Loss   job.Loss // what becomes of a run's ranks when this launcher is lost
 }
 
 // Fill puts defaults where nothing is said.

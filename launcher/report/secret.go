@@ -15,14 +15,16 @@ const mask = "***"
 // Words in a variable's name by which its value is taken for a secret, as GitHub's and GitLab's masking go by, and
 // names that hold one of them and no secret.
 var (
-	secretWords = []string{"SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "PRIVATE", "APIKEY", "API_KEY", "ACCESS_KEY", "AUTH", "COOKIE", "_KEY", "KEY_",
+	secretWords = []string{"SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "PRIVATE", "APIKEY", "API_KEY",
+		"ACCESS_KEY", "AUTH", "COOKIE", "_KEY", "KEY_",
 		"DSN", "CONNECTION_STRING", "_PWD", "PASSCODE", "SIGNATURE", "_PASS", "WEBHOOK", "_PAT"}
 	openNames = []string{"TOKENIZERS_PARALLELISM", "SSH_AUTH_SOCK", "XAUTHORITY", "MPIUP_KEY", "OLDPWD"}
 )
 
 // secretNames are the ends of names, in small letters and without what joins their words, behind which a secret follows in running text or
 // on a command line: --hf-token, db.password, apiKey.
-var secretNames = []string{"password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "apikey", "secretkey", "accesskey", "privatekey", "accountkey", "signingkey",
+var secretNames = []string{"password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "apikey", "secretkey",
+	"accesskey", "privatekey", "accountkey", "signingkey",
 	"masterkey", "sharedkey", "encryptionkey", "subscriptionkey", "licensekey", "sshkey", "authkey", "credential", "credentials", "authorization", "auth", "cookie", "dsn",
 	"connectionstring", "signature", "webhook"}
 

@@ -12,8 +12,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// View is which events and last lines are wanted. What does not say what is asked for is left out, but for events, which are on no stream. The zero value wants all events, and the
-// lines of the rank whose failure it is, or, where that is not known, of all that did not end well.
+// View is which events and last lines are wanted. What does not say what is asked for is left out, but for events, which are on no stream.
+// The zero value wants all events, and the lines of the rank whose failure it is, or, where that is not known, of all that did not end
+// well.
 type View struct {
 	Ranks        idset.Set              // of the first job; empty: all
 	Host         string                 // "": all
@@ -54,7 +55,8 @@ func (v View) rank(r Rank, whose *verdict.Verdict) bool {
 func Timeline(w io.Writer, r *Report, view View) error {
 	t := &page{w: w}
 	t.line("Job %s: %s", visible.Line(r.Job), visible.Line(strings.Join(r.Command, " ")))
-	t.line("%s on %s, %s, for %s, exit code %d", r.Begun.UTC().Format(time.DateTime), visible.Line(r.Launcher), "mpiup "+visible.Line(r.Mpiup), took(r), r.ExitCode)
+	t.line("%s on %s, %s, for %s, exit code %d", r.Begun.UTC().Format(time.DateTime), visible.Line(r.Launcher),
+		"mpiup "+visible.Line(r.Mpiup), took(r), r.ExitCode)
 	if v := r.Verdict; v != nil {
 		t.line("")
 		t.line("Verdict: %s", visible.Line(string(v.Kind)))

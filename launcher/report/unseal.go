@@ -173,7 +173,8 @@ func (s *shelf) doubts(shown sealed) (list []string) {
 	case s.promise != "":
 		list = append(list, "a rank may have written this report: it is not the one that the launcher promised when it began (mpiup-report begins)")
 	default:
-		list = append(list, "nothing proves that the launcher wrote this report and no rank did: the log lacks the beginning, where the launcher promises it (mpiup-report begins)")
+		list = append(list, "nothing proves that the launcher wrote this report and no rank did: the log lacks the "+
+			"beginning, where the launcher promises it (mpiup-report begins)")
 	}
 	return list
 }

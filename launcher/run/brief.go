@@ -127,7 +127,8 @@ func (r *briefing) layout(j *jobRun) []*apiv1.HostRanks {
 func (j *jobRun) launchApps(whole bool) []*apiv1.App {
 	apps := make([]*apiv1.App, len(j.apps))
 	for i, a := range j.apps {
-		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv, SessionDir: a.SessionDir}
+		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, AlsoWdir: a.AlsoWdir,
+			IndexArgv: a.IndexArgv, SessionDir: a.SessionDir}
 		for _, tool := range a.Tools {
 			apps[i].Tools = append(apps[i].Tools, &apiv1.Tool{Argv: tool.Argv, Ranks: tool.Ranks.String()})
 		}

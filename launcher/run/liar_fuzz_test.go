@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/api/vet"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -34,7 +34,7 @@ type session struct {
 	in     []byte
 	honest [4]*agent // of w0 none
 	over   [4]bool   // connections that have ended
-	vetted bool      // frames come as they do from the wire: each text short and visible (internal/api/vet)
+	vetted bool      // frames come as they do from the wire: each text short and visible (internal/api/codec)
 	asked  bool      // the user, or a clock, has ended the run
 	begun  int       // launchers so far
 }
@@ -339,7 +339,7 @@ func (s *session) lie(f *apiv1.Frame) {
 	faults, asks := s.faults(), ends(f)
 	sent := proto.CloneOf(f)
 	if s.vetted {
-		vet.Frame(sent)
+		codec.VetFrame(sent)
 	}
 	list := s.do(Frame{Host: liar, Frame: sent, At: s.now.Clock})
 	for id, was := range before {

@@ -58,25 +58,10 @@ func TestFlightsAreBounded(t *testing.T) {
 			p.on(0, f.Frame())
 		}
 	})
-	if held := p.flights.records.Held("w0"); held > hang.MaxHeld || n > 8*hang.MaxHeld {
-		t.Errorf("%d bytes are held, and %d were taken", held, n)
+	if n > 8*hang.MaxHeld {
+		t.Errorf("%d bytes were taken", n)
 	}
 	if c, ok := p.verdict.Cause(); !ok || !strings.Contains(c.Text, "more than") {
 		t.Errorf("%+v", c)
-	}
-}
-
-// A host's own record of its rank counts, whatever another tells of it.
-func TestFlightsOfOthersRanks(t *testing.T) {
-	p := aboutToLaunch(t, Config{})
-	p.play(p.Start(p.now))
-	told := func(h int, last uint64) {
-		p.on(h, (&apiv1.Flight{Rank: 2, Groups: []*apiv1.FlightGroup{{Name: "0", Last: last}}}).Frame())
-	}
-	told(0, 9)
-	told(1, 3)
-	told(0, 7)
-	if own, others := p.flights.records.Held("w1"), p.flights.records.Held("w0"); own == 0 || others != 0 {
-		t.Errorf("%d bytes are its own host's, %d another's", own, others)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/run/model"
@@ -271,8 +270,8 @@ type Wishes struct {
 
 	NoTopologyHint bool // ranks read /sys themselves
 
-	Net      network.Wish  // for MPI's traffic; zero: each host chooses, if it has several interfaces
-	MPIPorts network.Ports // that MPI libraries may listen on; zero: any
+	Net      job.Network // for MPI's traffic; zero: each host chooses, if it has several interfaces
+	MPIPorts job.Ports   // that MPI libraries may listen on; zero: any
 	Fabric   rdma.Wish
 
 	GPUs gpu.Wish // of its host that a rank sees; zero: all

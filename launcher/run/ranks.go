@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 	"time"
 
@@ -212,14 +211,15 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 		r.hosts[h].outputs--
 	}
 	if m.Cut && !r.cfg.Exec.GetKeep() {
-		r.say("%s on %s: its output is still open after its end, most likely in a process that it left behind, and ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
+		r.say("%s on %s: its output is still open after its end, most likely in a process that it left behind, "+
+			"and ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
 	}
 }
 
 // devicesOf is what its agent saw of a process's devices.
-func devicesOf(told []*apiv1.DeviceError) (list []device.Fault) {
+func devicesOf(told []*apiv1.DeviceError) (list []job.DeviceTrouble) {
 	for _, d := range told[:min(len(told), 8)] {
-		list = append(list, device.Fault{What: known(d.GetWhat(), job.GPUSlow), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), 32)]),
+		list = append(list, job.DeviceTrouble{What: known(d.GetWhat(), job.GPUSlow), Name: visible.Line(d.GetDevice()[:min(len(d.GetDevice()), 32)]),
 			Number: int(d.GetNumber()), Ago: int(d.GetSeconds())})
 	}
 	return list
@@ -295,7 +295,8 @@ func (r *Run) lost(f verdict.Fault) {
 	if !r.cfg.Recover || f.Fenced || r.job == jobStopping || !slices.ContainsFunc(r.hosts, other) {
 		r.fail(f)
 		if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
-			r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal), r.cfg.TermGrace), r.cfg.Preempt.Signal)
+			r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal),
+				r.cfg.TermGrace), r.cfg.Preempt.Signal)
 		}
 		return
 	}
@@ -330,7 +331,8 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
 		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
 	} else if s := r.hosts[h].state; !s.told() && !s.ending() && r.busy(h) {
-		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the session" + visible.Colon(m.Text), Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1,
+			Text: "its agent ended the session" + visible.Colon(m.Text), Ranks: r.ranksOn(h)})
 	}
 	r.finish(h)
 }
@@ -373,7 +375,8 @@ func (r *Run) hostEnded(e Ended) {
 		}
 	}
 	if was.dropped() && !r.verdict.Any() {
-		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1,
+			Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
 	}
 	r.hosts[h].created, r.hosts[h].running, r.hosts[h].outputs = 0, 0, 0
 	r.exchange.HostGone(h)

@@ -124,10 +124,6 @@ func (s hostState) dropped() bool {
 	return s == hostDropped || s == hostExplained || s == hostForgotten
 }
 
-func (s hostState) String() string {
-	return [...]string{"running", "taken", "dropped", "explained", "bye", "lost", "forgotten", "over"}[s]
-}
-
 // jobState is where the job is.
 type jobState uint8
 

@@ -81,3 +81,8 @@ func TestJobTableWalk(t *testing.T) {
 		t.Error("a job that is done can still fail")
 	}
 }
+
+// String is as the drawing of the package's comment calls a state.
+func (s hostState) String() string {
+	return [...]string{"running", "taken", "dropped", "explained", "bye", "lost", "forgotten", "over"}[s]
+}

@@ -159,7 +159,8 @@ func (l *look) hear(s shared, h int, m *apiv1.Waits) {
 			continue
 		}
 		at := s.who.Process(id)
-		k := hang.Stack{ID: id, Whereabouts: hang.Whereabouts{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name, PID: p.GetPid(), Means: hang.Word(p.GetMeans())}}
+		k := hang.Stack{ID: id, Whereabouts: hang.Whereabouts{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name,
+			PID: p.GetPid(), Means: hang.Word(p.GetMeans())}}
 		for _, f := range p.GetFrames()[:min(len(p.GetFrames()), maxFrames)] {
 			k.Frames = append(k.Frames, hang.Word(f))
 		}

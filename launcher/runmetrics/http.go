@@ -1,19 +1,14 @@
 package runmetrics
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"os"
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/crowd"
 	"github.com/mpiup/mpiup/internal/exposition"
 )
-
-// maxHTTP bounds the connections to the port, which asks nobody who he is, as the agent's does.
-const maxHTTP = 64
 
 // patience is how long Linger waits: two scrapes a minute are Prometheus' slowest common pace.
 const patience = 35 * time.Second
@@ -23,18 +18,7 @@ func (m *Metrics) Serve(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", exposition.Index("/metrics"))
 	mux.Handle("GET /metrics", m.handler())
-	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
-	over := make(chan struct{})
-	go func() { defer close(over); _ = s.Serve(crowd.Limit(l, maxHTTP)) }() // ends with ErrServerClosed
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if s.Shutdown(ctx) != nil {
-			_ = s.Close()
-		}
-		<-over
-	}
+	return exposition.Serve(l, mux)
 }
 
 func (m *Metrics) handler() http.Handler {

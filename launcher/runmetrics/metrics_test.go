@@ -95,7 +95,7 @@ func TestSilentClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer New("v1").Serve(l)()
-	for range maxHTTP + 8 {
+	for range 2 * 64 {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)

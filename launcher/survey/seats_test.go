@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // there is an agent on a machine of the corpus.
@@ -47,7 +46,7 @@ func agentOn(t *testing.T, name string) *there {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := usable.Limit(files, m)
+	limits, err := discover.Limit(files, m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/doctor"
 )
 
@@ -54,8 +54,8 @@ type Host struct {
 type Config struct {
 	Argv        []string // the program, for its MPI library; nil: what images have
 	GPUsPerRank int      // 0: ranks see all
-	Net         network.Wish
-	MPIPorts    network.Ports
+	Net         job.Network
+	MPIPorts    job.Ports
 	Measure     bool     // bandwidth of every way too
 	Programs    []string // benchmarks that are looked for
 	Dirs        []string // where first

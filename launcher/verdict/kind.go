@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"cmp"
-	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -109,7 +108,7 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 func (c *Case) broken(f Fault) (kind Kind, likely, ok bool) {
 	said, spoke := c.found[f.ID]
 	had := func(what ...job.DeviceFault) bool {
-		return slices.ContainsFunc(c.devices[f.ID], func(d device.Fault) bool { return slices.Contains(what, d.What) })
+		return slices.ContainsFunc(c.devices[f.ID], func(d job.DeviceTrouble) bool { return slices.Contains(what, d.What) })
 	}
 	switch {
 	case had(job.GPUXid, job.GPUMemoryErrors, job.GPUMemoryPending, job.GPUMemoryFailed):

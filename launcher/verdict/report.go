@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"github.com/mpiup/mpiup/launcher/verdict/device"
 	"slices"
 	"strings"
 
@@ -161,7 +160,7 @@ func (v *Verdict) complete(where Circumstances) {
 		v.Pod = hostlist.FirstLabel(v.Host)
 	}
 	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
-	v.GPU, v.PCI, v.HCA = device.Named(text)
+	v.GPU, v.PCI, v.HCA = job.DevicesIn(text)
 	if v.Kind == GPUFault || v.Kind == GPUError || v.Kind == GPUMemory {
 		if v.GPU == "" && v.PCI == "" {
 			v.GPU, v.PCI = where.GPU, where.PCI

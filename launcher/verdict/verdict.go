@@ -20,7 +20,7 @@ package verdict
 
 import (
 	"fmt"
-	"github.com/mpiup/mpiup/launcher/verdict/device"
+	"github.com/mpiup/mpiup/internal/job"
 	"slices"
 )
 
@@ -39,11 +39,11 @@ type Case struct {
 	faults   []Fault
 	well     []Fault // ranks that ended with 0
 	added    int
-	cut      int                    // ranks that mpiup killed
-	cutFirst Fault                  // the first of them
-	devices  map[int][]device.Fault // what went wrong with those that a process had which ended badly, by its id
-	lacking  map[int]Lack           // what MPI lacks where a process ended badly, by its id
-	found    map[int]Finding        // what ranks that failed say of it, by id; read once all have ended
+	cut      int                         // ranks that mpiup killed
+	cutFirst Fault                       // the first of them
+	devices  map[int][]job.DeviceTrouble // what went wrong with those that a process had which ended badly, by its id
+	lacking  map[int]Lack                // what MPI lacks where a process ended badly, by its id
+	found    map[int]Finding             // what ranks that failed say of it, by id; read once all have ended
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
@@ -70,13 +70,13 @@ func (c *Case) Lacks(id int, what Lack) {
 }
 
 // Devices notes more that an agent saw of a process's devices, of as many as faults are kept.
-func (c *Case) Devices(id int, list []device.Fault) {
+func (c *Case) Devices(id int, list []job.DeviceTrouble) {
 	const most = 16 // of a process
 	if len(list) == 0 || len(c.devices) >= maxFaults || len(c.devices[id])+len(list) > most {
 		return
 	}
 	if c.devices == nil {
-		c.devices = map[int][]device.Fault{}
+		c.devices = map[int][]job.DeviceTrouble{}
 	}
 	c.devices[id] = append(c.devices[id], list...)
 }

@@ -41,7 +41,8 @@ func (s *store) share(ids []int, set string, sending int) share {
 	}
 	if most := min(max(held+s.limits.Again, size), s.limits.Sending); sending+size > most {
 		sh.keys = nil
-		sh.refused = &FenceLimitError{fmt.Sprintf("what ranks of one host put makes %d bytes in barriers that have not ended; %d are possible; let ranks put less, or be in fewer at once", sending+size, most)}
+		sh.refused = &FenceLimitError{fmt.Sprintf("what ranks of one host put makes %d bytes in barriers that have not "+
+			"ended; %d are possible; let ranks put less, or be in fewer at once", sending+size, most)}
 		sh.data = appendRefusal(nil, sh.refused.Error())
 		return sh
 	}

@@ -64,7 +64,8 @@ func (h *host) tellUnheard(number uint64, version string) {
 	}
 	h.mu.Unlock()
 	if !known {
-		h.notice("PMIx %.40q of a rank sent request %d, which mpiup does not know, and was told that it is not supported; if the program fails over it, use a newer mpiup, or an Open MPI with PMIx 3.1 to 7.0", printable(version), number)
+		h.notice("PMIx %.40q of a rank sent request %d, which mpiup does not know, and was told that it is not supported; if "+
+			"the program fails over it, use a newer mpiup, or an Open MPI with PMIx 3.1 to 7.0", printable(version), number)
 	}
 }
 

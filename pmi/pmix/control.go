@@ -45,7 +45,8 @@ func abort(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, erro
 }
 
 // jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
-// processes, which tools send. A file goes only if it is of the user that has made the rank's connection: the agent may be root, and a rank not. The rest (checkpoints, provisioning) is not supported.
+// processes, which tools send. A file goes only if it is of the user that has made the rank's connection: the agent may be root, and a rank
+// not. The rest (checkpoints, provisioning) is not supported.
 func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
 	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType) // of files whose end counts makes no difference here
 	infos := r.Infos()

@@ -248,7 +248,8 @@ func choose(h bfrops.Hello) (*bfrops.Dialect, string) {
 	case h.Buffer != bfrops.NonDesc && h.Buffer != bfrops.FullyDesc:
 		return nil, fmt.Sprintf("its buffers are of kind %d; unset PMIX_MCA_bfrops_base_default_type", h.Buffer)
 	case h.Store != "hash":
-		return nil, fmt.Sprintf("it keeps job data in the store %.20q, whose layout is private to libpmix; unset PMIX_MCA_gds and PMIX_GDS_MODULE, so that it uses \"hash\"", h.Store)
+		return nil, fmt.Sprintf("it keeps job data in the store %.20q, whose layout is private to libpmix; unset "+
+			"PMIX_MCA_gds and PMIX_GDS_MODULE, so that it uses \"hash\"", h.Store)
 	case h.Security != "native" && h.Security != "none":
 		return nil, fmt.Sprintf("it wants the security module %.20q; unset PMIX_MCA_psec, so that it uses \"native\"", h.Security)
 	}

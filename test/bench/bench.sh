@@ -44,7 +44,7 @@ else
     echo
 fi
 # What an agent does once, in time of one processor, which other programs change little.
-ms=$(go test -run '^$' -bench '^BenchmarkInventory$' -benchtime 50x ./topology/usable | reported cpu-ms/op)
+ms=$(go test -run '^$' -bench '^BenchmarkInventory$' -benchtime 50x ./topology/discover | reported cpu-ms/op)
 within "inventory of 8 GPUs, 8 HCAs, 128 CPUs" "$ms" ms 20 || failed=1
 # What binding adds to the start of a rank.
 ms=$(go test -run '^$' -bench '^BenchmarkPin$' -benchtime 1000x ./agent/reap | reported ms/rank)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/internal/network"
+	wanted "github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -40,7 +40,7 @@ func sockets(t *testing.T, text string) (list []socket) {
 }
 
 // onlyIn finds what is not in a network and a range of ports (any: 0). Some connection must lead to another host.
-func onlyIn(list []socket, within netip.Prefix, ports network.Ports) (bad []string) {
+func onlyIn(list []socket, within netip.Prefix, ports wanted.Ports) (bad []string) {
 	in := func(a netip.AddrPort) bool { return a.Port() >= ports.Low && a.Port() <= ports.High }
 	inNet := func(a netip.AddrPort) bool { return within.Contains(a.Addr().Unmap()) }
 	across := 0
@@ -107,7 +107,7 @@ func TestNetworkOfMPI(t *testing.T) {
 		} {
 			t.Run(lib.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
-				ports, err := network.ParsePorts(c.ports)
+				ports, err := wanted.ParsePorts(c.ports)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,14 +132,14 @@ func TestNetworkOfMPI(t *testing.T) {
 		t.Parallel()
 		args := append([]string{"-n", "4", "--net", "net1", "-x", "OMPI_MCA_btl_tcp_if_include=eth0"}, append(ompiFlags, ompi)...)
 		r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).OK(t)
-		if bad := onlyIn(sockets(t, r.Stdout), firstNet, network.Ports{}); len(bad) > 0 {
+		if bad := onlyIn(sockets(t, r.Stdout), firstNet, wanted.Ports{}); len(bad) > 0 {
 			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 		}
 	})
 	t.Run("by a variable", func(t *testing.T) {
 		t.Parallel()
 		r := l.run(t, job{hosts: "w0:2,w1:2", env: []string{"MPIUP_NET=net1", "MPIUP_MPI_PORTS=18900-18999"}, args: append(ompiFlags, ompi)}).OK(t)
-		if bad := onlyIn(sockets(t, r.Stdout), secondNet, network.Ports{Low: 18900, High: 18999}); len(bad) > 0 {
+		if bad := onlyIn(sockets(t, r.Stdout), secondNet, wanted.Ports{Low: 18900, High: 18999}); len(bad) > 0 {
 			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 		}
 	})
@@ -147,7 +147,7 @@ func TestNetworkOfMPI(t *testing.T) {
 		t.Parallel()
 		r := l.called(t, "mpirun", job{env: []string{"MPIUP_NET=net1", "MPIUP_MPI_PORTS=18800-18899"}},
 			"-np", "4", "-H", "w0:2,w1:2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", ompi).OK(t)
-		if bad := onlyIn(sockets(t, r.Stdout), secondNet, network.Ports{Low: 18800, High: 18899}); len(bad) > 0 {
+		if bad := onlyIn(sockets(t, r.Stdout), secondNet, wanted.Ports{Low: 18800, High: 18899}); len(bad) > 0 {
 			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 		}
 	})
@@ -176,7 +176,7 @@ func TestOpenMPIsFileStays(t *testing.T) {
 	}
 	args := append([]string{"-n", "4", "--net", "net1", "-x", "OMPI_MCA_mca_base_param_files=" + file}, append(ompiFlags, l.openMPI(t, "sockets"))...)
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: args})
-	if bad := onlyIn(sockets(t, r.Stdout), firstNet, network.Ports{}); len(bad) > 0 {
+	if bad := onlyIn(sockets(t, r.Stdout), firstNet, wanted.Ports{}); len(bad) > 0 {
 		t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 	}
 	if says := file + " sets btl_tcp_if_exclude, which stays"; !strings.Contains(r.Stderr, says) {
@@ -196,7 +196,7 @@ func TestNetworkOfMPIIsIPv6(t *testing.T) {
 			t.Parallel()
 			args := append(strings.Fields("-n 4 "+c.flags), append(ompiFlags, ompi)...)
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).OK(t)
-			if bad := onlyIn(sockets(t, r.Stdout), netip.MustParsePrefix(c.net), network.Ports{Low: 18000, High: 18099}); len(bad) > 0 {
+			if bad := onlyIn(sockets(t, r.Stdout), netip.MustParsePrefix(c.net), wanted.Ports{Low: 18000, High: 18099}); len(bad) > 0 {
 				t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 			}
 		})

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -344,7 +344,7 @@ func TestVolcanoExample(t *testing.T) {
 }
 
 // mpiPorts are those of a job's --mpi-ports.
-func mpiPorts(t *testing.T, file string) network.Ports {
+func mpiPorts(t *testing.T, file string) job.Ports {
 	t.Helper()
 	var spec mpiJobSpec
 	must(t, example(t, file)[0].Spec.Decode(&spec))
@@ -353,7 +353,7 @@ func mpiPorts(t *testing.T, file string) network.Ports {
 	if at < 0 {
 		t.Fatalf("%s runs %q, without --mpi-ports", file, argv)
 	}
-	mpi, err := network.ParsePorts(argv[at+1])
+	mpi, err := job.ParsePorts(argv[at+1])
 	must(t, err)
 	return mpi
 }

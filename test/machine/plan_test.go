@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // What --display-map and --report-bindings show of eight ranks on a machine of eight GPUs and eight HCAs, by
@@ -49,7 +48,7 @@ func read(t *testing.T, name string) job.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := usable.Limit(files, m)
+	limits, err := discover.Limit(files, m)
 	if err != nil {
 		t.Fatal(err)
 	}

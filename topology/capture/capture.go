@@ -11,7 +11,7 @@
 // list; " -> " makes a symbolic link; (hex) is a file of bytes. Everything before the first file is
 // a comment.
 //
-// Take reads what topology/discover, topology/usable, gpu and rdma read, and no more: table.go has the names. A
+// Take reads what topology/discover, gpu and rdma read, and no more: table.go has the names. A
 // capture leaves out or replaces what tells of somebody (private.go). It holds no environment, host name, serial
 // number, UUID, hardware or network address, and no name of a pod or container.
 package capture

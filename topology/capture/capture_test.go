@@ -21,7 +21,6 @@ import (
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // described is all that can be said of a machine, without addresses.
@@ -32,7 +31,7 @@ func described(t *testing.T, fsys fs.FS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := usable.Limit(fsys, m)
+	limits, err := discover.Limit(fsys, m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ type entry struct {
 	empty   bool                          // only that it is there
 }
 
-// table is what topology/discover, topology/usable, gpu and rdma (GIDs aside) read, of all CPUs: they themselves read a core's
+// table is what topology/discover, gpu and rdma (GIDs aside) read, of all CPUs: they themselves read a core's
 // or a cache's files at its first CPU.
 var table = []entry{
 	{dir: "sys/devices/system/cpu", files: "online cpu*/online cpu*/cpu_capacity cpu*/regs/identification/midr_el1"},

@@ -7,6 +7,7 @@
 //	device.go   /sys/class/{net,infiniband}       what the kernel calls them
 //	allowed.go  cpuset (cgroup v1, v2), /proc/self/status
 //	identity.go /proc/cpuinfo, /sys/class/dmi/id
+//	inventory.go, limits.go, cgroup.go      what of it this container may use: CPUs, quota, memory
 //
 // It reads as little as the answer needs: a core's, package's or cache's files are read at its
 // first CPU only, for the kernel tells every sharer the same; PCI's configuration space, whose

@@ -72,7 +72,8 @@ func (r *reader) readARMKinds(id func(cpu int) (string, bool)) {
 	if len(kinds) < 2 {
 		return
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return cmp.Or(cmp.Compare(kinds[a].Order, kinds[b].Order), cmp.Compare(a, b)) }) {
+	inOrder := func(a, b string) int { return cmp.Or(cmp.Compare(kinds[a].Order, kinds[b].Order), cmp.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(kinds), inOrder) {
 		k := kinds[key]
 		k.Name = fmt.Sprintf("capacity %d", k.Order)
 		k.Infos = []topology.Info{{Name: "LinuxCapacity", Value: strconv.Itoa(k.Order)}}

@@ -68,9 +68,9 @@ func (r *reader) function(at topology.PCIAddr, dir string) (topology.PCIPart, bo
 	p := topology.PCIPart{PCIDevice: topology.PCIDevice{Addr: at}}
 	text, _ := r.fs.Text(dir + "/uevent")
 	field, _ := sysfs.Field(text, "PCI_CLASS=")
-	class, ok := hex(field)
+	class, ok := hexOf(field)
 	if !ok {
-		class, ok = r.hex(dir + "/class")
+		class, ok = r.hexOf(dir + "/class")
 	}
 	if !ok {
 		return p, false
@@ -86,7 +86,7 @@ func (r *reader) function(at topology.PCIAddr, dir string) (topology.PCIPart, bo
 		}
 		return config[offset]
 	}
-	if revision, ok := r.hex(dir + "/revision"); ok { // since Linux 4.10
+	if revision, ok := r.hexOf(dir + "/revision"); ok { // since Linux 4.10
 		p.Revision = uint8(revision)
 	} else {
 		p.Revision = readConfig(0x08)
@@ -114,25 +114,25 @@ func (r *reader) function(at topology.PCIAddr, dir string) (topology.PCIPart, bo
 func (r *reader) pair(uevent, name, dir, first, second string) (uint16, uint16) {
 	value, _ := sysfs.Field(uevent, name)
 	a, b, _ := strings.Cut(value, ":")
-	x, ok := hex(a)
-	y, ok2 := hex(b)
+	x, ok := hexOf(a)
+	y, ok2 := hexOf(b)
 	if !ok || !ok2 {
-		x, _ = r.hex(dir + "/" + first)
-		y, _ = r.hex(dir + "/" + second)
+		x, _ = r.hexOf(dir + "/" + first)
+		y, _ = r.hexOf(dir + "/" + second)
 	}
 	return uint16(x), uint16(y)
 }
 
-// hex reads a file "0x8086".
-func (r *reader) hex(name string) (uint64, bool) {
+// hexOf reads a file "0x8086".
+func (r *reader) hexOf(name string) (uint64, bool) {
 	text, err := r.fs.Text(name)
 	if err != nil {
 		return 0, false
 	}
-	return hex(text)
+	return hexOf(text)
 }
 
-func hex(text string) (uint64, bool) {
+func hexOf(text string) (uint64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 32)
 	return n, err == nil
 }

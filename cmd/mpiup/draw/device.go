@@ -7,7 +7,7 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // device is a GPU or an HCA; the zero device is neither.
@@ -45,7 +45,7 @@ func (v *View) device(at topology.PCIAddr) device {
 }
 
 // Summary counts what may be used.
-func Summary(v *View) usable.Summary {
+func Summary(v *View) discover.Summary {
 	gpus, hcas := 0, 0
 	for _, d := range v.devices() {
 		switch {

@@ -17,7 +17,6 @@ import (
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 func noEnv(string) (string, bool) { return "", false }
@@ -31,7 +30,7 @@ func view(t testing.TB, name string, files fs.FS) *draw.View {
 	if v.Machine, err = discover.Machine(f, discover.Config{PageSize: 4096}); err != nil {
 		t.Fatal(err)
 	}
-	if v.Limits, err = usable.Limit(files, v.Machine); err != nil {
+	if v.Limits, err = discover.Limit(files, v.Machine); err != nil {
 		t.Fatal(err)
 	}
 	v.GPUs, v.Driver, v.HCAs = gpu.Survey(f, noEnv, v.Machine), gpu.Read(f, noEnv), rdma.Read(f, rdma.Config{Survey: true})
@@ -65,7 +64,7 @@ func TestJSON(t *testing.T) {
 		if err := draw.JSON(&b, v); err != nil {
 			t.Fatal(err)
 		}
-		var got struct{ Summary usable.Summary }
+		var got struct{ Summary discover.Summary }
 		if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Summary != draw.Summary(v) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // FuzzView: whatever a tree holds is drawn, and no more may be used than there is.
@@ -36,7 +35,7 @@ func FuzzView(f *testing.F) {
 		if v.Machine, err = discover.Machine(from, discover.Config{PageSize: 4096}); err != nil {
 			return
 		}
-		v.Limits, _ = usable.Limit(fsys, v.Machine)
+		v.Limits, _ = discover.Limit(fsys, v.Machine)
 		v.GPUs, v.Driver, v.HCAs = gpu.Survey(from, noEnv, v.Machine), gpu.Read(from, noEnv), rdma.Read(from, rdma.Config{Survey: true})
 		if v.Limits.CPUs.Empty() || !v.Machine.Root.CPUs.Covers(v.Limits.CPUs) || !v.Machine.Root.Nodes.Covers(v.Limits.Memory) || v.Limits.Quota < 0 {
 			t.Fatalf("%+v of CPUs %s, nodes %s", v.Limits, v.Machine.Root.CPUs, v.Machine.Root.Nodes)

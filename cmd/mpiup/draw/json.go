@@ -6,13 +6,13 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // document is the JSON. Sets of CPUs and nodes are lists as the kernel writes them ("0-3,8"); sizes
 // are bytes. Fields are added, never changed.
 type document struct {
-	Summary   usable.Summary    `json:"summary"`
+	Summary   discover.Summary  `json:"summary"`
 	Name      string            `json:"name,omitempty"`
 	Hardware  string            `json:"hardware,omitempty"`
 	Limits    limits            `json:"limits"`

@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // Source is a machine's files in the two ways in which they are read.
@@ -90,7 +89,7 @@ func Look(ctx context.Context, name string, src Source) (v *View, err error) {
 	if v.Machine, err = discover.Machine(files, src.cfg); err != nil {
 		return nil, err
 	}
-	if v.Limits, err = usable.Limit(src.fsys, v.Machine); err != nil {
+	if v.Limits, err = discover.Limit(src.fsys, v.Machine); err != nil {
 		note(err)
 	}
 	v.GPUs = gpu.Survey(files, src.gpus.Env, v.Machine)

@@ -15,7 +15,6 @@ import (
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // In every picture boxes lie inside the one around them and beside each other, titles fit, and each
@@ -28,7 +27,7 @@ func TestPicture(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limits, err := usable.Limit(files, m)
+			limits, err := discover.Limit(files, m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +95,7 @@ func withLinks(t *testing.T, linked func(i, k int) int) *View {
 		t.Fatal(err)
 	}
 	none := func(string) (string, bool) { return "", false }
-	v := &View{Name: "x", Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
+	v := &View{Name: "x", Machine: m, Limits: discover.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
 		GPUs: gpu.Survey(sysfs.New(files), none, m), HCAs: rdma.Read(sysfs.New(files), rdma.Config{Survey: true})}
 	for i := range v.GPUs {
 		v.GPUs[i].Memory = 80 << 30
@@ -164,7 +163,7 @@ func TestHostileNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &View{Name: "x", Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
+	v := &View{Name: "x", Machine: m, Limits: discover.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
 		GPUs: []gpu.Seen{{GPU: gpu.GPU{Model: nasty, At: at, UUID: nasty}, Missing: nasty}},
 		HCAs: rdma.Inventory{HCAs: []rdma.HCA{{Name: nasty, Ports: []rdma.Port{{Number: 1, State: nasty, Layer: nasty, Speed: nasty}}}}}, Notes: []string{nasty}}
 	checkWellFormed(t, v)
@@ -186,7 +185,7 @@ func TestAFullDiskIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &View{Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes}}
+	v := &View{Machine: m, Limits: discover.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes}}
 	for _, write := range []func(io.Writer, *View) error{Text, JSON, SVG} {
 		if err := write(full{}, v); err != io.ErrShortWrite {
 			t.Error(err)

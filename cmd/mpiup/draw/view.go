@@ -20,14 +20,14 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // View is one machine and what is known of it.
 type View struct {
 	Name    string // of the host or of what was read; ""
 	Machine *topology.Machine
-	Limits  usable.Limits
+	Limits  discover.Limits
 	GPUs    []gpu.Seen
 	Driver  gpu.Inventory // who told of the usable GPUs, and their driver
 	HCAs    rdma.Inventory
@@ -152,9 +152,9 @@ func (v *View) sharing() string {
 		quota = "CPU quota " + strconv.FormatFloat(l.Quota, 'f', -1, 64)
 	}
 	switch l.Sharing {
-	case usable.Shared:
+	case discover.Shared:
 		return fmt.Sprintf("shared (%s of %s: others run on them too)", quota, visible.Count(l.CPUs.Len(), "CPU"))
-	case usable.Exclusive:
+	case discover.Exclusive:
 		return fmt.Sprintf("exclusive (some of the machine's CPUs, %s)", quota)
 	default:
 		return fmt.Sprintf("the whole machine (all CPUs that are online, %s)", quota)

@@ -9,6 +9,8 @@
 //
 // So Data must not change once it was sent, and received Data is the receiver's own.
 //
+// What an agent sends is vetted as it comes in (Vet).
+//
 // A Codec and a Pool may be used by any number of goroutines. The package does not know what
 // messages mean, and leaves all but large Output frames to the protobuf library.
 package codec

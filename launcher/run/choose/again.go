@@ -42,7 +42,8 @@ func Rest(pause, left, beside time.Duration, host string) (longer time.Duration,
 	longer = max(pause, left-beside)
 	switch {
 	case longer < left:
-		return longer, fmt.Sprintf(", and for up to %v those of %s may run beside them and write what they write (--restart-beside)", (left - longer).Round(time.Second), host)
+		return longer, fmt.Sprintf(", and for up to %v those of %s may run beside them and write what they write "+
+			"(--restart-beside)", (left - longer).Round(time.Second), host)
 	case longer > pause:
 		return longer, fmt.Sprintf(", when those of %s have ended by their lease (--launcher-timeout)", host)
 	}

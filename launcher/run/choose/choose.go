@@ -25,7 +25,6 @@ import (
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
@@ -88,7 +87,7 @@ func (w Wish) Room(h job.Host) int {
 
 // Needs is what is needed of hosts that are found one by one. told is what says how many there are, and why; least is how many there must be,
 // likewise. 0: nothing says it.
-func (w Wish) Needs(told int, why string, least int, atLeast string) quorum.Need {
+func (w Wish) Needs(told int, why string, least int, atLeast string) Need {
 	ranks := 0
 	for _, app := range w.Apps {
 		if ranks += app.N; app.N == 0 { // one a slot, of as many as there are
@@ -97,9 +96,9 @@ func (w Wish) Needs(told int, why string, least int, atLeast string) quorum.Need
 		}
 	}
 	if e := w.Elastic; e.On() && e.Begin == 0 && told == 0 {
-		return quorum.Need{Ranks: e.Min, All: true, Beyond: w.Policy.PerNode > 0, Least: least, Why: atLeast}
+		return Need{Ranks: e.Min, All: true, Beyond: w.Policy.PerNode > 0, Least: least, Why: atLeast}
 	}
-	n := quorum.Of(told, why, ranks, w.Policy.PerNode)
+	n := NeedOf(told, why, ranks, w.Policy.PerNode)
 	if n.Spares = w.Spares; n.Hosts > 0 && told == 0 && n.Spares > 0 {
 		n.Hosts, n.Why = n.Hosts+n.Spares, fmt.Sprintf("%s and --spares %d", n.Why, n.Spares)
 	}

@@ -81,13 +81,15 @@ func (w Wish) Check(goesOn bool, nodes int) error {
 	case goesOn:
 		return fmt.Errorf("--min-np %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", e.Min)
 	case nodes > 1:
-		return fmt.Errorf("--min-np %d: each host starts ranks of its own, and those of the others would not be started again with them; start all from one host", e.Min)
+		return fmt.Errorf("--min-np %d: each host starts ranks of its own, and those of the others would not be started "+
+			"again with them; start all from one host", e.Min)
 	case len(w.Apps) > 1:
 		return fmt.Errorf("--min-np %d: several programs have fixed numbers of ranks; give one program", e.Min)
 	case w.Apps[0].On != nil || len(w.Policy.Binding.Lines) > 0:
 		return fmt.Errorf("--min-np %d: ranks that are given to hosts by name cannot move to others; leave out the rankfile or the program's own hosts", e.Min)
 	case w.Policy.Oversubscribe && w.Policy.PerNode == 0:
-		return fmt.Errorf("--min-np %d: an elastic job has a rank for each slot of its hosts; leave --oversubscribe out, or say how many ranks a host gets (--ppn)", e.Min)
+		return fmt.Errorf("--min-np %d: an elastic job has a rank for each slot of its hosts; leave --oversubscribe out, or "+
+			"say how many ranks a host gets (--ppn)", e.Min)
 	case w.Policy.PerNode > 0 && (e.Min%w.Policy.PerNode != 0 || e.Max%w.Policy.PerNode != 0):
 		return fmt.Errorf("--min-np %d, --max-np %d: each host gets %d ranks (--ppn), so both must be multiples of that", e.Min, e.Max, w.Policy.PerNode)
 	}

@@ -22,7 +22,8 @@ func Mine(host string, runs []Held, own Held, hold bool) (at int, why string, ou
 		switch {
 		case !bytes.Equal(h.Command, own.Command) || !hold:
 		case h.Taken:
-			return i, fmt.Sprintf("launcher %s was there first: it has taken this very run over on host %s, and goes on with it; this launcher ends (for a run of its own leave out --on-launcher-loss hold)", h.Launcher, host), true
+			return i, fmt.Sprintf("launcher %s was there first: it has taken this very run over on host %s, and goes on with "+
+				"it; this launcher ends (for a run of its own leave out --on-launcher-loss hold)", h.Launcher, host), true
 		default:
 			return i, "", false
 		}
@@ -30,8 +31,10 @@ func Mine(host string, runs []Held, own Held, hold bool) (at int, why string, ou
 	h := runs[0]
 	left := h.Left.Round(time.Second)
 	if bytes.Equal(h.Command, own.Command) {
-		return 0, fmt.Sprintf("host %s holds the ranks of this very command, whose launcher %s is lost: add --on-launcher-loss hold to go on with them, end them with --on-launcher-loss fence, or wait %v", host, h.Launcher, left), false
+		return 0, fmt.Sprintf("host %s holds the ranks of this very command, whose launcher %s is lost: add "+
+			"--on-launcher-loss hold to go on with them, end them with --on-launcher-loss fence, or wait %v", host, h.Launcher, left), false
 	}
 	how := fmt.Sprintf("start that one with --on-launcher-loss hold to go on with it, end its ranks with --on-launcher-loss fence, or wait %v", left)
-	return 0, fmt.Sprintf("host %s holds the ranks of launcher %s, which is lost; its command was %.400s, and this one is %.400s: %s", host, h.Launcher, h.Text, own.Text, how), false
+	return 0, fmt.Sprintf("host %s holds the ranks of launcher %s, which is lost; its command was %.400s, and this one is "+
+		"%.400s: %s", host, h.Launcher, h.Text, own.Text, how), false
 }

@@ -33,6 +33,16 @@ type Host struct {
 // Site is a host that jobs may be placed on: of the command line, or one that a rank named.
 type Site struct {
 	job.Host
-	Stated string // host name, as its agent states it; "": not reached yet
-	Local  bool   // this very host
+	Stated  string         `json:"stated,omitempty"` // host name, as its agent states it; "": not reached yet
+	Local   bool           `json:"-"`                // this very host
+	Address netip.AddrPort `json:"address,omitzero"` // of its agent; zero: not known
+}
+
+// Wanted is the site as a host that the run needs.
+func (s *Site) Wanted() Wanted {
+	w := Wanted{Entry: hostlist.Entry{Name: s.Name, Slots: s.Slots, Given: s.SlotsGiven}}
+	if s.Address.IsValid() {
+		w.Fixed = []netip.AddrPort{s.Address}
+	}
+	return w
 }

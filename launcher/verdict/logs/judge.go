@@ -3,7 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
-	"github.com/mpiup/mpiup/launcher/verdict/device"
+	"github.com/mpiup/mpiup/internal/job"
 	"maps"
 	"slices"
 	"strings"
@@ -49,7 +49,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 	}
 	switch f.kind {
 	case verdict.GPUFault, verdict.GPUError, verdict.GPUMemory, verdict.FabricDown, verdict.FabricError:
-		v.GPU, v.PCI, v.HCA = device.Named(f.line)
+		v.GPU, v.PCI, v.HCA = job.DevicesIn(f.line)
 	}
 	v.Advice = r.site.advice(f.kind, f.line)
 	return v, true

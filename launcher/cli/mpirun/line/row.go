@@ -1,7 +1,6 @@
 package line
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -17,7 +16,7 @@ const (
 
 // Row is one option.
 type Row struct {
-	Names string // without hyphens, the usual one first, blanks between
+	Names string // the usual one first, blanks between; with hyphens where others than Hyphens stand before them
 	Args  int    // words that follow
 	Joins bool   // "NAME=value" in one word stands for two, and the first may follow "="
 	Level Level
@@ -30,7 +29,9 @@ type Row struct {
 func (r *Row) Spelled() []string {
 	names := strings.Fields(r.Names)
 	for i, n := range names {
-		names[i] = Hyphens(n) + n
+		if n[0] != '-' {
+			names[i] = Hyphens(n) + n
+		}
 	}
 	return names
 }
@@ -58,20 +59,4 @@ func Index(rows []Row) map[string]*Row {
 		}
 	}
 	return t
-}
-
-// Sections writes the options of a launcher as help shows them: those that are done, those without effect, and those
-// that are refused and what to use. level is that of an option, which describe writes.
-func Sections[R any](b *strings.Builder, rows []R, level func(R) Level, describe func(R)) {
-	for _, section := range []struct {
-		Level
-		title string
-	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Refused, "Refused"}} {
-		fmt.Fprintf(b, "\n%s:\n", section.title)
-		for _, r := range rows {
-			if level(r) == section.Level {
-				describe(r)
-			}
-		}
-	}
 }
