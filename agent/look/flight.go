@@ -98,7 +98,7 @@ func (r *Recorder) News(ctx context.Context, take func(Record)) {
 
 // room says whether what is told of this host has room for a record, and counts it.
 func (r *Recorder) room(rec *Record) bool {
-	n, all := rec.bytes(), 0
+	n, all := rec.Bytes(), 0
 	for _, told := range r.told {
 		all += told
 	}

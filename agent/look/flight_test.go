@@ -150,7 +150,7 @@ func TestReadersWaitNoLongerThanTheirTime(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	told := 0
 	r.News(t.Context(), func(rec Record) {
-		if told += rec.bytes(); rec.Rank == 0 { // while this one reads
+		if told += rec.Bytes(); rec.Rank == 0 { // while this one reads
 			cancel()
 			r.News(over, func(Record) { t.Error("two read at a time") })
 			r.Ask(over, func(Record) { t.Error("two read at a time") })

@@ -7,33 +7,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Record is what one process's recorder has of its collectives.
 type Record struct {
-	Rank   int // torch's
-	Groups []Group
-	Dump   []byte // the file
+	frameworks.Flight
+	Dump []byte // the file
 }
 
-// Group is one process group.
-type Group struct {
-	Name, What string
-	Ranks      idset.Set // torch's; empty: unknown
-	Last       uint64    // the number of the last collective that the process called
-	Ops        []Op      // the last that has ended, and the first that have not
+// called is a group as it is read, with its calls in place of its operations.
+type called struct {
+	frameworks.FlightGroup
+	calls []call
 }
 
-// Op is one collective.
-type Op struct {
-	Seq   uint64
-	Name  string // "nccl:all_reduce"
-	Shape string // of what goes in: "[[8, 2]] Float"
-	Done  bool
-	Where string // the innermost line of the program: "train.py:31 step"
-
+type call struct {
+	frameworks.FlightOp
 	entry *pickledDict // that the texts come of, for those that stay
 }
 
@@ -59,19 +51,20 @@ func parseRecord(rank, ranks int, dump []byte) (Record, error) {
 	if !ok {
 		return Record{}, fmt.Errorf("no list of entries")
 	}
-	r := Record{Rank: rank, Dump: dump}
+	r := Record{Flight: frameworks.Flight{Rank: rank}, Dump: dump}
+	var groups []called
 	members := ranksOf(top, ranks)
 	for _, e := range entries.Items[max(0, len(entries.Items)-maxEntries):] {
 		if d, ok := e.(*pickledDict); ok && d.Get("is_p2p") != true {
-			r.add(d, members)
+			groups = add(groups, d, members)
 		}
 	}
-	for i := range r.Groups {
-		r.Groups[i].trim()
+	for i := range groups {
+		r.Groups = append(r.Groups, groups[i].trimmed())
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) { // those it has called nothing in
-		if !slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Name == name }) && len(r.Groups) < maxGroups && name != "" {
-			r.Groups = append(r.Groups, Group{Name: name, Ranks: members[name]})
+		if !slices.ContainsFunc(r.Groups, func(g frameworks.FlightGroup) bool { return g.Name == name }) && len(r.Groups) < maxGroups && name != "" {
+			r.Groups = append(r.Groups, frameworks.FlightGroup{Name: name, Ranks: members[name]})
 		}
 	}
 	return r, nil
@@ -103,60 +96,48 @@ func ranksOf(top *pickledDict, ranks int) map[string]idset.Set {
 	return members
 }
 
-// bytes is how much memory the launcher takes it for, which counts as much against this host.
-func (r *Record) bytes() int {
-	const entry = 64
-	n := entry
-	for _, g := range r.Groups {
-		n += entry + len(g.Name) + len(g.What) + (g.Ranks.Last()+8)/8
-		for _, o := range g.Ops {
-			n += entry + len(o.Name) + len(o.Shape) + len(o.Where)
-		}
-	}
-	return n
-}
-
 // add takes an entry, which come in the order in which they were called.
-func (r *Record) add(e *pickledDict, members map[string]idset.Set) {
+func add(groups []called, e *pickledDict, members map[string]idset.Set) []called {
 	seq, ok := number(e, "collective_seq_id", "seq_id")
 	if !ok || seq == 0 {
-		return
+		return groups
 	}
 	name, what := group(e)
-	i := slices.IndexFunc(r.Groups, func(g Group) bool { return g.Name == name })
+	i := slices.IndexFunc(groups, func(g called) bool { return g.Name == name })
 	if i < 0 {
-		if len(r.Groups) == maxGroups {
-			return
+		if len(groups) == maxGroups {
+			return groups
 		}
-		i = len(r.Groups)
-		r.Groups = append(r.Groups, Group{Name: name, What: what, Ranks: members[name]})
+		i = len(groups)
+		groups = append(groups, called{FlightGroup: frameworks.FlightGroup{Name: name, What: what, Ranks: members[name]}})
 	}
-	g := &r.Groups[i]
-	op := Op{Seq: seq, entry: e}
+	g := &groups[i]
+	op := call{FlightOp: frameworks.FlightOp{Seq: seq}, entry: e}
 	op.Name, _ = e.Get("profiling_name").(string)
 	// Gloo's operations have no state, and are retired when they end, well or not (torch 2.15). NCCL's that are retired and not
 	// completed have timed out.
 	op.Done = e.Get("state") == "completed" || e.Get("retired") == true && strings.HasPrefix(op.Name, "gloo:")
 	g.Last = max(g.Last, seq)
-	switch last := len(g.Ops) - 1; {
-	case last >= 0 && g.Ops[last].Seq == seq: // of one batch
+	switch last := len(g.calls) - 1; {
+	case last >= 0 && g.calls[last].Seq == seq: // of one batch
 	case op.Done:
-		g.Ops = append(slices.DeleteFunc(g.Ops, func(o Op) bool { return o.Done }), op)
+		g.calls = append(slices.DeleteFunc(g.calls, func(o call) bool { return o.Done }), op)
 	default:
-		if open := len(g.Ops); open <= maxOpen {
-			g.Ops = append(g.Ops, op)
+		if open := len(g.calls); open <= maxOpen {
+			g.calls = append(g.calls, op)
 		}
 	}
+	return groups
 }
 
-// trim bounds what is kept of a group, in the order of the numbers.
-func (g *Group) trim() {
-	slices.SortFunc(g.Ops, func(a, b Op) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	g.Ops = g.Ops[:min(len(g.Ops), maxOpen+1)]
-	for i := range g.Ops {
-		o := &g.Ops[i]
-		o.Name, o.Shape, o.Where, o.entry = clean(o.Name), shape(o.entry), where(o.entry), nil
+// trimmed is what is kept of a group, in the order of the numbers.
+func (g *called) trimmed() frameworks.FlightGroup {
+	slices.SortFunc(g.calls, func(a, b call) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	for _, o := range g.calls[:min(len(g.calls), maxOpen+1)] {
+		o.Name, o.Shape, o.Where = clean(o.Name), shape(o.entry), where(o.entry)
+		g.Ops = append(g.Ops, o.FlightOp)
 	}
+	return g.FlightGroup
 }
 
 // group is an entry's process group: a name and a description since torch 2.4, a name or number before.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -16,44 +17,14 @@ import (
 // ended. One whose last call has a lower number is absent from it. Where all have called it, those that called another operation, or with
 // another size, are. One that left no record at all is absent only where everybody else of the group waits. A rank may be
 // absent from one group's since it waits in another's: then the other group's absence is the reason, and is told.
-//
-// Ranks are torch's, which counts them by itself.
-type Record struct {
-	Rank   int
-	Groups []Group
-}
+type (
+	Record = frameworks.Flight
+	Group  = frameworks.FlightGroup
+	Op     = frameworks.FlightOp
+)
 
-// Bytes is how much memory it takes, about.
-func (r Record) Bytes() int {
-	const entry = 64
-	n := entry
-	for _, g := range r.Groups {
-		n += entry + len(g.Name) + len(g.What) + (g.Ranks.Last()+8)/8
-		for _, o := range g.Ops {
-			n += entry + len(o.Name) + len(o.Shape) + len(o.Where)
-		}
-	}
-	return n
-}
-
-// Group is what a process has called in one of its groups.
-type Group struct {
-	Name, What string
-	Ranks      idset.Set // its members; empty: unknown
-	Last       uint64    // the number of its last call
-	Ops        []Op      // the last that has ended, and the first that have not, ascending
-}
-
-// Op is one operation.
-type Op struct {
-	Seq         uint64
-	Name, Shape string
-	Done        bool
-	Where       string // in the program; "": unknown
-}
-
-// open is the first operation that has not ended.
-func (g Group) open() (Op, bool) {
+// firstOpen is the first operation that has not ended.
+func firstOpen(g Group) (Op, bool) {
 	for _, o := range g.Ops {
 		if !o.Done {
 			return o, true
@@ -89,7 +60,7 @@ func Find(records []Record) (a Absence, found bool) {
 				groups[g.Name] = map[int]Group{}
 			}
 			groups[g.Name][r.Rank] = g
-			if _, open := g.open(); open {
+			if _, open := firstOpen(g); open {
 				waits[r.Rank]++
 			}
 		}
@@ -129,7 +100,7 @@ func Find(records []Record) (a Absence, found bool) {
 func absent(of map[int]Group) (a Absence, found bool) {
 	ranks := slices.Sorted(maps.Keys(of))
 	for _, r := range ranks {
-		if o, open := of[r].open(); open && o.Seq > a.Op.Seq {
+		if o, open := firstOpen(of[r]); open && o.Seq > a.Op.Seq {
 			a.Op, found = o, true
 		}
 	}
@@ -142,7 +113,7 @@ func absent(of map[int]Group) (a Absence, found bool) {
 		g := of[r]
 		members = members.Union(g.Ranks)
 		a.Group = describe(g, a.Group)
-		switch o, open := g.open(); {
+		switch o, open := firstOpen(g); {
 		case g.Last < a.Op.Seq:
 			a.Ranks.Add(r)
 			if len(g.Ops) > 0 {
