@@ -142,7 +142,7 @@ func Assign(w Wish, units []Unit, cpus []idset.Set) ([][]int, error) {
 		return out, nil
 	}
 	if len(units) == 0 {
-		return nil, short("this host has no GPU that can be used here")
+		return nil, short("this host has no GPU that can be used here; mpiup topo shows what there is")
 	}
 	if w.PerRank > len(units) {
 		return nil, short(fmt.Sprintf("a rank is to have %d GPUs, and this host has %d", w.PerRank, len(units)))

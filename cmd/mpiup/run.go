@@ -256,7 +256,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 		if verbose > 1 {
 			level = slog.LevelDebug
 		}
-		log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
+		log = slog.New(streams.Voice(p.stderr, level))
 	}
 	id, err := p.identity(&h.IdentityFlags, identity.RoleLauncher, log)
 	if err != nil && !errors.Is(err, identity.ErrNoSecret) {

@@ -27,6 +27,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/peers"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 func upCommand(p *process) *cobra.Command {
@@ -148,7 +149,7 @@ func (u *up) join(p *process, r *reach.Reach) (served bool, err error) {
 	r.Serves = true
 	log := u.agent.logger(p)
 	if u.part.First && !u.agent.verbose {
-		log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // the job's own lines are there
+		log = slog.New(streams.Voice(p.stderr, slog.LevelWarn)) // the job's own lines are there
 	}
 	id, err := p.identity(&u.agent.hosts.IdentityFlags, identity.RoleAgent, log)
 	if err != nil {

@@ -63,6 +63,9 @@ const (
 func (c *Config) tagger(k laneKey) tagger {
 	t := tagger{stamp: c.Timestamps, times: stamper{style: c.Style}}
 	switch {
+	case c.Prepend != "" && c.Mode == Plain:
+		parts := c.parts(c.Prepend, k.id)
+		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Style == OpenMPIStyle || c.Style == OpenMPI5Style:
 		if c.Mode == Tag {
 			p := c.process(k.id)
@@ -74,9 +77,6 @@ func (c *Config) tagger(k laneKey) tagger {
 				t.tag = append(t.tag, ' ')
 			}
 		}
-	case c.Prepend != "" && c.Mode == Plain:
-		parts := c.parts(c.Prepend, k.id)
-		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Mode == Tag:
 		t.tag = append([]byte("["), c.process(k.id).Tag()...)
 		if c.TagHost && c.Host != nil {
