@@ -44,7 +44,13 @@ func asTorchrun(p *process, args []string) error {
 	if told, err := outside.Operators(); t.Nodes == 1 && err == nil && len(told) > 1 {
 		tell(p.stderr, "torchrun (mpiup):", fmt.Sprintf("all ranks run in this pod; --nnodes %d starts them on the job's %d hosts", len(told), len(told)))
 	}
+	defer func() {
+		if t.Node == training.All && t.Nodes > 1 && (p.code == job.ExitHosts || p.code == job.ExitTLS) {
+			tell(p.stderr, "torchrun (mpiup): or start each node's ranks there, with --node-rank and --master-addr, as torchrun does")
+		}
+	}()
 	return startLine(p, "torchrun", &l, "torchrun says the same to it", dir, func(cfg *launcher.Config) {
+		cfg.LocalBy = "--standalone"
 		cfg.Said, cfg.Sizeless = true, false // of PET_NNODES the line is read with
 		if t.Node == training.All && t.Least == t.Nodes {
 			cfg.Size, cfg.SizeBy = t.Nodes, "--nnodes"

@@ -90,7 +90,7 @@ func (r *Reach) Alone() (*hosts.Set, error) {
 	}
 	if n, why := r.Least(); n > 1 {
 		f := r.withoutSecret(fmt.Sprintf("%s: all hosts but this one need the job's secret", why))
-		f.Lines = append(f.Lines, "to run all ranks in this container alone, say so with "+r.LocalBy)
+		f.Lines = append(f.Lines, r.otherwise())
 		return nil, f
 	}
 	if by := r.Array(); by != "" {

@@ -89,7 +89,7 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 
 // otherwise is what else a user may have meant.
 func (r *Reach) otherwise() string {
-	text := "name the hosts with --host"
+	text := "name the hosts with --host or MPIUP_HOSTS"
 	if n, _ := r.Least(); n == 0 && !r.Sizeless {
 		text += ", or how many there are with --size"
 	}

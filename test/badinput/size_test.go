@@ -49,7 +49,7 @@ func TestNeverOnFewer(t *testing.T) {
 		{keyed, "run --size 3 --wait 1 -n 1 true", 241, "of the 3 hosts of --size 3"},
 		{keyed, "up --index 0 --size 3 --wait 2 --http off -n 1 true", 241, "of the 3 hosts of --size 3"},
 		{keyed, "doctor --size 3 --wait 1", 241, "of the 3 hosts of --size 3"},
-		{keyed, "peers --size 3 --wait 1", 241, "name the hosts with --host\n"},
+		{keyed, "peers --size 3 --wait 1", 241, "name the hosts with --host or MPIUP_HOSTS\n"},
 		{keyed, "exec --size 3 --host 127.0.0.1,127.0.0.2 127.0.0.1 -- true", 240, "names 2 hosts"},
 		{keyed, "peers --size 3 --hostfile " + two, 240, "names 2 hosts"},
 		{"", "run --size 3 --host 127.0.0.1 -n 1 true", 240, "--size 3, and --host names 1 host"},
