@@ -15,7 +15,7 @@ import (
 // screen is the terminal of mpiup ps --watch. What each rank used at the looks before stands beside it, the newest at
 // the right:
 //
-//	RANK  HOST  ...  CPU%  ▁▁▁▁▇▇▇▇  RSS       one scale for all ranks of the terminal, of 100 % at least
+//	RANK  HOST  ...  CPU%  ▁▁▁▁▇▇▇▇  RSS       one scale for all ranks, of 20 % at least
 //
 // A rank whose CPU differs from most others' of its job stands out: bold where the terminal can, and with "!"
 // everywhere.
@@ -102,7 +102,7 @@ func (s *screen) spark(r psRow, most float64, n int) string {
 
 // most is the scale of all sparklines.
 func (s *screen) most() float64 {
-	most := 100.0
+	most := 20.0
 	for _, past := range s.past {
 		most = max(most, slices.Max(past))
 	}

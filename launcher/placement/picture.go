@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -46,6 +47,7 @@ const (
 	coreWidth  = 7
 	coreHeight = 12
 	maxAcross  = 1500
+	maxWide    = 3600 // where many hosts are about as high as wide
 	maxDrawn   = 64
 )
 
@@ -116,7 +118,11 @@ func SVG(w io.Writer, plan *job.Plan, apps []job.App, machines []Machine) error 
 		s := seating{plan: plan, host: plan.Hosts[h], ranks: on[h], machine: m}
 		cards = append(cards, s.card())
 	}
-	body := flow(cards, maxAcross, 2*pictureGap)
+	area := 0
+	for _, c := range cards {
+		area += c.w * c.h
+	}
+	body := flow(cards, min(max(maxAcross, int(math.Sqrt(float64(area)))), maxWide), 2*pictureGap)
 	title := visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
 	if len(apps) == 1 {
 		title += ": " + command(apps[0].Argv)

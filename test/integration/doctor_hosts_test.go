@@ -2,10 +2,13 @@ package integration
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/drawing"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -19,7 +22,8 @@ func TestDoctor(t *testing.T) {
 	doctor := func(args ...string) result {
 		return l.mpiup(t, append([]string{"doctor", "--key", l.key, "--host", "w0,w1,w2"}, args...)...)
 	}
-	r := doctor("--net", "--mpi-ports", "18000-18099", "--json")
+	picture := filepath.Join(l.folder(t), "ways.svg")
+	r := doctor("--bandwidth", "--mpi-ports", "18000-18099", "--json", "--svg", picture)
 	var report struct {
 		Verdict string
 		Hosts   []string
@@ -41,6 +45,14 @@ func TestDoctor(t *testing.T) {
 		if w.Error != "" || w.RTT <= 0 || w.Rate <= 0 || w.MTU != 1500 {
 			t.Errorf("%+v", w)
 		}
+	}
+
+	text, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tips := strings.Join(drawing.Is(t, string(text)).Tips, "\n"); strings.Count(tips, "the median is") != 12 {
+		t.Errorf("not each of the six ways has its bandwidth and its round trip:\n%s", tips)
 	}
 
 	undo, err := l.cluster.CutOneWay("w1", "w2")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/drawing"
 	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
@@ -48,6 +49,10 @@ func TestStacksOfARunThatHangs(t *testing.T) {
 			if !slices.Contains(groups[0].Frames, "odd_one_out") || !strings.HasSuffix(groups[1].Frames[0], "MPI_Barrier") ||
 				groups[0].Means != "eu-stack" {
 				t.Errorf("%+v", groups)
+			}
+			r := l.mpiup(t, "stacks", "--key", l.key, "--host", "w0,w1", "--svg", "-").OK(t)
+			if tips := drawing.Is(t, r.Stdout).Tips; !slices.Contains(tips, "odd_one_out: rank 2 (1 of 4)") {
+				t.Errorf("%q", tips)
 			}
 			if one := l.stacks(t, "--ranks", "0"); len(one) != 1 || one[0].Ranks != "0" {
 				t.Errorf("one rank: %+v", one)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/drawing"
 )
 
 func TestDryRun(t *testing.T) {
@@ -28,6 +30,20 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("ended with %d and printed\n%swant\n%s%s", r.Code, r.Stdout, c.want, r.Stderr)
 			}
 		})
+	}
+}
+
+// A plan is drawn with the machine that each host's agent tells of.
+func TestDryRunIsDrawn(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"--dry-run", "--svg", "-", "--oversubscribe", "-n", "4", "./train"}}).OK(t)
+	shown := drawing.Is(t, r.Stdout)
+	all := strings.Join(append(shown.Texts, shown.Tips...), "\n")
+	for _, want := range []string{"4 ranks on 2 hosts: ./train", "w1   2 ranks of 2 slots", "rank 3", " 0: CPUs 0"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is not in\n%s", want, all)
+		}
 	}
 }
 
