@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/podfiles"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // onFile are the system calls whose first argument is the descriptor of what they wait for.
@@ -98,12 +99,8 @@ func heldFD(text []byte) (fd int, ok bool) {
 
 // mountID is mnt_id of a text of /proc/PID/fdinfo; 0: there is none.
 func mountID(text []byte) int {
-	_, rest, ok := bytes.Cut(text, []byte("mnt_id:"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	id, err := strconv.Atoi(string(bytes.TrimSpace(line)))
-	if !ok || err != nil {
-		return 0
-	}
+	field, _ := sysfs.Field(string(text), "mnt_id:")
+	id, _ := strconv.Atoi(field)
 	return id
 }
 

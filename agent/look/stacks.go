@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Take finds out where processes are, by the best means that is there:
@@ -225,11 +226,9 @@ func (l *taking) ptrace(ours, asRank bool) ptrace {
 	if text, err := proctree.ReadSome("/proc/sys/kernel/yama/ptrace_scope", 16); err == nil {
 		p.Scope, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
-	for line := range strings.Lines(l.file(os.Getpid(), "status")) {
-		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			bits, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
-			p.Capable = bits&(1<<capSysPtrace) != 0
-		}
+	if text, ok := sysfs.Field(l.file(os.Getpid(), "status"), "CapEff:"); ok {
+		bits, _ := strconv.ParseUint(text, 16, 64)
+		p.Capable = bits&(1<<capSysPtrace) != 0
 	}
 	return p
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // The functions of this file read the stacks of one thread in the texts of tools and of the kernel: text in, frames out.
@@ -176,18 +179,9 @@ func kernelStack(text string) []string {
 
 // catches says whether a process handles a signal itself, by its /proc/PID/status; sent to any other, it may end it.
 func catches(status string, signal int) bool {
-	for line := range strings.Lines(status) {
-		mask, ok := strings.CutPrefix(line, "SigCgt:")
-		if !ok {
-			continue
-		}
-		var bits uint64
-		if n, err := fmt.Sscanf(strings.TrimSpace(mask), "%x", &bits); n != 1 || err != nil || signal < 1 || signal > 64 {
-			return false
-		}
-		return bits&(1<<(signal-1)) != 0
-	}
-	return false
+	mask, _ := sysfs.Field(status, "SigCgt:")
+	bits, err := strconv.ParseUint(mask, 16, 64)
+	return err == nil && signal >= 1 && signal <= 64 && bits&(1<<(signal-1)) != 0
 }
 
 // ptrace is what is known of whether a tool may stop a process and look into it (ptrace(2), Yama).
@@ -200,24 +194,7 @@ type ptrace struct {
 
 // userIDs are the user and group ids in a process's status (proc_pid_status(5)): real, effective, saved, of the file system.
 func userIDs(status string) (users, groups []uint32) {
-	of := func(text string) (ids []uint32) {
-		for f := range strings.FieldsSeq(text) {
-			n, err := strconv.ParseUint(f, 10, 32)
-			if err != nil {
-				return nil
-			}
-			ids = append(ids, uint32(n))
-		}
-		return ids
-	}
-	for line := range strings.Lines(status) {
-		if text, ok := strings.CutPrefix(line, "Uid:"); ok {
-			users = of(text)
-		} else if text, ok := strings.CutPrefix(line, "Gid:"); ok {
-			groups = of(text)
-		}
-	}
-	return users, groups
+	return proctree.IDs(status, "Uid:"), proctree.IDs(status, "Gid:")
 }
 
 // Refusal says why no tool can look into the process, and what would let it; "": one may try.

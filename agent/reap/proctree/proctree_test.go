@@ -174,7 +174,7 @@ func TestUidsOfAStatus(t *testing.T) {
 		"Name:\tUid:\nUmask:\t0022\nUid:\t1000\t0\t1000\t1001\nGid:\t7\n": "[1000 0 1000 1001]",
 		"Uid:\t4294967295\n": "[]", "Uid:\tx\n": "[]", "": "[]",
 	} {
-		if got := fmt.Sprint(uidsOf([]byte(status))); got != want {
+		if got := fmt.Sprint(IDs(status, "Uid:")); got != want {
 			t.Errorf("%q: %s, want %s", status, got, want)
 		}
 	}
@@ -184,7 +184,7 @@ func FuzzUidsOf(f *testing.F) {
 	f.Add([]byte("Uid:\t1000\t0\t1000\t1001\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer cost.Watch(t, cost.Parser, len(b))()
-		if ids := uidsOf(b); len(ids) > len(b) {
+		if ids := IDs(string(b), "Uid:"); len(ids) > len(b) {
 			t.Error(ids)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -138,29 +139,28 @@ func socketLink(b []byte) (inode uint64, ok bool) {
 // them. What cannot be read is this process's own.
 func (p Proc) UIDs(pid int) []uint32 {
 	b, _ := ReadSome(filepath.Join(p.Root, strconv.Itoa(pid), "status"), 4096)
-	ids := uidsOf(b)
+	ids := IDs(string(b), "Uid:")
 	if ids == nil {
 		ids = []uint32{uint32(os.Getuid())}
 	}
 	return ids
 }
 
-// uidsOf reads the line "Uid:" of /proc/PID/status.
-func uidsOf(status []byte) []uint32 {
-	for line := range bytes.Lines(status) {
-		rest, ok := bytes.CutPrefix(line, []byte("Uid:"))
+// IDs are the numbers of a line of /proc/PID/status, "Uid:" or "Gid:"; nil: there is none, or one of them is no id.
+func IDs(status, name string) (ids []uint32) {
+	for line := range strings.Lines(status) {
+		rest, ok := strings.CutPrefix(line, name)
 		if !ok {
 			continue
 		}
-		var ids []uint32
-		for _, f := range bytes.Fields(rest) {
-			n, err := strconv.ParseUint(string(f), 10, 32)
+		for f := range strings.FieldsSeq(rest) {
+			n, err := strconv.ParseUint(f, 10, 32)
 			if err != nil || n == math.MaxUint32 {
 				return nil
 			}
 			ids = append(ids, uint32(n))
 		}
-		return ids
+		break
 	}
-	return nil
+	return ids
 }
