@@ -13,7 +13,7 @@
 //	 └─ Group                     what has no name of its own: clusters, nearby memories
 //
 // New assembles the tree from flat parts (topology/discover reads them from the kernel) and
-// never reads anything itself. A Machine does not change after New; any number of goroutines
+// never reads anything itself: PURE. A Machine does not change after New; any number of goroutines
 // may read it.
 //
 // Two sets that hwloc keeps apart are kept apart here: CPUs are online and known, complete

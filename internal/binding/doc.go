@@ -1,6 +1,6 @@
 // Package binding is what users ask for about CPUs: where ranks are mapped within their hosts, how they are numbered
 // there, and to what they are bound. It reads the words of Open MPI's options, which mpiup run has too, those of
-// Hydra's, lists of CPUs, and rankfiles. It only reads: launcher/placement maps and binds.
+// Hydra's, lists of CPUs, and rankfiles. PURE: launcher/placement maps and binds.
 //
 //	--map-by   socket:PE=2   ppr:2:numa   slot:SPAN       ParseMapBy
 //	--rank-by  socket:span   slot                         ParseRankBy

@@ -12,7 +12,7 @@
 // A Set is a bit map of up to MaxID+1 bits (128 KiB). It is not safe for concurrent change;
 // concurrent reading is. Copies of a Set share their bits: use Clone before changing one.
 //
-// It does not hold hosts, negative numbers or anything with gaps in the millions.
+// PURE. It does not hold hosts, negative numbers or anything with gaps in the millions.
 package idset
 
 import (

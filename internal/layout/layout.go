@@ -12,7 +12,7 @@
 // container. New and Restrict build a Layout, which does not change afterwards; any number of
 // goroutines may read it.
 //
-// It does not know memory without CPUs, devices, or what cannot be used.
+// PURE. It does not know memory without CPUs, devices, or what cannot be used.
 package layout
 
 import (

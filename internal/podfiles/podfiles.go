@@ -1,5 +1,6 @@
 // Package podfiles reads the files by which kubelet and kernel tell a pod its names and its mounts: /etc/hosts (hosts(5)),
-// /etc/resolv.conf (resolv.conf(5)), /proc/mounts and /proc/PID/mountinfo (proc(5)). Its functions take a file's text, and pass over what they do not know.
+// /etc/resolv.conf (resolv.conf(5)), /proc/mounts and /proc/PID/mountinfo (proc(5)). PURE:
+// functions take a file's text, and pass over what they do not know.
 package podfiles
 
 import (

@@ -8,7 +8,7 @@
 // A mark has a name and a digest of the value under the session's key. A value that is a secret has no digest: of it an agent learns the
 // name alone.
 //
-// Functions share nothing. The package reads no environment, and knows no secret when it sees one: callers do.
+// PURE: functions share nothing. The package reads no environment, and knows no secret when it sees one: callers do.
 package typed
 
 import (

@@ -8,7 +8,7 @@
 //
 // Hosts that say the same share a row, so that 64 healthy hosts are as many lines as one.
 //
-// It is pure: the launcher asks, and prints.
+// PURE: the launcher asks, and prints.
 package doctor
 
 import (

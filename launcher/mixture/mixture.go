@@ -5,7 +5,7 @@
 //	                       ──Drop: the host is gone───┘                              │
 //	                          fine: start │ doubtful: start, with a warning │ hopeless: do not
 //
-// It is pure, and holds one job. What agents say may be anything: it is bounded, and only told.
+// PURE: a Job holds one job. What agents say may be anything: it is bounded, and only told.
 //
 // It does not know what a program that names no library needs; such a program is never in the way.
 package mixture

@@ -1,4 +1,4 @@
-// Package placement decides which rank runs on which host. It is pure: hosts, programs and a
+// Package placement decides which rank runs on which host. PURE: hosts, programs and a
 // policy in, a plan or an error out.
 //
 //	allocate   how many ranks the job has, and how many each host takes

@@ -8,5 +8,5 @@
 //
 // Every option is a row of one table with what it means here: done; accepted, since agents are
 // found, secured and spoken to in another way; or refused, by name and with what to do instead.
-// Unknown ones are refused as OpenSSH refuses them. Parse is pure.
+// Unknown ones are refused as OpenSSH refuses them. PURE.
 package ssh
