@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/internal/api/rpc"
@@ -54,6 +56,12 @@ func certified(t *testing.T, role identity.Role) *identity.Identity {
 // listeningAgent is an agent with a port on loopback, and that port's address.
 func listeningAgent(t *testing.T) string {
 	t.Helper()
+	a, _ := listening(t)
+	return a.front.Sessions.Addr().String()
+}
+
+func listening(t *testing.T) (*Agent, *running) {
+	t.Helper()
 	ready := make(chan struct{})
 	a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Identity: certified(t, identity.RoleAgent),
 		Listen: "127.0.0.1", Inventory: discover.Inventory{CPUs: 2}, Dir: "/", Log: slog.New(slog.DiscardHandler),
@@ -61,12 +69,17 @@ func listeningAgent(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, a)
+	r := run(t, a)
 	<-ready
-	return a.front.Sessions.Addr().String()
+	return a, r
 }
 
 func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.DialOption) rpc.AgentClient {
+	t.Helper()
+	return rpc.NewAgentClient(connectionTo(t, addr, role, options...))
+}
+
+func connectionTo(t *testing.T, addr string, role identity.Role, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	id := certified(t, role)
 	protocols := []string{apiv1.AskProtocol, port.Sessions}
@@ -82,7 +95,7 @@ func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.Dia
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
-	return rpc.NewAgentClient(cc)
+	return cc
 }
 
 // TestLargeCalls: what a caller may not say, or not at that length, costs no memory. Whoever has a worker's certificate
@@ -149,6 +162,35 @@ func TestGates(t *testing.T) {
 	}
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("a session among questions: %v", err)
+	}
+}
+
+// TestShutdownWaitsForItsCaller: who has told an agent to end may be in a container that ends with the job, and has others to tell. One that
+// stays is not waited for.
+func TestShutdownWaitsForItsCaller(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		t.Run(fmt.Sprintf("leaves %v", leaves), func(t *testing.T) {
+			a, r := listening(t)
+			cc := connectionTo(t, a.front.Sessions.Addr().String(), identity.RoleLauncher)
+			ctx, cancel := context.WithTimeout(t.Context(), testBound)
+			defer cancel()
+			if _, err := rpc.NewAgentClient(cc).Shutdown(ctx, &apiv1.ShutdownRequest{Why: "test", Code: 7}); err != nil {
+				t.Fatal(err)
+			}
+			if a.ending.Err() != nil {
+				t.Error("the agent ends before its caller has")
+			}
+			if leaves {
+				cc.Close()
+			}
+			begun := time.Now()
+			if code := r.ended(); code != 7 {
+				t.Errorf("exit code %d, not 7", code)
+			}
+			if took := time.Since(begun); leaves && took >= farewell {
+				t.Errorf("the agent ended %v after its caller", took)
+			}
+		})
 	}
 }
 

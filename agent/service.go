@@ -3,12 +3,14 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/ways"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -82,8 +84,26 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 		return &apiv1.ShutdownReply{}, nil
 	}
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
-	s.agent.stop(&end{why: "shut down by " + who.Name, told: r.Why, code: int(min(r.Code, maxExit))})
+	e := &end{why: "shut down by " + who.Name, told: r.Why, code: int(min(r.Code, maxExit))}
+	s.agent.asked.Go(func() { s.agent.stopWithout(ctx, e) }) // ends with the agent
 	return &apiv1.ShutdownReply{}, nil
+}
+
+// farewell is for how long a caller that has ended this agent may tell others, too.
+const farewell = 5 * time.Second
+
+// stopWithout ends the agent when the caller's connection has ended. With the agent's container, or the launcher's, the caller may be killed
+// before it has told all hosts and said so.
+func (a *Agent) stopWithout(caller context.Context, e *end) {
+	within, cancel := awake.Within(a.ending, farewell)
+	defer cancel()
+	if p, ok := peer.FromContext(caller); ok {
+		select {
+		case <-a.front.Ended(p.Addr):
+		case <-within.Done():
+		}
+	}
+	a.stop(e)
 }
 
 func (s *service) Ranks(ctx context.Context, _ *apiv1.RanksRequest) (*apiv1.RanksReply, error) {

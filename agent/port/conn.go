@@ -2,6 +2,7 @@ package port
 
 import (
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,8 +15,10 @@ type trackedConn struct {
 	*net.TCPConn
 	port    *Port
 	born    time.Duration // by the agent's clock
-	settled bool          // it carries no session that is to begin, guarded by Port.mu
-	holder  string        // what it is for, role and name of who has it; "": nobody counts it, guarded by Port.mu
+	ended   chan struct{} // closed when it is, see leave
+	leave   sync.Once
+	settled bool   // it carries no session that is to begin, guarded by Port.mu
+	holder  string // what it is for, role and name of who has it; "": nobody counts it, guarded by Port.mu
 }
 
 // youth is how long a connection may be a launcher's that is on its way to its session: it has
@@ -32,6 +35,21 @@ func (p *Port) Settle(addr net.Addr) {
 			c.settled = true
 		}
 	}
+}
+
+// Ended is closed when the connection from addr has ended.
+func (p *Port) Ended(addr net.Addr) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := addr.String()
+	for c := range p.conns {
+		if c.RemoteAddr().String() == from {
+			return c.ended
+		}
+	}
+	gone := make(chan struct{})
+	close(gone)
+	return gone
 }
 
 // mayHave notes whose connection it is and what for; false: they have most of them already.
@@ -53,6 +71,7 @@ func (c *trackedConn) Close() error {
 	c.port.mu.Lock()
 	delete(c.port.conns, c)
 	c.port.mu.Unlock()
+	c.leave.Do(func() { close(c.ended) })
 	return c.TCPConn.Close()
 }
 

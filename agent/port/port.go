@@ -160,7 +160,7 @@ func (p *Port) accept(l *net.TCPListener) error {
 			}
 			continue
 		}
-		tracked := &trackedConn{TCPConn: c, port: p, born: p.Now()}
+		tracked := &trackedConn{TCPConn: c, port: p, born: p.Now(), ended: make(chan struct{})}
 		from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 		if old := p.half.Add(tracked, from, maxHandshakes); old != nil {
 			old.Close()

@@ -96,7 +96,8 @@ func with(list []hosts.Wanted, set *hosts.Set) []hosts.Wanted {
 }
 
 // Shutdown tells every agent of the job to end with exit code 0, so that worker pods succeed,
-// and returns 0 when all were told. It does not wait until they have ended.
+// and returns 0 when all were told. It does not wait until they have ended: they wait for the end of this process, which may be
+// in a container that ends with them.
 func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 	cfg.Fill()
 	if cfg.Why == "" {
@@ -108,6 +109,9 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 	}
 	found := cfg.Visit(ctx, set.Hosts, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
 		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
+		if err == nil && !cfg.Rest {
+			c.Close = func() {}
+		}
 		return err
 	})
 	var names, texts []string

@@ -67,11 +67,8 @@ func NewDialer(id *identity.Identity, hosts int) *Dialer {
 type Conn struct {
 	addr   netip.AddrPort
 	Client rpc.AgentClient
-	cc     *grpc.ClientConn
+	Close  func() // ends it; a visitor may leave that to the end of this process
 }
-
-// Close ends the connection.
-func (a *Conn) Close() { a.cc.Close() }
 
 // explain is the cause of a failed call.
 func (a *Conn) explain(err error) *link.Cause {
@@ -132,7 +129,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, d.mayTurn(d.connCause(addr, err))
 	}
 	ready <- conn
-	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), cc: cc}, nil
+	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), Close: func() { cc.Close() }}, nil
 }
 
 // mute is of who has taken the connection, and does not go on.

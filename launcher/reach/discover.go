@@ -133,7 +133,7 @@ func (r *Reach) keyFor(set *hosts.Set) error {
 
 // agentAt says whether an agent of this job answers at an address.
 func (r *Reach) agentAt(ctx context.Context, d *Dialer, a netip.Addr) bool {
-	c, err := race(ctx, candidatesOf([]netip.Addr{a}, r.Identity.Ports()), d.connect, (*Conn).Close)
+	c, err := race(ctx, candidatesOf([]netip.Addr{a}, r.Identity.Ports()), d.connect, func(c *Conn) { c.Close() })
 	if err != nil {
 		return false
 	}

@@ -128,7 +128,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 
 // greet measures the way to an agent and calls f.
 func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(context.Context, *Visited, *Conn) error) {
-	defer g.Close()
+	defer func() { g.Close() }() // f may have changed it
 	ctx, cancel := awake.Within(ctx, link.OpenTimeout)
 	defer cancel()
 	v.Addr, v.Hello = g.addr, g.hello
