@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # check.sh [RUN]: this package's tests, and the pods of test/kube/kubelet, on what make cluster started. PARALLEL tests at
-# a time, 4 where nothing is said and 1 to measure. What they print stays in run/check.log; the last lines name those that
+# a time, 6 where nothing is said and 1 to measure. What they print stays in run/check.log; the last lines name those that
 # failed, and count.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/versions.sh"
 . "$here/nodes.sh"
-tests=${1:-} parallel=${PARALLEL:-4} log=$run/check.log start=$SECONDS
+tests=${1:-} parallel=${PARALLEL:-6} log=$run/check.log start=$SECONDS
 if ! kubectl get --raw /readyz >/dev/null 2>&1; then echo "no cluster answers on this machine: start one with make cluster" >&2; exit 1; fi
 [ "$(sha256sum <"$here/../../bin/mpiup")" = "$(cat "$CLUSTER/images.mpiup")" ] ||
     echo "the cluster has the mpiup of the last make cluster, and bin/mpiup is another: make cluster brings it there"
@@ -19,8 +19,9 @@ mkdir -p "$programs"
 export MPIUP_CLUSTER=1 GOFLAGS=-trimpath CGO_ENABLED=0 # as build.sh, with which test/kube shares what is built
 (cd "$here" && go test -c -o "$programs/cluster" .)
 (cd "$here/../kube" && go test -c -o "$programs/kubelet" ./kubelet)
-# What comes before a slash names a test, the rest its parts.
-named=$("$programs/cluster" -test.list "${tests%%/*}"; cd "$here/../kube/kubelet"; "$programs/kubelet" -test.list "${tests%%/*}")
+# What comes before a slash names a test, the rest its parts. An empty list is none: it would run all tests.
+list=${tests%%/*}
+named=$("$programs/cluster" -test.list "${list:-.}"; "$programs/kubelet" -test.list "${list:-.}")
 [ -n "$named" ] || { echo "no test is called $tests" >&2; exit 1; }
 
 code=0
