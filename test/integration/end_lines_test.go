@@ -47,7 +47,7 @@ train()
 `
 
 var (
-	changing = regexp.MustCompile(`\b\d+ MiB|pid \d+|within [\d.]+m?s|where ranks of w\d|host \S+ was lost.*|, by \S+: .*`)
+	changing = regexp.MustCompile(`[\d.]+ s later|\b\d+ MiB|pid \d+|within [\d.]+m?s|where ranks of w\d|host \S+ was lost.*|, by \S+: .*`)
 	numbers  = regexp.MustCompile(`[\d.]+`)
 )
 
