@@ -181,6 +181,7 @@ func lacking(p *Process, ex job.Exit) (want shortage) {
 		room.Temp = checkup.LookTemp(tempDir(p), tempGlance)
 	}
 	want.what, want.text = room.Lacking()
+	want.text = checkup.Here(p.Job.s.Env, want.text)
 	if want.what == job.LackTemp {
 		errors.As(room.Temp.Err, &want.errno)
 	}
