@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/internal/known"
 )
 
 // The look at an image looks at the image that it runs in, as a job's container: which MPI library and which programs by its names a
@@ -169,6 +170,13 @@ func (i *image) program() {
 		text += "; NCCL " + choice.NCCL
 	}
 	i.add(name, Pass, text, "")
+	for _, row := range append(known.Of(choice.Library), known.Of("NCCL "+choice.NCCL)...) {
+		level := Pass // where it depends on what nobody knows yet
+		if row.Condition == "" {
+			level = Warn
+		}
+		i.add("known faults", level, row.Sentence(), "")
+	}
 	var driver []string
 	for _, m := range missing {
 		if slices.ContainsFunc(ofDriver, func(lib string) bool { return strings.HasPrefix(m.Name, lib) }) {

@@ -104,7 +104,8 @@ var levels = map[string]int{
 	"internal/api/rpc":          1,
 	"internal/api":              0,
 	"internal/archtest":         0,
-	"docs":                      0,
+	"docs":                      -1,
+	"internal/known":            0,
 
 	"internal/layout":     -1,
 	"internal/idset":      -2,

@@ -14,12 +14,14 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/known"
 	"github.com/mpiup/mpiup/internal/trial"
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -246,6 +248,17 @@ func (r *Report) facts(hosts []Host) {
 			}
 			values[f.Name][f.Value] = append(values[f.Name][f.Value], h.Name)
 			states[h.Name][f.Name] = true
+		}
+	}
+	const library = "MPI library"
+	for _, value := range slices.Sorted(maps.Keys(values[library])) {
+		for _, row := range known.Of(value) {
+			if level := Pass; row.Kind != known.Other {
+				if row.Condition == "" {
+					level = Warn
+				}
+				r.add("known faults", level, row.Sentence(), "", values[library][value]...)
+			}
 		}
 	}
 	for _, name := range order {
