@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
+	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
@@ -26,9 +27,13 @@ import (
 // looksApart is the time between the two looks that say how many processors ranks use.
 const looksApart = 300 * time.Millisecond
 
-// ranks says what the ranks of all jobs here do. Who asks while somebody looks gets what that look sees.
-func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
-	v, err, _ := a.looks.Do("ranks", func() (any, error) {
+// maxSeen bounds how long ago what somebody asks for was.
+const maxSeen = time.Hour
+
+// ranks says what the ranks of all jobs here do. Who asks the same while somebody looks gets what that look sees.
+func (a *Agent) ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
+	window := min(max(time.Duration(r.WindowNs), 0), maxSeen).Round(time.Second)
+	v, err, _ := a.looks.Do(fmt.Sprint("ranks ", window, r.Flight), func() (any, error) {
 		list := a.sessions.Ranks()
 		proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
 		before, err := look.At(proc, pids)
@@ -45,6 +50,14 @@ func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
 			return &apiv1.RanksReply{Error: err.Error()}, nil
 		}
 		reply := &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}
+		if window > 0 {
+			a.addWaits(reply, list, after, window)
+		}
+		if r.Flight {
+			ctx, cancel := awake.Within(a.ending, exchange.DumpTime)
+			reply.Flights = a.sessions.Flights(ctx)
+			cancel()
+		}
 		for _, w := range a.sessions.Waits(true, waits) {
 			reply.Waits = append(reply.Waits, w.RunWaits)
 		}
@@ -94,6 +107,30 @@ func (a *Agent) rankStates(list []session.Rank, before, after map[int]look.Usage
 		out = append(out, m)
 	}
 	return out
+}
+
+// addWaits adds what shows who makes others wait. rankStates has left out those that are gone.
+func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[int]look.Usage, window time.Duration) {
+	load, proc := watch.LoadOf(watch.Host), proctree.Proc{Root: "/proc"}
+	reply.Host = load.Message()
+	byPID := map[int32]session.Rank{}
+	for _, p := range list {
+		byPID[int32(p.Pid())] = p
+	}
+	sockets, _ := look.Traffic() // where it does not show, the host's counts are told
+	for _, m := range reply.Ranks {
+		u := used[int(m.Pid)]
+		p := byPID[m.Pid]
+		n := p.Job.Seen(p.ID, load.At-window)
+		n.Used, n.Queued = u, watch.QueuedOf(proc, u.PIDs)
+		m.Waited, m.PeakRss = n.Message(), look.Peak(proc, u.PIDs)
+		own, _ := look.Own(proc, u.PIDs, sockets)
+		for _, s := range own {
+			m.Waited.Segments += uint64(s.Sent)
+			m.Waited.Resent += uint64(s.Resent)
+		}
+		m.Waited.GpuSlow = p.Job.GPUSlow(a.ending, p.GPUNames())
+	}
 }
 
 // gpuMemory is how much of each GPU is in use, by its UUID, as far as the watch has told: the first question wakes it.

@@ -21,23 +21,11 @@ func (a *Agent) showNearby(ctx context.Context) {
 		if err := a.cfg.Policy.Check(policy.Look, identity.Peer{Role: identity.RoleLauncher}); err != nil {
 			return nil, err
 		}
-		var r apiv1.StacksRequest
-		if err := proto.Unmarshal(question, &r); err != nil {
-			return nil, errors.New("this is no question")
-		}
 		switch kind {
 		case apiv1.AskRanks:
-			reply, err := a.ranks(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return proto.Marshal(reply)
+			return answer(ctx, question, &apiv1.RanksRequest{}, a.ranks)
 		case apiv1.AskStacks:
-			reply, err := a.stacks(ctx, &r)
-			if err != nil {
-				return nil, err
-			}
-			return proto.Marshal(reply)
+			return answer(ctx, question, &apiv1.StacksRequest{}, a.stacks)
 		case apiv1.AskSaid:
 			if a.cfg.Inside.Said != nil {
 				return a.cfg.Inside.Said(), nil
@@ -48,4 +36,15 @@ func (a *Agent) showNearby(ctx context.Context) {
 	if err != nil {
 		a.cfg.Log.Info("mpiup ps, stacks and logs cannot look at this run", "cause", err)
 	}
+}
+
+func answer[Q, A proto.Message](ctx context.Context, question []byte, q Q, ask func(context.Context, Q) (A, error)) ([]byte, error) {
+	if err := proto.Unmarshal(question, q); err != nil {
+		return nil, errors.New("this is no question")
+	}
+	reply, err := ask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(reply)
 }

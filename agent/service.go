@@ -106,11 +106,11 @@ func (a *Agent) stopWithout(caller context.Context, e *end) {
 	a.stop(e)
 }
 
-func (s *service) Ranks(ctx context.Context, _ *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
+func (s *service) Ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
 	if err := s.agent.cfg.Policy.Check(policy.Look, caller(ctx)); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
-	return s.agent.ranks(ctx)
+	return s.agent.ranks(ctx, r)
 }
 
 func (s *service) Stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {

@@ -146,7 +146,9 @@ func (r *driver) step(e run.Event) {
 	if r.cfg.Metrics != nil {
 		r.cfg.Metrics.Phase(r.run.State())
 		r.cfg.Metrics.Census(r.run.Census(), r.run.Active())
-		r.cfg.Metrics.Quiet(r.run.Quiet())
+		waits := r.run.Waits()
+		r.cfg.Metrics.Quiet(waits.Quiet, waits.Stalled)
+		r.cfg.Metrics.Slow(waits.For, waits.Lost)
 	}
 }
 

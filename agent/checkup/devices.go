@@ -103,7 +103,24 @@ func (d *Devices) Later(ctx context.Context, names []string) []Trouble {
 	return worse(d.gpus, names, d.before, d.now(ctx))
 }
 
-// now is the GPUs' health when ranks fail.
+// Slow is why GPUs that a rank of some names sees are held back now, as NVIDIA's library tells.
+func (d *Devices) Slow(ctx context.Context, names []string) (why job.Slow) {
+	if d == nil || d.health == nil {
+		return 0
+	}
+	ctx, cancel := awake.Within(ctx, HealthBound)
+	defer cancel()
+	now := d.now(ctx)
+	for i := range now {
+		g := &now[i]
+		if g.Located() && g.Health != nil && has(d.gpus, g, len(now)) && (len(names) == 0 || sees(g, names)) {
+			why |= g.Health.Slow
+		}
+	}
+	return why
+}
+
+// now is the GPUs' health.
 func (d *Devices) now(ctx context.Context) []gpu.GPU {
 	d.asking.Lock()
 	defer d.asking.Unlock()

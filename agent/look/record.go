@@ -32,7 +32,8 @@ type call struct {
 // Bounds of a record.
 const (
 	maxGroups  = 64
-	maxOpen    = 4 // operations of a group that have not ended
+	maxOpen    = 4  // operations of a group that have not ended
+	maxCalls   = 64 // of a group
 	maxText    = 120
 	maxEntries = 1 << 16 // the last ones; ranks are told to keep 2000
 	maxNamed   = 4096    // groups whose members are named
@@ -118,6 +119,9 @@ func add(groups []called, e *pickledDict, members map[string]idset.Set) []called
 	// completed have timed out.
 	op.Done = e.Get("state") == "completed" || e.Get("retired") == true && strings.HasPrefix(op.Name, "gloo:")
 	g.Last = max(g.Last, seq)
+	if at, ok := number(e, "time_created_ns"); ok { // since version 1
+		g.call(frameworks.FlightCall{Seq: seq, At: int64(at)})
+	}
 	switch last := len(g.calls) - 1; {
 	case last >= 0 && g.calls[last].Seq == seq: // of one batch
 	case op.Done:
@@ -128,6 +132,17 @@ func add(groups []called, e *pickledDict, members map[string]idset.Set) []called
 		}
 	}
 	return groups
+}
+
+// call notes a call. Those of one batch have one number, and the first of them counts.
+func (g *called) call(c frameworks.FlightCall) {
+	if n := len(g.Calls); n > 0 && c.Seq <= g.Calls[n-1].Seq {
+		return
+	}
+	if len(g.Calls) == maxCalls {
+		g.Calls = append(g.Calls[:0], g.Calls[1:]...)
+	}
+	g.Calls = append(g.Calls, c)
 }
 
 // trimmed is what is kept of a group, in the order of the numbers.

@@ -30,6 +30,7 @@ func TestTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	segments := uint32(0)
 	sum := func() (n uint64) {
 		all, err := Traffic()
 		if err != nil {
@@ -39,8 +40,9 @@ func TestTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, b := range own {
-			n += b
+		for _, s := range own {
+			n += s.Moved
+			segments += s.Sent
 		}
 		return n
 	}
@@ -53,7 +55,10 @@ func TestTraffic(t *testing.T) {
 	if now := sum(); now < before+size {
 		t.Errorf("%d bytes before and %d after %d were received", before, now, size)
 	}
-	if own, err := Own(proctree.Proc{Root: "/proc"}, []int{os.Getpid()}, map[uint64]uint64{1: 7}); err != nil || len(own) != 0 {
+	if segments == 0 {
+		t.Error("no segment was sent")
+	}
+	if own, err := Own(proctree.Proc{Root: "/proc"}, []int{os.Getpid()}, map[uint64]Socket{1: {Moved: 7}}); err != nil || len(own) != 0 {
 		t.Errorf("a stranger's socket counts: %v, %v", own, err)
 	}
 }
@@ -76,7 +81,7 @@ func FuzzTraffic(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 20})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer cost.Watch(t, cost.Parser, len(b))()
-		out := map[uint64]uint64{}
+		out := map[uint64]Socket{}
 		if _, err := parseTraffic(b, out); err == nil && len(out) > len(b)/messageLen+1 {
 			t.Errorf("%d sockets in %d bytes", len(out), len(b))
 		}

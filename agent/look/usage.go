@@ -27,6 +27,7 @@ type Usage struct {
 	IO        uint64        // bytes that read(2), write(2) and the like moved, and that came from storage or went there
 	Blind     bool          // IO does not show, at least of one
 	Faults    uint64        // pages that were not there, or not yet: a mapped file is read so
+	ReadBack  uint64        // those of them that came from storage
 	Delay     time.Duration // of Main: it waited for block devices that have answered
 	PIDs      []int         // all
 	Kernel    Kernel        // where Main waits
@@ -150,6 +151,7 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 		u.RSS += s.RSS
 		u.Processes++
 		u.Faults += s.Faults
+		u.ReadBack += s.ReadBack
 		text, err := proctree.ReadSome(file(proc, pid, "io"), maxStat)
 		u.IO += parseIO(text)
 		u.Blind = u.Blind || err != nil && !gone(err)
@@ -197,6 +199,23 @@ func Where(proc proctree.Proc, pid int) (k Kernel) {
 
 func file(proc proctree.Proc, pid int, name string) string {
 	return filepath.Join(proc.Root, strconv.Itoa(pid), name)
+}
+
+// Peak is how many bytes processes had resident at most, summed: VmHWM of /proc/PID/status, which proc_pid_status(5) calls an estimate.
+func Peak(proc proctree.Proc, pids []int) (sum uint64) {
+	for _, pid := range pids {
+		text, err := proctree.ReadSome(file(proc, pid, "status"), maxStat)
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(text) {
+			if value, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
+				n, _ := strconv.ParseUint(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(value), []byte("kB")))), 10, 40)
+				sum += n << 10
+			}
+		}
+	}
+	return sum
 }
 
 // symbol is text if that is a kernel symbol's name.

@@ -83,8 +83,14 @@ func addTraffic(ranks []Rank, used map[int]Usage, out map[int]Sample) (all bool)
 	all = true
 	for _, r := range ranks {
 		s := out[r.ID]
-		if s.Traffic, err = Own(proctree.Proc{Root: "/proc"}, used[r.PID].PIDs, moved); err != nil {
+		own, err := Own(proctree.Proc{Root: "/proc"}, used[r.PID].PIDs, moved)
+		if err != nil {
 			all, s.Traffic = false, nil
+		} else {
+			s.Traffic = make(map[uint64]uint64, len(own))
+			for inode, socket := range own {
+				s.Traffic[inode] = socket.Moved
+			}
 		}
 		out[r.ID] = s
 	}

@@ -139,6 +139,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 	st := p.Job
 	st.meeting.last()
 	st.sendDumps()
+	st.tellLast(p.ID, st.Launch.Job, st.send)
 	ex := p.process.Exit()
 	p.mu.Lock()
 	p.ended = true

@@ -220,6 +220,9 @@ func (st *Job) told(r look.Record) *apiv1.Flight {
 		for _, o := range g.Ops {
 			group.Ops = append(group.Ops, &apiv1.FlightOp{Seq: o.Seq, Name: o.Name, Shape: o.Shape, Done: o.Done, Where: o.Where})
 		}
+		for _, c := range g.Calls {
+			group.Calls = append(group.Calls, &apiv1.FlightCall{Seq: c.Seq, AtNs: c.At})
+		}
 		m.Groups = append(m.Groups, group)
 	}
 	return m

@@ -26,7 +26,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/look"
@@ -134,7 +133,6 @@ type Job struct {
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
-	devices  *checkup.Devices // of the host, as the job finds them
 	loads    []bool           // by program: an MPI library, as far as it shows
 	sure     atomic.Bool      // a program here loads a library that speaks PMIx, as far as one can see
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere

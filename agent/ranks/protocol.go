@@ -49,7 +49,7 @@ func (st *Job) choose(dirs []string) {
 		}
 		if here[app] && l.Exec == nil && st.space != nil {
 			st.send((&apiv1.Chosen{
-				Job: l.Job.Number, App: uint32(app), Pmi: p.Protocol, Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())
+				Job: l.Job.Number, App: uint32(app), Pmi: p.Protocol, Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits, Nccl: c.NCCL}).Frame())
 		}
 	}
 }

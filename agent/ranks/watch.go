@@ -4,15 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// recorders are what ranks of a job write for us besides their output.
+// recorders are what is seen of a job's ranks besides their output.
 type recorders struct {
 	flight *look.Recorder // of torch's flight recorders; nil: none
 	waits  *watch.Job     // how long they wait in MPI; nil: nobody wants to know
+
+	devices *checkup.Devices // of the host, as the job finds them
 }
 
 // tellWaits tells the launcher now and then how long ranks have waited, until ctx ends.
@@ -23,5 +26,24 @@ func (r recorders) tellWaits(ctx context.Context, m *apiv1.Job, procs func() []*
 				tell(p.ID, p.Pid())
 			}
 		}
-	}, func(t watch.Told) { send(t.Message(m.Number).Frame()) })
+	}, func(w *apiv1.Waited) {
+		w.Job = m.Number
+		send(w.Frame())
+	})
+}
+
+// tellLast tells the launcher how long a rank waited that has ended.
+func (r recorders) tellLast(id uint32, m *apiv1.Job, send func(*apiv1.Frame)) {
+	if w := r.waits.Last(id); w != nil {
+		w.Job = m.Number
+		send(w.Frame())
+	}
+}
+
+// Seen is how long a rank waited since a time of CLOCK_MONOTONIC, as far as it is watched.
+func (r recorders) Seen(id uint32, since time.Duration) watch.News { return r.waits.Seen(id, since) }
+
+// GPUSlow is why the GPUs of some names are held back now; nil: all.
+func (r recorders) GPUSlow(ctx context.Context, names []string) uint32 {
+	return uint32(r.devices.Slow(ctx, names))
 }

@@ -2,7 +2,9 @@ package watch
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -10,16 +12,81 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 )
 
+// Load is what held this container up since its start, with what all of its ranks share. What does not show is 0.
+type Load struct {
+	At               time.Duration // CLOCK_MONOTONIC
+	Throttled        time.Duration // by its CPU quota
+	Memory, Storage  time.Duration // some of its tasks waited for these, by pressure stall information
+	Segments, Resent uint64        // of TCP in its network namespace; with the host's network that of all of the host
+	LinkErrors       uint64        // that HCAs counted
+	MHz              uint32        // its CPUs' frequency now, on average
+}
+
+// Host is where LoadOf reads.
+const Host = "/"
+
 // Bounds of what one look reads.
 const (
 	maxThreads = 256 // of one process
 	maxCounter = 4096
+	maxSNMP    = 16 << 10
+	maxFiles   = 256 // of one kind, of a machine
 )
 
-// queuedOf is how long the threads of these processes were ready to run and had no processor, since their start: the second number of
+// LoadOf reads what the kernel counts, below a root.
+func LoadOf(root string) (l Load) {
+	cgroup := filepath.Join(root, "sys/fs/cgroup")
+	l.At = monotonic()
+	l.Throttled = throttled(cgroup)
+	l.Memory, l.Storage = stalled(read(cgroup, "memory.pressure")), stalled(read(cgroup, "io.pressure"))
+	l.Segments, l.Resent = segments(read(root, "proc/net/snmp"))
+	sys := os.DirFS(filepath.Join(root, "sys"))
+	for _, name := range []string{"symbol_error", "link_downed", "local_link_integrity_errors", "port_rcv_errors"} {
+		for _, n := range numbers(sys, "class/infiniband/*/ports/*/counters/"+name) {
+			l.LinkErrors += n
+		}
+	}
+	if khz := numbers(sys, "devices/system/cpu/cpufreq/policy*/scaling_cur_freq"); len(khz) > 0 {
+		sum := uint64(0)
+		for _, n := range khz {
+			sum += min(n, 1e9)
+		}
+		l.MHz = uint32(sum / uint64(len(khz)) / 1000)
+	}
+	return l
+}
+
+// read is a file's text, empty where it cannot be read.
+func read(dir, name string) []byte {
+	text, err := proctree.ReadSome(filepath.Join(dir, name), maxSNMP)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// numbers are those of files that match a pattern, at most maxFiles of them.
+func numbers(sys fs.FS, pattern string) (list []uint64) {
+	names, _ := fs.Glob(sys, pattern) // the pattern is a constant
+	for _, name := range names[:min(len(names), maxFiles)] {
+		f, err := sys.Open(path.Clean(name))
+		if err != nil {
+			continue
+		}
+		b := make([]byte, 32)
+		n, _ := f.Read(b) // of a file of the kernel: all of it, or nothing
+		f.Close()
+		if v, err := strconv.ParseUint(string(bytes.TrimSpace(b[:n])), 10, 63); err == nil {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// QueuedOf is how long the threads of these processes were ready to run and had no processor, since their start: the second number of
 // /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst). Threads that have ended are lost, and so is the rest of more
 // threads than are looked at.
-func queuedOf(proc proctree.Proc, pids []int) (sum time.Duration) {
+func QueuedOf(proc proctree.Proc, pids []int) (sum time.Duration) {
 	for _, pid := range pids {
 		dir, err := os.Open(filepath.Join(proc.Root, strconv.Itoa(pid), "task"))
 		if err != nil {
@@ -65,6 +132,44 @@ func throttled(root string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// stalled is how long some tasks waited for what a pressure file is about: "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", in
+// microseconds (Documentation/accounting/psi.rst). cgroup v1 has no such file.
+func stalled(text []byte) time.Duration {
+	for line := range bytes.Lines(text) {
+		if line, ok := bytes.CutPrefix(line, []byte("some ")); ok {
+			_, total, _ := bytes.Cut(bytes.TrimSpace(line), []byte("total="))
+			return min(nanoseconds(total), maxAge/1000) * 1000
+		}
+	}
+	return 0
+}
+
+// segments are those that TCP sent, and sent again: OutSegs and RetransSegs of /proc/net/snmp, where a line of names comes before the
+// numbers (Documentation/networking/snmp_counter.rst).
+func segments(text []byte) (sent, again uint64) {
+	var names [][]byte
+	for line := range bytes.Lines(text) {
+		f := bytes.Fields(line)
+		switch {
+		case len(f) == 0 || string(f[0]) != "Tcp:":
+		case names == nil:
+			names = f
+		default:
+			for i, name := range names[:min(len(names), len(f))] {
+				n, _ := strconv.ParseUint(string(f[i]), 10, 63) // MaxConn may be -1
+				switch string(name) {
+				case "OutSegs":
+					sent = n
+				case "RetransSegs":
+					again = n
+				}
+			}
+			return sent, again
+		}
+	}
+	return 0, 0
 }
 
 // nanoseconds is a number of the kernel's, 0 where it is none.

@@ -32,6 +32,7 @@ type Job struct {
 type watched struct {
 	page *Page
 	feed Feed
+	over bool // its rank has ended, and was told of
 }
 
 // Notice tells the user something, once.
@@ -107,14 +108,26 @@ func (j *Job) look() (news []News) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, w := range j.ranks {
-		s, err := w.page.Read()
-		if err != nil {
-			s = Sample{} // a page that its rank has cut tells of nothing
+		if !w.over {
+			news = append(news, w.news(id))
 		}
-		s.Points = w.feed.Next(s)
-		news = append(news, News{ID: id, Sample: s})
 	}
 	return news
+}
+
+// sample reads the page. One that its rank has cut tells of nothing.
+func (w *watched) sample() Sample {
+	s, err := w.page.Read()
+	if err != nil {
+		return Sample{}
+	}
+	return s
+}
+
+func (w *watched) news(id uint32) News {
+	s := w.sample()
+	s.Points = w.feed.Next(s)
+	return News{ID: id, Sample: s}
 }
 
 // Close ends watching, and removes the pages; what cannot be removed goes with the session's directory. A nil Job has none.

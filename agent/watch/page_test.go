@@ -131,8 +131,8 @@ func FuzzParse(f *testing.F) {
 			last = p
 		}
 		var feed Feed
-		if got := feed.Next(s); len(got) > most {
-			t.Fatalf("%d points", len(got))
+		if got, seen := feed.Next(s), s.Recent(since); len(got) > most || len(seen) > mostSeen {
+			t.Fatalf("%d points, and %d", len(got), len(seen))
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Points of the finest ring are handed over while they are few; of more, one in 32.
+// All points are handed over while they are few; of more those whose numbers are multiples of a power of two.
 func TestFeed(t *testing.T) {
 	sample := func(from, to uint64) (s Sample) {
 		s.Seq = to
@@ -178,7 +178,7 @@ func TestFeed(t *testing.T) {
 		{1, 3, []uint64{1, 2, 3}},
 		{1, 5, []uint64{4, 5}},
 		{1, 5, nil},
-		{10, 100, []uint64{32, 64, 96}},
+		{10, 100, []uint64{16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96}},
 		{60, 110, []uint64{101, 102, 103, 104, 105, 106, 107, 108, 109, 110}},
 		{1, 2, []uint64{1, 2}}, // it counts anew
 	} {
@@ -219,4 +219,54 @@ func TestCounters(t *testing.T) {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
+}
+
+const snmp = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: RtoAlgorithm MaxConn OutSegs RetransSegs InErrs\nTcp: 1 -1 4000 40 0\nUdp: InDatagrams\nUdp: 7\n"
+
+func TestLoad(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"sys/fs/cgroup/cpu.stat":        "throttled_usec 1500\n",
+		"sys/fs/cgroup/memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=2000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n",
+		"sys/fs/cgroup/io.pressure":     "some avg10=0.00 avg60=0.00 avg300=0.00 total=3000\n",
+		"proc/net/snmp":                 snmp,
+		"sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error":    "3\n",
+		"sys/class/infiniband/mlx5_1/ports/1/counters/link_downed":     "1\n",
+		"sys/devices/system/cpu/cpufreq/policy0/scaling_cur_freq":      "2000000\n",
+		"sys/devices/system/cpu/cpufreq/policy1/scaling_cur_freq":      "1000000\n",
+		"sys/devices/system/cpu/cpufreq/policy1/scaling_other":         "7\n",
+		"sys/class/infiniband/mlx5_1/ports/1/counters/port_rcv_errors": "none\n",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := LoadOf(root)
+	got.At = 0
+	want := Load{Throttled: 1500 * time.Microsecond, Memory: 2 * time.Millisecond, Storage: 3 * time.Millisecond, Segments: 4000, Resent: 40, LinkErrors: 4, MHz: 1500}
+	if got != want {
+		t.Errorf("%+v", got)
+	}
+	if got := LoadOf(t.TempDir()); got.At == 0 || got.Throttled+got.Memory+got.Storage != 0 || got.Segments+got.LinkErrors != 0 {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// What the kernel counts may be a container's own files, mounted over.
+func FuzzCounters(f *testing.F) {
+	f.Add([]byte(snmp))
+	f.Add([]byte("some avg10=0.00 total=99999999999999999999\n"))
+	f.Add([]byte("Tcp:\nTcp: OutSegs\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		defer cost.Watch(t, cost.Parser, len(text))()
+		segments(text)
+		if d := stalled(text); d < 0 || d > maxAge {
+			t.Error(d)
+		}
+		queued(text)
+	})
 }

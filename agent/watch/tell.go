@@ -9,45 +9,53 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// Told is what is told of a host's ranks at one time. Sums count from their start.
-type Told struct {
-	At        time.Duration // CLOCK_MONOTONIC
-	Throttled time.Duration // this container, by its CPU quota
-	Ranks     []News
-}
-
-// Message is what a launcher is told of it.
-func (t Told) Message(job uint32) *apiv1.Waited {
-	w := &apiv1.Waited{Job: job, AtNs: int64(t.At), ThrottledNs: int64(t.Throttled)}
-	for _, n := range t.Ranks {
-		m := &apiv1.RankWaited{
-			Id:        n.ID,
-			State:     apiv1.WatchState(n.State),
-			Seq:       n.Seq,
-			Partial:   n.Partial,
-			InsideNs:  int64(n.Inside),
-			CpuNs:     int64(n.CPU),
-			BlockedNs: int64(n.Blocked),
-			QueuedNs:  int64(n.Queued),
-		}
-		for _, p := range n.Points {
-			m.Points = append(m.Points, &apiv1.WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})
-		}
-		w.Ranks = append(w.Ranks, m)
-	}
-	return w
-}
-
 // News is what is new of one rank. Points are those that were not told yet.
 type News struct {
 	ID uint32
 	Sample
-	CPU, Blocked, Queued time.Duration // as look.Usage has them, and Queued
+	Used   look.Usage
+	Queued time.Duration // its threads were ready to run, and had no processor
 }
 
-// Tell looks at all ranks now and then, until ctx ends. leaders tells of the processes of those that run.
-func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell func(id uint32, pid int)), tell func(Told)) {
-	t := time.NewTicker(min(max(every, time.Second/2), time.Minute))
+// Message is what a launcher is told of it.
+func (n News) Message() *apiv1.RankWaited {
+	m := &apiv1.RankWaited{
+		Id:        n.ID,
+		State:     apiv1.WatchState(n.State),
+		Seq:       n.Seq,
+		Partial:   n.Partial,
+		InsideNs:  int64(n.Inside),
+		CpuNs:     int64(n.Used.CPU),
+		BlockedNs: int64(n.Used.Delay),
+		QueuedNs:  int64(n.Queued),
+		ReadBack:  n.Used.ReadBack,
+	}
+	for _, p := range n.Points {
+		m.Points = append(m.Points, &apiv1.WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})
+	}
+	return m
+}
+
+// Message is what a launcher is told of a host at one time.
+func (l Load) Message() *apiv1.Waited {
+	return &apiv1.Waited{
+		AtNs:            int64(l.At),
+		ThrottledNs:     int64(l.Throttled),
+		MemoryStalledNs: int64(l.Memory),
+		IoStalledNs:     int64(l.Storage),
+		Segments:        l.Segments,
+		Resent:          l.Resent,
+		LinkErrors:      l.LinkErrors,
+		Mhz:             l.MHz,
+	}
+}
+
+// Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders tells of the processes of those
+// that run.
+func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell func(id uint32, pid int)), tell func(*apiv1.Waited)) {
+	every = min(max(every, time.Second/2), time.Minute)
+	next := min(every, time.Second)
+	t := time.NewTicker(next)
 	defer t.Stop()
 	proc := proctree.Proc{Root: "/proc"}
 	for {
@@ -56,6 +64,10 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 		case <-ctx.Done():
 			return
 		}
+		if next < every {
+			next = min(2*next, every)
+			t.Reset(next)
+		}
 		var pids []int
 		byID := map[uint32]int{}
 		leaders(func(id uint32, pid int) {
@@ -63,12 +75,46 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 			pids = append(pids, pid)
 		})
 		used, _ := look.At(proc, pids) // without /proc there is no cause, but a name
-		told := Told{At: monotonic(), Throttled: throttled("/sys/fs/cgroup"), Ranks: j.look()}
-		for i, n := range told.Ranks {
+		m := LoadOf(Host).Message()
+		for _, n := range j.look() {
 			if u, ok := used[byID[n.ID]]; ok {
-				told.Ranks[i].CPU, told.Ranks[i].Blocked, told.Ranks[i].Queued = u.CPU, u.Delay, queuedOf(proc, u.PIDs)
+				n.Used, n.Queued = u, QueuedOf(proc, u.PIDs)
 			}
+			m.Ranks = append(m.Ranks, n.Message())
 		}
-		tell(told)
+		tell(m)
 	}
+}
+
+// Last is what a rank's page says that has ended, nil where there is none: a run that is over before anybody looked is measured by it.
+func (j *Job) Last(id uint32) *apiv1.Waited {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := j.ranks[id]
+	if w == nil || w.over {
+		return nil
+	}
+	w.over = true
+	n := w.news(id)
+	m := (Load{At: monotonic()}).Message()
+	m.Ranks = []*apiv1.RankWaited{n.Message()}
+	return m
+}
+
+// Seen is how long a rank that runs waited since a time of CLOCK_MONOTONIC, for who looks once. A nil Job watches none.
+func (j *Job) Seen(id uint32, since time.Duration) (n News) {
+	n.ID = id
+	if j == nil {
+		return n
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if w := j.ranks[id]; w != nil {
+		n.Sample = w.sample()
+		n.Points = n.Recent(since)
+	}
+	return n
 }

@@ -100,7 +100,7 @@ func TestCommandsAreRead(t *testing.T) {
 		{"mpiup run", true},
 		{"kubectl mpiup ps mpijob/pi -n team --watch 2", true},
 		{"kubectl mpiup ps mpijob/pi -n team --watch", false},
-		{"kubectl mpiup top pi", true},
+		{"kubectl mpiup bottom pi", true},
 		{"mpirun -np 4 ./a.out", false},
 		{"mpirun --max-restarts N", false},
 		{"mpirun -N", false},

@@ -98,7 +98,7 @@ func TestExtentsOfHelp(t *testing.T) {
 // What people type who come from elsewhere is answered by what to type here.
 func TestWhatOthersType(t *testing.T) {
 	for line, says := range map[string]string{
-		"mpiup train.py": "mpiup run -n N python3 train.py", "mpiup top": "mpiup ps --watch", "mpiup status": "mpiup ps --watch", "mpiup kill": "Ctrl-C",
+		"mpiup train.py": "mpiup run -n N python3 train.py", "mpiup status": "mpiup ps --watch", "mpiup kill": "Ctrl-C",
 		"mpiup run --time 60 a": "--timeout 60m", "mpiup run -t 60 a": "--timeout 60m", "mpiup run -o x a": "--output-dir out", "mpiup run --gres=gpu:1 a": "--gpus-per-rank 1",
 		"mpiup run -m train": "python3 -m package.train", "mpiup run --log-dir x a": "--output-dir logs", "mpiup ps x": "ps takes no such word",
 		"mpirun --ntasks 2 a": "for srun's mpiup run has: -n 16", "torchrun --ntasks 2 a": "for srun's mpiup run has: -n 16", "horovodrun --ntasks 2 a": "-n 16",

@@ -22,7 +22,7 @@ var wideTypes = pile{
 	"agent/ranks.Process":    44,
 	"agent/reap.Supervisor":  43,
 	"agent/session.session":  56,
-	"cmd/mpiup.process":      101,
+	"cmd/mpiup.process":      99,
 	"launcher.driver":        44,
 	"launcher/run.Run":       88,
 	"pmi/pmix.conn":          49,

@@ -11,9 +11,16 @@ type Flight struct {
 // FlightGroup is what a process has called in one of its groups.
 type FlightGroup struct {
 	Name, What string
-	Ranks      idset.Set  // its members; empty: unknown
-	Last       uint64     // the number of its last call
-	Ops        []FlightOp // the last that has ended, and the first that have not, ascending
+	Ranks      idset.Set    // its members; empty: unknown
+	Last       uint64       // the number of its last call
+	Ops        []FlightOp   // the last that has ended, and the first that have not, ascending
+	Calls      []FlightCall // the last ones, ascending
+}
+
+// FlightCall is when the process called a collective, by its host's wall clock.
+type FlightCall struct {
+	Seq uint64
+	At  int64 // Unix nanoseconds
 }
 
 // FlightOp is one operation.
@@ -30,7 +37,7 @@ func (f Flight) Bytes() int {
 	const entry = 64
 	n := entry
 	for _, g := range f.Groups {
-		n += entry + len(g.Name) + len(g.What) + (g.Ranks.Last()+8)/8
+		n += entry + len(g.Name) + len(g.What) + (g.Ranks.Last()+8)/8 + 16*len(g.Calls)
 		for _, o := range g.Ops {
 			n += entry + len(o.Name) + len(o.Shape) + len(o.Where)
 		}

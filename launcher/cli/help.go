@@ -32,7 +32,7 @@ const (
 // commandGroups are the commands in the order in which people meet them.
 var commandGroups = []struct{ title, names string }{
 	{"Run", "run up exec"},
-	{"Look at a job", "ps stacks peers"},
+	{"Look at a job", "ps top stacks peers"},
 	{"After a run", "why report verdict logs"},
 	{"Before a run", "doctor check-image topo env"},
 	{"Serve", "agent launcher shutdown keygen install"},

@@ -28,7 +28,7 @@ type Line struct {
 
 // Commands are those of mpiup that go to a pod, or read its log, with what each is for.
 var Commands = map[string]string{
-	"peers": "who is there, and what runs", "ps": "what each rank does", "stacks": "where each rank is",
+	"peers": "who is there, and what runs", "ps": "what each rank does", "top": "for whom the others wait", "stacks": "where each rank is",
 	"doctor": "look at the job's pods and the network between them", "exec": "run a command in one of the job's pods",
 	"shutdown": "end the job's agents with exit code 0",
 	"report":   "what remains of the run, from the launcher's log", "logs": "the lines of the launcher's log by rank, host, stream, time and level",

@@ -40,7 +40,7 @@ func Said(ctx context.Context, dir string) (log []byte, runs int, err error) {
 }
 
 // askNearby asks this user's runs here, each of which answers into a reply of its own. No run is a failure that tells how others are asked.
-func askNearby[M proto.Message](ctx context.Context, r *reach.Reach, dir string, kind byte, q *apiv1.StacksRequest, reply func() M,
+func askNearby[M proto.Message](ctx context.Context, r *reach.Reach, dir string, kind byte, q proto.Message, reply func() M,
 	each func(run string, reply M, err error)) error {
 	ctx, cancel := awake.Within(ctx, stacksTime)
 	defer cancel()

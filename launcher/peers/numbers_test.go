@@ -3,9 +3,11 @@ package peers
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/slow"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -27,10 +29,26 @@ func TestNumbersOfAHostileAgent(t *testing.T) {
 	a.find()
 	_ = hang.StacksText(hang.GroupStacks(stackRows("w0", where)))
 	_ = rankRows("w0", ranks)
+	ranks.Host, ranks.Flights = &apiv1.Waited{AtNs: -1, Segments: 1 << 63}, where.Flights
+	for i, n := range numbers {
+		r := &apiv1.RankWaited{Id: n, State: apiv1.WatchState(i), Seq: 1 << 63, InsideNs: -1 << 63, CpuNs: -1 << 63, GpuSlow: n}
+		for range n & 63 {
+			r.Points = append(r.Points, &apiv1.WaitPoint{Seq: uint64(n), WaitedNs: -1 << 63, AtNs: 1<<63 - 1}, nil)
+		}
+		ranks.Ranks = append(ranks.Ranks, &apiv1.RankState{Rank: n, Id: n, Waited: r})
+	}
+	top := waits{window: 1, runs: map[runKey]*waiting{}}
+	for now := range time.Duration(3) {
+		top.hear(now, "w0", ranks, slow.Offset{})
+		top.rows(now)
+		top.said()
+		top.begin()
+	}
 }
 
 func flight(rank uint32, ranks string) *apiv1.Flight {
-	return &apiv1.Flight{Rank: rank, Groups: []*apiv1.FlightGroup{nil, {Name: "0", Ranks: ranks, Last: 1 << 63, Ops: []*apiv1.FlightOp{nil, {Seq: 1 << 63}}}}}
+	return &apiv1.Flight{Rank: rank, Groups: []*apiv1.FlightGroup{nil, {Name: "0", Ranks: ranks, Last: 1 << 63, Ops: []*apiv1.FlightOp{nil, {Seq: 1 << 63}},
+		Calls: []*apiv1.FlightCall{nil, {Seq: 1 << 63, AtNs: -1 << 63}, {Seq: 1}}}}}
 }
 
 // The bound is for the race detector's allocations too: twice of those without it. Each set of 7 bytes cost 128 KiB once.

@@ -74,11 +74,19 @@ func Ps(ctx context.Context, cfg PsConfig) int {
 		if cfg.Watch == 0 {
 			return code
 		}
-		select {
-		case <-time.After(cfg.Watch):
-		case <-ctx.Done():
+		if !pause(ctx, cfg.Watch) {
 			return 0
 		}
+	}
+}
+
+// pause is the time between two looks; false: the user has seen enough.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

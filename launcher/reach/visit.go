@@ -19,6 +19,7 @@ type Visited struct {
 	Addr  netip.AddrPort
 	Hello *apiv1.HelloReply // nil: not reached
 	Rtt   time.Duration
+	Ahead time.Duration // how far its wall clock is before ours, to half of Rtt
 	Cause *link.Cause
 }
 
@@ -133,8 +134,9 @@ func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(conte
 	defer cancel()
 	v.Addr, v.Hello = g.addr, g.hello
 	begun := time.Now()
-	if _, err := g.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol}); err == nil {
+	if h, err := g.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol}); err == nil {
 		v.Rtt = time.Since(begun)
+		v.Ahead = time.Unix(0, h.ClockNs).Sub(begun.Add(v.Rtt / 2))
 	}
 	if f != nil {
 		if err := f(ctx, v, g.Conn); err != nil {

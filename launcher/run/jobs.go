@@ -289,6 +289,7 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 			r.say("%s", line)
 		}
 	}
+	r.stalls.know(m)
 	r.judgeMixture(j)
 	return nil
 }

@@ -125,13 +125,25 @@ func (r *Run) Census() map[string]int {
 	return n
 }
 
-// Quiet is since when no rank has shown work, zero while one does or nobody looks, and whether the run has stalled.
-func (r *Run) Quiet() (since time.Time, stalled bool) {
-	quiet := r.stalls.watch.Quiet(r.now.Clock, r.running())
-	if r.cfg.activityEvery() == 0 || quiet == 0 {
-		return since, false
+// Waits is how the ranks wait.
+type Waits struct {
+	Quiet   time.Time      // since when no rank has shown work, zero while one does or nobody looks
+	Stalled bool           // that is a stall
+	For     map[int]string // the host of each rank that the others wait for, where some are named
+	Lost    float64        // the share of the time that these lose by it
+}
+
+// Waits is how they wait now.
+func (r *Run) Waits() (w Waits) {
+	if quiet := r.stalls.watch.Quiet(r.now.Clock, r.running()); quiet > 0 && r.cfg.activityEvery() > 0 {
+		w.Quiet, w.Stalled = r.now.Wall.Add(-quiet), r.stalls.told
 	}
-	return r.now.Wall.Add(-quiet), r.stalls.told
+	ranks, lost := r.stalls.slow.Last()
+	w.For, w.Lost = make(map[int]string, len(ranks)), lost
+	for _, rank := range ranks {
+		w.For[rank] = r.hosts[r.who.HostOf(rank)].Name
+	}
+	return w
 }
 
 // Phase is where it was when something went wrong first.

@@ -1,10 +1,13 @@
 package run
 
 import (
+	"slices"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	troubles "github.com/mpiup/mpiup/internal/known"
+	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/slow"
 )
 
@@ -25,7 +28,7 @@ func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
 	if err != nil {
 		return err
 	}
-	g.slow.Hear(at, reports)
+	g.slow.Hear(now, at, reports)
 	if line := g.slow.News(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.job == jobRunning {
 		g.say("%s", line)
 	}
@@ -41,4 +44,42 @@ func (g *stalls) sayWaited() {
 
 func (r *roster) slowNames() slow.Names {
 	return slow.Names{One: r.where, Many: func(ranks []int) string { return r.named(idset.Of(ranks...)) }}
+}
+
+// know notes what is known of libraries that ranks load. What depends on nothing else is said at once.
+func (g *stalls) know(m *apiv1.Chosen) {
+	for _, row := range append(troubles.Of(m.Library), troubles.Of("NCCL "+m.Nccl)...) {
+		text := row.Sentence()
+		if row.Condition == "" && row.Kind != troubles.Other {
+			g.once(text, text)
+		}
+		if row.Kind == troubles.Hang && !slices.Contains(g.known, text) {
+			g.known = append(g.known, text)
+		}
+	}
+}
+
+// holdup is what the verdict says of a run that did not go on: who the others waited for while it did, then lines, and where nobody is surely
+// waited for, what is known of its libraries.
+func (g *stalls) holdup(now time.Duration, sure bool, lines ...[]string) []string {
+	if line := g.slow.Before(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.slow.Window > 0 {
+		lines = append([][]string{{line}}, lines...)
+	}
+	if !sure {
+		lines = append(lines, g.known)
+	}
+	return slices.Concat(lines...)
+}
+
+// blame is who is waited for: by the ranks' own records and exchanges, else by who has not come to a collective, else by what they do.
+func (g *stalls) blame(f hang.Facts) hang.Blame {
+	b := f.Blame()
+	if b.Sure && len(b.Odd) > 0 || g.slow.Window == 0 {
+		return b
+	}
+	if l := g.slow.Late(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 {
+		const where = " in a collective over all ranks"
+		return hang.Blame{Sure: l.Sure, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: "the others wait for it" + where, Many: "the others wait for them" + where}}}
+	}
+	return b
 }

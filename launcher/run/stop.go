@@ -192,7 +192,7 @@ func (r *Run) inquired() {
 		lines, unmet := r.meet.missing(r.now.Wall)
 		facts := r.stalls.facts(r.now.Clock, hang.Brief)
 		facts.Unmet = unmet
-		blame := facts.Blame()
+		blame := r.stalls.blame(facts)
 		if len(lines) == 0 {
 			lines = r.inquiry.picture.Waiting(r.inquiry.words(), 0)
 		}
@@ -298,7 +298,7 @@ func (r *Run) endHung() {
 	if more > 0 {
 		l.notes = append(l.notes, fmt.Sprintf("and ranks are at %d more places", more))
 	}
-	r.verdict.Holdup = slices.Concat(lines, l.notes, l.then)
+	r.verdict.Holdup = r.stalls.holdup(r.now.Clock, l.blame.Sure, lines, l.notes, l.then)
 	r.accuse(l.blame)
 	r.judge()
 }
@@ -313,7 +313,7 @@ func (r *Run) cutLook() {
 	l := q.look
 	q.look = look{}
 	if l.hung == nil {
-		r.verdict.Holdup = slices.Concat(l.lines, l.then)
+		r.verdict.Holdup = r.stalls.holdup(r.now.Clock, l.blame.Sure, l.lines, l.then)
 		r.accuse(l.blame)
 	}
 }
@@ -334,10 +334,10 @@ func (r *Run) heldUp() []string {
 	lines, _ := r.meet.missing(r.now.Wall)
 	facts := r.stalls.facts(r.now.Clock, hang.Brief)
 	facts.Barriers = nil
-	if blame := facts.Blame(); len(lines) == 0 && len(blame.Odd) > 0 {
+	if blame := r.stalls.blame(facts); len(lines) == 0 && len(blame.Odd) > 0 {
 		lines = blame.Lines(r.names())
 	}
-	return lines
+	return r.stalls.holdup(r.now.Clock, true, lines)
 }
 
 // onAborted is MPI_Abort, which ends the run, or a PMIx_Abort of certain processes: those are

@@ -248,6 +248,7 @@ type stalls struct {
 	inquiry *inquiry
 	flights *flights
 	slow    slow.Watch // who makes the others wait
+	known   []string   // of the ranks' libraries: that they are known to hang
 
 	watch   hang.Watch
 	told    bool          // of the stall that lasts
@@ -345,7 +346,7 @@ func (g *stalls) conclude(now time.Duration) (f *verdict.Fault, s hang.Stall, bl
 	if !stalled {
 		return nil, s, blame
 	}
-	blame = facts.Blame()
+	blame = g.blame(facts)
 	f.Limit, f.Text = verdict.StallLimit, g.cfg.Stall.After.String()
 	if why := s.Doubt(); !g.cfg.Stall.Abort || why != "" {
 		g.doubt(now, s, blame, why)

@@ -1,6 +1,6 @@
 // Package runmetrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS).
 //
-//	launcher ──Phase, Census, Quiet, Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
+//	launcher ──Phase, Census, Quiet, Slow, Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
 //
 // A launcher ends with its run, and a scrape that comes later finds nobody. So Linger waits, where somebody scrapes, until
 // the verdict was read too.
@@ -14,6 +14,7 @@ package runmetrics
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type Metrics struct {
 	reached int                      // hosts, guarded by mu
 	quiet   time.Time                // since when no rank has shown work, zero: one does, guarded by mu
 	hangs   bool                     // guarded by mu
+	slow    map[int]string           // hosts of ranks that the others wait for, guarded by mu
+	lost    float64                  // share of the time that these lose by it, guarded by mu
 	scraped bool                     // guarded by mu
 	over    bool                     // Ended was called, guarded by mu
 }
@@ -90,6 +93,16 @@ func (m *Metrics) Quiet(since time.Time, stalled bool) {
 	m.quiet, m.hangs = since, stalled
 }
 
+// Slow notes for which ranks the others wait, the host of each, and the share of the time that they lose by it.
+func (m *Metrics) Slow(hosts map[int]string, share float64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.slow, m.lost = hosts, share
+}
+
 // Restarted counts a restart of the ranks, and why they had failed; empty: they had not.
 func (m *Metrics) Restarted(why verdict.Kind) {
 	if m == nil {
@@ -135,6 +148,11 @@ func (m *Metrics) page() []exposition.Family {
 	for _, state := range slices.Sorted(maps.Keys(m.census)) {
 		ranks.Add(float64(m.census[state]), "state", state)
 	}
+	slow := exposition.Family{Name: "mpiup_run_waited_for_ratio", Kind: exposition.Gauge,
+		Help: "Share of the time that the other ranks wait for this one, where one is named (--watch-ranks)."}
+	for _, rank := range slices.Sorted(maps.Keys(m.slow)) {
+		slow.Add(m.lost, "rank", strconv.Itoa(rank), "host", m.slow[rank])
+	}
 	idle, stalled := 0.0, 0.0
 	if !m.quiet.IsZero() && !m.over {
 		idle = time.Since(m.quiet).Seconds()
@@ -142,7 +160,7 @@ func (m *Metrics) page() []exposition.Family {
 	if m.hangs && !m.over {
 		stalled = 1
 	}
-	return []exposition.Family{phase, spent, ranks,
+	return []exposition.Family{phase, spent, ranks, slow,
 		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(m.reached)),
 		exposition.One(exposition.Gauge, "mpiup_run_idle_seconds", "How long no rank has shown work, as far as agents look.", idle),
 		exposition.One(exposition.Gauge, "mpiup_run_stalled", "1 while the run has stalled by its --stall-timeout.", stalled),

@@ -6,12 +6,14 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Bounds of what a host tells.
 const (
-	maxPoints = 16 // of one rank
+	maxPoints = 64 // of one rank
 	maxSum    = 1000 * 24 * time.Hour
+	slowBits  = uint32(job.SlowByHeat | job.SlowByPower | job.SlowByOther)
 )
 
 // Parse reads what a host tells of its ranks, which are on, and at what time of its own clock. Times out of bounds count as the bound.
@@ -26,7 +28,7 @@ func Parse(m *apiv1.Waited, on idset.Set) (at time.Duration, reports []Report, e
 			Seq:     r.Seq,
 			Partial: r.Partial,
 			Inside:  sum(r.InsideNs),
-			Work:    Work{CPU: sum(r.CpuNs), Queued: sum(r.QueuedNs), Blocked: sum(r.BlockedNs), Throttled: sum(m.ThrottledNs)},
+			Work:    work(m, r),
 		}
 		for _, p := range r.Points {
 			report.Points = append(report.Points, Point{
@@ -43,3 +45,24 @@ func Parse(m *apiv1.Waited, on idset.Set) (at time.Duration, reports []Report, e
 }
 
 func sum(ns int64) time.Duration { return min(max(time.Duration(ns), 0), maxSum) }
+
+func work(host *apiv1.Waited, r *apiv1.RankWaited) Work {
+	segments, resent := r.Segments, r.Resent
+	if segments == 0 {
+		segments, resent = host.Segments, host.Resent
+	}
+	return Work{
+		CPU:        sum(r.CpuNs),
+		Queued:     sum(r.QueuedNs),
+		Blocked:    sum(r.BlockedNs),
+		ReadBack:   r.ReadBack,
+		Throttled:  sum(host.ThrottledNs),
+		Memory:     sum(host.MemoryStalledNs),
+		Storage:    sum(host.IoStalledNs),
+		Segments:   segments,
+		Resent:     resent,
+		LinkErrors: host.LinkErrors,
+		MHz:        host.Mhz,
+		GPU:        job.Slow(r.GpuSlow & slowBits),
+	}
+}

@@ -2,6 +2,7 @@ package slow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -11,8 +12,23 @@ type Names struct {
 	Many func(ranks []int) string // two at least
 }
 
+func (n Names) of(ranks []int) (who, it string) {
+	if len(ranks) > 1 {
+		return n.Many(ranks), "them"
+	}
+	return n.One(ranks[0]), "it"
+}
+
 // News is what is to be told now of a job of so many ranks; "" is nothing.
 func (w *Watch) News(now time.Duration, ranks int, names Names) string {
+	if l := w.Late(now, ranks); len(l.Ranks) > 0 {
+		if w.late.told || !l.Sure || w.lates == maxLates {
+			return ""
+		}
+		w.late.told = true
+		w.lates++
+		return l.Sentence(names)
+	}
 	f, news := w.Look(now, ranks)
 	if !news {
 		return ""
@@ -28,11 +44,12 @@ func (w *Watch) End(ranks int, names Names) string {
 	if why := w.Unmeasured(ranks); why != "" {
 		return "--watch-ranks: who is slow was not measured: " + why
 	}
-	f := w.Total()
+	f := w.Total(ranks)
 	switch {
+	case !f.Measured && w.lates > 0:
 	case !f.Measured:
-		return "--watch-ranks: who is slow was not measured: the ranks had no " + long(w.Window) + " in which each had enough collectives"
-	case len(f.Ranks) > 0:
+		return "--watch-ranks: who is slow was not measured: the ranks had no " + long(min(w.Window, shortest)) + " in which each had enough collectives"
+	case len(f.Ranks) > 0, f.Moves && !w.moved:
 		return f.sentence("of "+long(f.Window), names)
 	case f.Unclear >= Enough:
 		return fmt.Sprintf("--watch-ranks: the ranks waited %.0f %% of %s in calls that do not show for whom, such as MPI_Recv and MPI_Bcast", 100*f.Unclear, long(f.Window))
@@ -40,16 +57,52 @@ func (w *Watch) End(ranks int, names Names) string {
 	return ""
 }
 
-// sentence names whom the others wait for.
+// Before is who the others waited for before a run was ended since it did not go on: "" where nobody held them up.
+func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
+	if l := w.Late(now, ranks); len(l.Ranks) > 0 {
+		return l.Sentence(names)
+	}
+	if len(w.last.Ranks) == 0 || !slices.Equal(w.told, w.last.Ranks) {
+		return ""
+	}
+	who, _ := names.of(w.last.Ranks)
+	return fmt.Sprintf("before that, the others waited %.0f %% of %s for %s%s", 100*w.last.Share, long(w.last.Window), who, w.last.Cause.Sentence())
+}
+
+// Last is who the others wait for, and for what share of a window; nobody where none is named now.
+func (w *Watch) Last() ([]int, float64) {
+	switch {
+	case len(w.late.Ranks) > 0:
+		return w.late.Ranks, 1
+	case len(w.told) > 0:
+		return w.told, w.last.Share
+	}
+	return nil, 0
+}
+
+// Sentence names whom the others wait for.
+func (f Finding) Sentence(names Names) string {
+	return f.sentence("of the last "+long(f.Window), names)
+}
+
 func (f Finding) sentence(when string, names Names) string {
 	share := fmt.Sprintf("%.0f %% %s", 100*f.Share, when)
-	switch {
-	case f.Moves:
+	if f.Moves {
 		return fmt.Sprintf("the ranks wait for each other %s, now for one and now for another: no host is slow all the time, and their work may be uneven", share)
-	case len(f.Ranks) > 1:
-		return fmt.Sprintf("%s: the others waited %s for them%s", names.Many(f.Ranks), share, f.Cause)
 	}
-	return fmt.Sprintf("%s: the others waited %s for it%s", names.One(f.Ranks[0]), share, f.Cause)
+	who, it := names.of(f.Ranks)
+	return fmt.Sprintf("%s: the others waited %s for %s%s", who, share, it, f.Cause.Sentence())
+}
+
+// Sentence says who is waited for.
+func (l Late) Sentence(names Names) string {
+	who, it := names.of(l.Ranks)
+	sure := "as one look shows"
+	if l.Sure {
+		sure = "as several looks show"
+	}
+	return fmt.Sprintf("%s: all others have waited %s for %s, in a collective that all but %s have entered, %s%s",
+		who, long(l.For), it, it, sure, l.Cause.Sentence())
 }
 
 // long is a length of time as people read it.
@@ -58,22 +111,4 @@ func long(d time.Duration) string {
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	}
 	return d.Round(time.Second).String()
-}
-
-// String is what follows the sentence that names a rank.
-func (r Reason) String() string {
-	share := fmt.Sprintf("%.0f %% of that time", 100*min(r.Share, 1))
-	switch r.Cause {
-	case Throttled:
-		return "; its container was throttled " + share + ": raise its CPU limit"
-	case Queued:
-		return "; its threads were ready to run " + share + ", and others had the processors: look for what else runs there"
-	case Blocked:
-		return "; it waited for storage " + share
-	case Busy:
-		return "; it was computing: it has more to do than the others, or a slower processor"
-	case Still:
-		return "; it neither computed nor waited for a processor or storage " + share + ": mpiup stacks says where it is"
-	}
-	return ""
 }

@@ -129,7 +129,7 @@ func TestWatch(t *testing.T) {
 			}
 			reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], Work: work})
 		}
-		w.Hear(at, reports)
+		w.Hear(at, at, reports)
 		if f, news := w.Look(at, 3); news {
 			told = append(told, f)
 		}
@@ -137,7 +137,7 @@ func TestWatch(t *testing.T) {
 	if len(told) != 1 || !slices.Equal(told[0].Ranks, []int{1}) || told[0].Cause.Cause != Throttled || told[0].Share < 0.4 {
 		t.Errorf("%+v", told)
 	}
-	if f := w.Total(); !slices.Equal(f.Ranks, []int{1}) || f.Share < 0.4 {
+	if f := w.Total(3); !slices.Equal(f.Ranks, []int{1}) || f.Share < 0.4 {
 		t.Errorf("in all %+v", f)
 	}
 	if why := w.Unmeasured(3); why != "" {
@@ -159,7 +159,7 @@ func TestWhyUnmeasured(t *testing.T) {
 		"": {State: Measured, Seq: 1},
 	} {
 		w := Watch{Window: second}
-		w.Hear(0, []Report{r})
+		w.Hear(0, 0, []Report{r})
 		if got := w.Unmeasured(1); got != want {
 			t.Errorf("%+v: %s", r, got)
 		}
@@ -176,7 +176,7 @@ func TestUnclear(t *testing.T) {
 			points[r][i].Other = time.Duration(i) * second / 2
 			reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1]})
 		}
-		w.Hear(points[0][i].At, reports)
+		w.Hear(points[0][i].At, points[0][i].At, reports)
 		if _, news := w.Look(points[0][i].At, 2); news {
 			t.Error("somebody is told of")
 		}

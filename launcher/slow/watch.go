@@ -1,8 +1,11 @@
 package slow
 
 import (
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // State says how far a rank's MPI is, as the library that is before it sees it (agent/watch.State).
@@ -17,23 +20,31 @@ const (
 	Lost
 )
 
-// A Report is what a host tells of one of its ranks, each time what is new. Sums count from its start.
+// A Report is what a host tells of one of its ranks. Sums count from its start.
 type Report struct {
 	ID      int
 	State   State
 	Seq     uint64        // collectives over all ranks that are over
 	Partial uint64        // and over some
 	Inside  time.Duration // since when it is in one over all, by its host's clock; 0: it is in none
-	Points  []Point       // ascending
+	Points  []Point       // ascending; those that were told before count once
 	Work    Work
 }
 
-// Work is what a rank did besides waiting in MPI. Parts that do not show are 0.
+// Work is what a rank did besides waiting in MPI, and its container with it. Parts that do not show are 0.
 type Work struct {
-	CPU       time.Duration // used by all its threads
-	Queued    time.Duration // its threads were ready, and had no processor
-	Blocked   time.Duration // it waited for block devices
-	Throttled time.Duration // its container was kept from running, by its quota
+	CPU        time.Duration // used by all its threads
+	Queued     time.Duration // its threads were ready, and had no processor
+	Blocked    time.Duration // it waited for block devices
+	ReadBack   uint64        // pages that came from storage, since they were not in memory
+	Throttled  time.Duration // its container was kept from running, by its quota
+	Memory     time.Duration // tasks of its container waited for memory
+	Storage    time.Duration // and for storage
+	Segments   uint64        // of TCP that it sent, as far as its sockets are open, else its container
+	Resent     uint64        // and sent again
+	LinkErrors uint64        // of its host's HCAs
+	MHz        uint32        // of its processors, now
+	GPU        job.Slow      // why its GPUs are held back, now
 }
 
 // A Watch hears what hosts tell, and finds who makes the others wait. The zero value has no window: set it first.
@@ -44,12 +55,17 @@ type Watch struct {
 	looked time.Duration
 	told   []int // who was named, and is still
 	moved  bool  // that it changes was said
+	last   Finding
+	late   Late
+	lates  int // told
 	sum    sums
 }
 
 // track is one rank's last window, by its host's clock.
 type track struct {
 	Report
+	at    time.Duration // when that was
+	heard time.Duration // by the launcher's clock
 	works []moment
 }
 
@@ -70,7 +86,7 @@ type sums struct {
 const mostPoints = 1024
 
 // Hear takes what a host says at a time of its own clock.
-func (w *Watch) Hear(at time.Duration, reports []Report) {
+func (w *Watch) Hear(now, at time.Duration, reports []Report) {
 	if w.ranks == nil {
 		w.ranks = map[int]*track{}
 	}
@@ -80,42 +96,44 @@ func (w *Watch) Hear(at time.Duration, reports []Report) {
 			t = &track{}
 			w.ranks[r.ID] = t
 		}
-		kept := t.Points
-		for _, p := range r.Points {
-			if n := len(kept); n > 0 && (p.Seq <= kept[n-1].Seq || p.At < kept[n-1].At) {
-				kept = nil // it counts anew, or lies
-			}
-			kept = append(kept, p)
-		}
-		old := func(then time.Duration) bool { return then < at-w.Window-w.Window/4 }
-		kept = slices.DeleteFunc(kept, func(p Point) bool { return old(p.At) })
-		kept = kept[max(len(kept)-mostPoints, 0):]
-		works := append(t.works, moment{at, r.Work})
-		works = slices.DeleteFunc(works, func(m moment) bool { return old(m.at) })
-		works = works[max(len(works)-mostPoints, 0):]
-		t.Report, t.works = r, works
-		t.Points = kept
+		t.hear(now, at, r, w.Window)
 	}
+}
+
+func (t *track) hear(now, at time.Duration, r Report, window time.Duration) {
+	kept := t.Points
+	if n := len(kept); n > 0 && r.Seq < kept[n-1].Seq {
+		kept = nil // it counts anew, or lies
+	}
+	for _, p := range r.Points {
+		n := len(kept)
+		if n > 0 && p.Seq <= kept[n-1].Seq {
+			continue
+		}
+		if n > 0 && p.At < kept[n-1].At {
+			kept = nil
+		}
+		kept = append(kept, p)
+	}
+	old := func(then time.Duration) bool { return then < at-window-window/4 }
+	kept = slices.DeleteFunc(kept, func(p Point) bool { return old(p.At) })
+	works := t.works
+	if n := len(works); n == 0 || r.Work.CPU >= works[n-1].CPU { // else it has ended, and its last look shows no work
+		works = append(works, moment{at, r.Work})
+	}
+	works = slices.DeleteFunc(works, func(m moment) bool { return old(m.at) })
+	t.Report, t.at, t.heard, t.works = r, at, now, works[max(len(works)-mostPoints, 0):]
+	t.Points = kept[max(len(kept)-mostPoints, 0):]
 }
 
 // Look finds who holds the others up, of all the ranks of a job, at most four times a window. news: it is to be told, since it has held for a
 // window, and was not told yet.
 func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
-	if now-w.looked < w.Window/4 || len(w.ranks) < ranks {
+	if now-w.looked < w.Window/4 {
 		return f, false
 	}
 	w.looked = now
-	points := map[int][]Point{}
-	for id, t := range w.ranks {
-		if t.State == Measured {
-			points[id] = t.Points
-		}
-	}
-	if len(points) < ranks { // one that nobody measures may be the one
-		return f, false
-	}
-	f = Find(points, w.Window)
-	if !f.Measured || f.Window < w.Window*3/4 {
+	if f = w.Finding(ranks); !f.Measured || f.Window < w.Window*3/4 {
 		return f, false
 	}
 	w.sum.add(f, w.Window/4)
@@ -124,14 +142,33 @@ func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
 		news, w.moved = !w.moved, true
 	case len(f.Ranks) > 0:
 		news = !slices.Equal(f.Ranks, w.told)
-		w.told = f.Ranks
+		w.told, w.last = f.Ranks, f
 	default:
 		w.told = nil
 	}
-	if news && !f.Moves {
+	return f, news
+}
+
+// Finding is what the last window shows of so many ranks. One that nobody measures may be the one that others wait for: then it shows nothing.
+func (w *Watch) Finding(ranks int) (f Finding) {
+	f = w.find(ranks, w.Window, func(t *track) bool { return t.State == Measured })
+	if len(f.Ranks) > 0 {
 		f.Cause = w.cause(f)
 	}
-	return f, news
+	return f
+}
+
+func (w *Watch) find(ranks int, window time.Duration, counts func(*track) bool) Finding {
+	points := map[int][]Point{}
+	for id, t := range w.ranks {
+		if counts(t) {
+			points[id] = t.Points
+		}
+	}
+	if len(points) < ranks {
+		return Finding{}
+	}
+	return Find(points, window)
 }
 
 // add counts a finding for the part of the window that is new.
@@ -147,9 +184,15 @@ func (s *sums) add(f Finding, part time.Duration) {
 	}
 }
 
-// Total is what the whole run came to: for whom the others waited at least Enough of the time.
-func (w *Watch) Total() (f Finding) {
-	f.Window, f.Measured, f.Unclear = w.sum.window, w.sum.window > 0, share(w.sum.unclear, w.sum.window)
+// shortest is the least of a run that is measured as a whole, since it was over before a window was.
+const shortest = 5 * time.Second
+
+// Total is what the whole run of so many ranks came to: for whom the others waited at least Enough of the time.
+func (w *Watch) Total(ranks int) (f Finding) {
+	if w.sum.window == 0 {
+		return w.short(ranks)
+	}
+	f.Window, f.Measured, f.Unclear = w.sum.window, true, share(w.sum.unclear, w.sum.window)
 	for r, lost := range w.sum.by {
 		if s := share(lost, w.sum.window); s >= Enough {
 			f.Ranks = append(f.Ranks, r)
@@ -157,7 +200,64 @@ func (w *Watch) Total() (f Finding) {
 		}
 	}
 	slices.Sort(f.Ranks)
+	if slices.Equal(f.Ranks, w.last.Ranks) {
+		f.Cause = w.last.Cause
+	}
 	return f
+}
+
+// short is what a run came to that was shorter than a window, as far as it is measured: by what its ranks left at their ends.
+func (w *Watch) short(ranks int) (f Finding) {
+	f = w.find(ranks, w.length(), func(t *track) bool { return t.State == Measured || t.State == Finalized })
+	if f.Window < min(w.Window, shortest) || f.Blocks < enough {
+		return Finding{}
+	}
+	if len(f.Ranks) > 0 {
+		f.Cause = w.cause(f)
+	}
+	return f
+}
+
+// length is how long the ranks' points reach, of the one in the middle.
+func (w *Watch) length() time.Duration {
+	var list []time.Duration
+	for _, id := range slices.Sorted(maps.Keys(w.ranks)) {
+		if p := w.ranks[id].Points; len(p) > 1 {
+			list = append(list, p[len(p)-1].At-p[0].At)
+		}
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// Waited is the share of the last window that a rank waited in MPI, where it is measured.
+func (w *Watch) Waited(id int) (share float64, known bool) {
+	t := w.ranks[id]
+	if t == nil || t.State != Measured {
+		return 0, false
+	}
+	return t.waited(), true
+}
+
+// Reason is why a rank holds the others up for a share of the time, as far as it shows.
+func (w *Watch) Reason(id int, share float64) Reason {
+	if w.ranks[id] == nil {
+		return Reason{}
+	}
+	return w.cause(Finding{Ranks: []int{id}, Share: share})
+}
+
+// Unwatched says that no rank's waits were ever seen.
+func (w *Watch) Unwatched() bool {
+	for _, t := range w.ranks {
+		if t.State != Never {
+			return false
+		}
+	}
+	return true
 }
 
 // Unmeasured says why nothing can be told of ranks so many, "" where something can.

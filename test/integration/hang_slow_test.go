@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/netns"
 )
 
 // library is libmpiup-watch.so, beside the binary that hosts run.
@@ -57,13 +60,13 @@ func TestWatchRanks(t *testing.T) {
 		name, hosts       string
 		same, slow, alike []string
 	}{
-		{"MPICH", "w0:3", []string{l.program(t, "waits"), "0", "0", "-1", "1"}, []string{l.program(t, "waits"), "60", "0.1", "2", "2"}, nil},
-		{"Open MPI", "w0:2,w1:1", []string{openmpi, "0", "0", "-1", "1"}, nil, []string{openmpi, "60", "0.1", "-1", "1"}},
+		{"MPICH", "w0:3", []string{l.program(t, "waits"), "0", "0", "-1", "1"}, []string{l.program(t, "waits"), "25", "0.1", "2", "2"}, nil},
+		{"Open MPI", "w0:2,w1:1", []string{openmpi, "0", "0", "-1", "1"}, nil, []string{openmpi, "50", "0.1", "-1", "1"}},
 		{"MPICH, Fortran", "w0:3", []string{l.fortran(t, "mpif90.mpich", "mpich"), "0", "-1"}, nil, nil},
 		{"MPICH, f08", "w0:3", []string{l.fortran(t, "mpif90.mpich", "mpich-f08", "-DF08"), "0", "-1"}, nil, nil},
 		{"Open MPI, Fortran", "w0:2,w1:1", []string{l.fortran(t, "mpif90.openmpi", "openmpi"), "0", "-1"}, nil, nil},
-		{"Open MPI, f08", "w0:2,w1:1", []string{l.fortran(t, "mpif90.openmpi", "openmpi-f08", "-DF08"), "0", "-1"}, []string{l.fortran(t, "mpif90.openmpi", "slow-f08", "-DF08"), "100", "2"}, nil},
-		{"MPICH 5, mpi4py", "w0:3", nil, []string{filepath.Join(l.wheels(t), "python"), python, "100", "2"}, nil},
+		{"Open MPI, f08", "w0:2,w1:1", []string{l.fortran(t, "mpif90.openmpi", "openmpi-f08", "-DF08"), "0", "-1"}, []string{l.fortran(t, "mpif90.openmpi", "slow-f08", "-DF08"), "50", "2"}, nil},
+		{"MPICH 5, mpi4py", "w0:3", nil, []string{filepath.Join(l.wheels(t), "python"), python, "50", "2"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := func(program []string, flags ...string) result {
@@ -75,13 +78,13 @@ func TestWatchRanks(t *testing.T) {
 				}
 			}
 			if c.slow != nil {
-				r := run(c.slow, "--watch-ranks", "--watch-window", "4s")
+				r := run(c.slow, "--watch-ranks", "--watch-window", "2s")
 				if n := strings.Count(r.Stderr, "mpiup: rank 2 ("); n < 1 || strings.Contains(r.Stderr, "rank 0 (") || strings.Contains(r.Stderr, "rank 1 (") || !strings.Contains(r.Stderr, ": the others waited ") {
 					t.Errorf("it says\n%s", r.Stderr)
 				}
 			}
 			if c.alike != nil {
-				if r := run(c.alike, "--watch-ranks", "--watch-window", "4s"); strings.Contains(r.Stderr, "the others waited") {
+				if r := run(c.alike, "--watch-ranks", "--watch-window", "2s"); strings.Contains(r.Stderr, "the others waited") {
 					t.Errorf("of ranks that are alike it says\n%s", r.Stderr)
 				}
 			}
@@ -107,7 +110,7 @@ func TestNotWatched(t *testing.T) {
 	}{
 		"no MPI":        {[]string{"sh", "-c", "sleep 1.5"}, "--watch-ranks: who is slow was not measured: ranks did not call MPI_Init where it can be seen"},
 		"another tool":  {[]string{"-x", "LD_PRELOAD=" + l.tool(t), "sh", "-c", "sleep 1.5"}, "is not watched: LD_PRELOAD has "},
-		"a long window": {[]string{"--watch-window", "1h", l.program(t, "waits"), "1", "1", "-1", "1"}, "who is slow was not measured: some ranks were not heard of"},
+		"a long window": {[]string{"--watch-window", "1h", l.program(t, "waits"), "1", "1", "-1", "1"}, "who is slow was not measured: the ranks had no 5 s in which each had enough collectives"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,4 +136,59 @@ func (l *lab) tool(t *testing.T) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return path
+}
+
+// topView is what mpiup ps --for prints as JSON.
+type topView struct {
+	Ranks []struct {
+		Rank   int     `json:"rank"`
+		Host   string  `json:"host"`
+		Waited float64 `json:"waited_share"`
+		Lost   float64 `json:"others_waited_share"`
+		CPU    float64 `json:"cpu_seconds"`
+		Peak   uint64  `json:"peak_rss_bytes"`
+	} `json:"ranks"`
+	Said []struct {
+		Text string `json:"text"`
+	} `json:"found"`
+}
+
+// While a run goes on mpiup ps --for shows for whom the others wait, asked of its hosts and, where it has none, of this machine's runs. When
+// it ends by its time, the verdict says so too; and a run that is shorter than its window is measured by its end.
+func TestWhoIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}}) // where no other run shows
+	l.library(t)
+	for _, host := range []string{"w0", "w1"} {
+		l.agent(t, host, container{})
+	}
+	waits := l.program(t, "waits")
+	ask := func(t *testing.T, args ...string) {
+		var view topView
+		testlab.Eventually(t, "rank 2 is the one that the others wait for", func() bool {
+			r := l.mpiup(t, slices.Concat([]string{"ps", "--for", "2s", "--json"}, args)...)
+			return r.Code == 0 && json.Unmarshal([]byte(r.Stdout), &view) == nil && len(view.Ranks) == 3 && view.Ranks[0].Rank == 2 && view.Ranks[0].Lost > 0.1 &&
+				view.Ranks[1].Waited > 0.1 && view.Ranks[0].Peak > 0 && len(view.Said) == 1 && strings.Contains(view.Said[0].Text, "rank 2 (")
+		})
+	}
+	t.Run("over hosts", func(t *testing.T) {
+		p := l.start(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", "--watch-ranks", waits, "1000", "0.1", "2", "2"}})
+		ask(t, "--key", l.key, "--host", "w0,w1")
+		_ = p.Cmd.Process.Kill()
+		<-p.Done
+	})
+	t.Run("late", func(t *testing.T) {
+		t.Parallel()
+		r := l.run(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", "--watch-ranks", "--watch-window", "2s", "--timeout", "6s", waits, "1", "0.1", "2", "1000"}})
+		if r.Code == 0 || strings.Count(r.Stderr, "rank 2 (w1, pid ") < 2 || !strings.Contains(r.Stderr, ": all others have waited ") || strings.Contains(r.Stderr, "rank 0 (") {
+			t.Errorf("%d\n%s", r.Code, r.Stderr)
+		}
+	})
+	t.Run("a short run", func(t *testing.T) {
+		t.Parallel()
+		r := l.run(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", "--watch-ranks", waits, "30", "0.1", "2", "2"}}).Fails(t, 0)
+		if !strings.Contains(r.Stderr, "mpiup: rank 2 (w1, pid ") || !strings.Contains(r.Stderr, ": the others waited ") {
+			t.Errorf("it says\n%s", r.Stderr)
+		}
+	})
 }

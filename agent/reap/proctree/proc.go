@@ -28,8 +28,9 @@ type Stat struct {
 	CPU time.Duration // that of children that were waited for included
 	RSS uint64        // bytes
 
-	Faults uint64        // pages that were not there, or not yet, its own
-	Delay  time.Duration // it waited for block devices that have answered; 0 where the kernel does not count that (task_delayacct)
+	Faults   uint64        // pages that were not there, or not yet, its own
+	ReadBack uint64        // those of Faults that came from storage
+	Delay    time.Duration // it waited for block devices that have answered; 0 where the kernel does not count that (task_delayacct)
 
 	// image is startcode and env_end, which an exec changes. Both are 0 between fork and the end of
 	// exec, and at the exit, when the kernel shows no environment yet or any more; 1 and 0 mean not
@@ -82,7 +83,8 @@ func parse(b []byte) (Stat, error) {
 	}
 	s.Start, s.Name = start, string(b[open+1:end])
 	const minflt, majflt, utime, stime, cutime, cstime, rss, blkio = 10, 12, 14, 15, 16, 17, 24, 42
-	s.Faults = used(minflt) + used(majflt)
+	s.ReadBack = used(majflt)
+	s.Faults = used(minflt) + s.ReadBack
 	s.Own = ticks(used(utime) + used(stime))
 	s.CPU = s.Own + ticks(used(cutime)+used(cstime))
 	if len(f) > rss-3 {

@@ -45,7 +45,10 @@ func misread(frozen, now string) string {
 	if before, _, _ := strings.Cut(frozen, "\n"); before != number {
 		return "" // peers of another number are refused
 	}
-	lost := without(frozen, now)
+	lost := slices.DeleteFunc(without(frozen, now), func(l string) bool {
+		name, empty := strings.CutSuffix(l, " {}")
+		return empty && strings.Contains(now, "\n"+name+".") // it has got fields
+	})
 	if len(lost) == 0 {
 		return ""
 	}

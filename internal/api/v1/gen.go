@@ -3,10 +3,10 @@
 // older peer would misread; builds of one protocol number mix. testdata/mpiup.txt freezes what they agree on.
 package apiv1
 
-// What is asked of a run by its user on the same machine (internal/nearby): a StacksRequest, of which Ranks needs nothing.
+// What is asked of a run by its user on the same machine (internal/nearby).
 const (
-	AskRanks  byte = 1 // RanksReply
-	AskStacks byte = 2 // StacksReply
+	AskRanks  byte = 1 // RanksRequest: RanksReply
+	AskStacks byte = 2 // StacksRequest: StacksReply
 	AskSaid   byte = 3 // lines that ranks wrote last, each behind a tag with rank, host and stream
 )
 

@@ -4469,6 +4469,7 @@ type Chosen struct {
 	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                    // a sentence
 	Sure          bool                   `protobuf:"varint,6,opt,name=sure,proto3" json:"sure,omitempty"`                 // the program surely loads library
 	Waits         bool                   `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`               // for Proceed, as Job.await asked
+	Nccl          string                 `protobuf:"bytes,8,opt,name=nccl,proto3" json:"nccl,omitempty"`                  // version of the NCCL that it would load; empty: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4550,6 +4551,13 @@ func (x *Chosen) GetWaits() bool {
 		return x.Waits
 	}
 	return false
+}
+
+func (x *Chosen) GetNccl() string {
+	if x != nil {
+		return x.Nccl
+	}
+	return ""
 }
 
 // Proceed answers what the agents have chosen for a job whose Job.await is set.
@@ -6084,13 +6092,19 @@ func (x *Place) GetWhere() string {
 // Waited is how long ranks of a job here have waited for others in MPI (Job.watch_ms, agent/watch), with what else may hold them up.
 // Sums count from the start of each, and times are CLOCK_MONOTONIC of this host.
 type Waited struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	AtNs          int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
-	ThrottledNs   int64                  `protobuf:"varint,3,opt,name=throttled_ns,json=throttledNs,proto3" json:"throttled_ns,omitempty"` // this container was, by its CPU quota; 0: never, or it does not show
-	Ranks         []*RankWaited          `protobuf:"bytes,4,rep,name=ranks,proto3" json:"ranks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Job             uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	AtNs            int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	ThrottledNs     int64                  `protobuf:"varint,3,opt,name=throttled_ns,json=throttledNs,proto3" json:"throttled_ns,omitempty"` // this container was, by its CPU quota; 0: never, or it does not show
+	Ranks           []*RankWaited          `protobuf:"bytes,4,rep,name=ranks,proto3" json:"ranks,omitempty"`
+	MemoryStalledNs int64                  `protobuf:"varint,5,opt,name=memory_stalled_ns,json=memoryStalledNs,proto3" json:"memory_stalled_ns,omitempty"` // tasks of this container waited for memory, by its pressure file
+	IoStalledNs     int64                  `protobuf:"varint,6,opt,name=io_stalled_ns,json=ioStalledNs,proto3" json:"io_stalled_ns,omitempty"`             // and for storage
+	Segments        uint64                 `protobuf:"varint,7,opt,name=segments,proto3" json:"segments,omitempty"`                                        // that TCP sent in this network namespace
+	Resent          uint64                 `protobuf:"varint,8,opt,name=resent,proto3" json:"resent,omitempty"`                                            // and sent again
+	LinkErrors      uint64                 `protobuf:"varint,9,opt,name=link_errors,json=linkErrors,proto3" json:"link_errors,omitempty"`                  // that HCAs counted
+	Mhz             uint32                 `protobuf:"varint,10,opt,name=mhz,proto3" json:"mhz,omitempty"`                                                 // at which the CPUs here run now, on average; 0: it does not show
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Waited) Reset() {
@@ -6151,6 +6165,48 @@ func (x *Waited) GetRanks() []*RankWaited {
 	return nil
 }
 
+func (x *Waited) GetMemoryStalledNs() int64 {
+	if x != nil {
+		return x.MemoryStalledNs
+	}
+	return 0
+}
+
+func (x *Waited) GetIoStalledNs() int64 {
+	if x != nil {
+		return x.IoStalledNs
+	}
+	return 0
+}
+
+func (x *Waited) GetSegments() uint64 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *Waited) GetResent() uint64 {
+	if x != nil {
+		return x.Resent
+	}
+	return 0
+}
+
+func (x *Waited) GetLinkErrors() uint64 {
+	if x != nil {
+		return x.LinkErrors
+	}
+	return 0
+}
+
+func (x *Waited) GetMhz() uint32 {
+	if x != nil {
+		return x.Mhz
+	}
+	return 0
+}
+
 type RankWaited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // in the run
@@ -6158,10 +6214,14 @@ type RankWaited struct {
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // collectives over all ranks that are over
 	Partial       uint64                 `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`                      // and over some ranks
 	InsideNs      int64                  `protobuf:"varint,5,opt,name=inside_ns,json=insideNs,proto3" json:"inside_ns,omitempty"`    // since when it is in a collective over all; 0: it is in none
-	Points        []*WaitPoint           `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`                         // that are new, ascending, at most 16
+	Points        []*WaitPoint           `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`                         // that are new, ascending, at most 16; in RankState those of the window, at most 64
 	CpuNs         int64                  `protobuf:"varint,7,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`             // used
 	QueuedNs      int64                  `protobuf:"varint,8,opt,name=queued_ns,json=queuedNs,proto3" json:"queued_ns,omitempty"`    // its threads were ready to run, and had no processor; 0: it does not show
 	BlockedNs     int64                  `protobuf:"varint,9,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"` // its work waited for block devices; 0: it does not show
+	ReadBack      uint64                 `protobuf:"varint,10,opt,name=read_back,json=readBack,proto3" json:"read_back,omitempty"`   // pages that came from storage, since they were not in memory (major faults)
+	Segments      uint64                 `protobuf:"varint,12,opt,name=segments,proto3" json:"segments,omitempty"`                   // that its open TCP sockets sent, in RankState
+	Resent        uint64                 `protobuf:"varint,13,opt,name=resent,proto3" json:"resent,omitempty"`                       // and sent again
+	GpuSlow       uint32                 `protobuf:"varint,11,opt,name=gpu_slow,json=gpuSlow,proto3" json:"gpu_slow,omitempty"`      // job.Slow of its GPUs, in RankState; 0: they are not, or nobody asked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6255,6 +6315,34 @@ func (x *RankWaited) GetQueuedNs() int64 {
 func (x *RankWaited) GetBlockedNs() int64 {
 	if x != nil {
 		return x.BlockedNs
+	}
+	return 0
+}
+
+func (x *RankWaited) GetReadBack() uint64 {
+	if x != nil {
+		return x.ReadBack
+	}
+	return 0
+}
+
+func (x *RankWaited) GetSegments() uint64 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *RankWaited) GetResent() uint64 {
+	if x != nil {
+		return x.Resent
+	}
+	return 0
+}
+
+func (x *RankWaited) GetGpuSlow() uint32 {
+	if x != nil {
+		return x.GpuSlow
 	}
 	return 0
 }
@@ -6413,6 +6501,7 @@ type FlightGroup struct {
 	Ranks         string                 `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"` // torch's; empty: unknown
 	Last          uint64                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`  // the number of the last collective that the process called
 	Ops           []*FlightOp            `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`     // the last that has ended, and the first that have not, ascending; at most 5
+	Calls         []*FlightCall          `protobuf:"bytes,6,rep,name=calls,proto3" json:"calls,omitempty"` // the last ones, ascending; at most 64
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6482,6 +6571,66 @@ func (x *FlightGroup) GetOps() []*FlightOp {
 	return nil
 }
 
+func (x *FlightGroup) GetCalls() []*FlightCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// FlightCall is when a process called a collective, by its host's wall clock.
+type FlightCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	AtNs          int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlightCall) Reset() {
+	*x = FlightCall{}
+	mi := &file_mpiup_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlightCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlightCall) ProtoMessage() {}
+
+func (x *FlightCall) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlightCall.ProtoReflect.Descriptor instead.
+func (*FlightCall) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *FlightCall) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *FlightCall) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
 type FlightOp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -6495,7 +6644,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6507,7 +6656,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6520,7 +6669,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -6571,7 +6720,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6583,7 +6732,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6596,7 +6745,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -6638,7 +6787,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +6799,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +6812,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Notice) GetText() string {
@@ -6690,7 +6839,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6702,7 +6851,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6715,7 +6864,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Ending) GetWhy() string {
@@ -6733,7 +6882,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6745,7 +6894,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6758,7 +6907,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -6772,7 +6921,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6784,7 +6933,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6797,7 +6946,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Closed) GetText() string {
@@ -6822,7 +6971,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6834,7 +6983,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6847,7 +6996,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -6863,7 +7012,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6875,7 +7024,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6888,7 +7037,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -6932,7 +7081,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6944,7 +7093,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6957,7 +7106,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -7012,7 +7161,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7024,7 +7173,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7037,7 +7186,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -7101,7 +7250,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7113,7 +7262,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7126,7 +7275,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -7167,7 +7316,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7179,7 +7328,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7192,7 +7341,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Event) GetData() []byte {
@@ -7219,7 +7368,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7231,7 +7380,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7244,7 +7393,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -7311,7 +7460,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7323,7 +7472,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7336,7 +7485,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Gone) GetIds() string {
@@ -7395,7 +7544,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7407,7 +7556,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7420,7 +7569,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -7478,7 +7627,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7490,7 +7639,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7503,7 +7652,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -7549,7 +7698,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7561,7 +7710,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7574,7 +7723,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 type Peer struct {
@@ -7594,7 +7743,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7606,7 +7755,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7619,7 +7768,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Peer) GetName() string {
@@ -7695,7 +7844,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7707,7 +7856,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7720,7 +7869,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -7748,7 +7897,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7760,7 +7909,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7773,7 +7922,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -7805,7 +7954,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7817,7 +7966,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7830,7 +7979,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 type CheckupRequest struct {
@@ -7849,7 +7998,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7861,7 +8010,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7874,7 +8023,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -7948,7 +8097,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7960,7 +8109,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7973,7 +8122,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -8039,7 +8188,7 @@ type Seats struct {
 
 func (x *Seats) Reset() {
 	*x = Seats{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8051,7 +8200,7 @@ func (x *Seats) String() string {
 func (*Seats) ProtoMessage() {}
 
 func (x *Seats) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8064,7 +8213,7 @@ func (x *Seats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seats.ProtoReflect.Descriptor instead.
 func (*Seats) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Seats) GetMachine() *Machine {
@@ -8114,7 +8263,7 @@ type SeatDevice struct {
 
 func (x *SeatDevice) Reset() {
 	*x = SeatDevice{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8126,7 +8275,7 @@ func (x *SeatDevice) String() string {
 func (*SeatDevice) ProtoMessage() {}
 
 func (x *SeatDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8139,7 +8288,7 @@ func (x *SeatDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
 func (*SeatDevice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SeatDevice) GetName() string {
@@ -8182,7 +8331,7 @@ type Seat struct {
 
 func (x *Seat) Reset() {
 	*x = Seat{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8194,7 +8343,7 @@ func (x *Seat) String() string {
 func (*Seat) ProtoMessage() {}
 
 func (x *Seat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8207,7 +8356,7 @@ func (x *Seat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seat.ProtoReflect.Descriptor instead.
 func (*Seat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Seat) GetRank() uint32 {
@@ -8251,7 +8400,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8263,7 +8412,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8276,7 +8425,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8319,7 +8468,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8331,7 +8480,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8344,7 +8493,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Finding) GetName() string {
@@ -8385,7 +8534,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8397,7 +8546,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8410,7 +8559,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Fact) GetName() string {
@@ -8439,7 +8588,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8451,7 +8600,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8464,7 +8613,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -8497,7 +8646,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8509,7 +8658,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8522,7 +8671,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -8543,7 +8692,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8555,7 +8704,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8568,7 +8717,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -8602,7 +8751,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8614,7 +8763,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8627,7 +8776,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Target) GetHost() string {
@@ -8653,7 +8802,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8665,7 +8814,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8678,7 +8827,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -8702,7 +8851,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8714,7 +8863,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8727,7 +8876,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Way) GetHost() string {
@@ -8774,13 +8923,15 @@ func (x *Way) GetAddress() string {
 
 type RanksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	WindowNs      int64                  `protobuf:"varint,1,opt,name=window_ns,json=windowNs,proto3" json:"window_ns,omitempty"` // how long ranks waited in the last so much time is wanted too; 0: it is not
+	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"`                     // and what their flight recorders have
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8792,7 +8943,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8805,21 +8956,37 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *RanksRequest) GetWindowNs() int64 {
+	if x != nil {
+		return x.WindowNs
+	}
+	return 0
+}
+
+func (x *RanksRequest) GetFlight() bool {
+	if x != nil {
+		return x.Flight
+	}
+	return false
 }
 
 type RanksReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ranks         []*RankState           `protobuf:"bytes,1,rep,name=ranks,proto3" json:"ranks,omitempty"` // that run, by launcher, job and rank
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // why /proc tells nothing; empty: it does
-	Waits         []*RunWaits            `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"` // of each run with ranks here
+	Ranks         []*RankState           `protobuf:"bytes,1,rep,name=ranks,proto3" json:"ranks,omitempty"`     // that run, by launcher, job and rank
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`     // why /proc tells nothing; empty: it does
+	Waits         []*RunWaits            `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`     // of each run with ranks here
+	Host          *Waited                `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`       // where a window was asked for: of this host, without ranks
+	Flights       []*RunFlight           `protobuf:"bytes,5,rep,name=flights,proto3" json:"flights,omitempty"` // where they were asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8831,7 +8998,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8844,7 +9011,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -8868,6 +9035,20 @@ func (x *RanksReply) GetWaits() []*RunWaits {
 	return nil
 }
 
+func (x *RanksReply) GetHost() *Waited {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+func (x *RanksReply) GetFlights() []*RunFlight {
+	if x != nil {
+		return x.Flights
+	}
+	return nil
+}
+
 // RunWaits is a host's part of who waits for whom in one run.
 type RunWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8882,7 +9063,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8894,7 +9075,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8907,7 +9088,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -8963,18 +9144,20 @@ type RankState struct {
 	SilentNs      int64                  `protobuf:"varint,13,opt,name=silent_ns,json=silentNs,proto3" json:"silent_ns,omitempty"`    // since its last output, or since its start
 	Wrote         bool                   `protobuf:"varint,14,opt,name=wrote,proto3" json:"wrote,omitempty"`                          // it has had output
 	Phase         RankPhase              `protobuf:"varint,15,opt,name=phase,proto3,enum=mpiup.v1.RankPhase" json:"phase,omitempty"`
-	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"`    // in which main waits; empty: none, or it does not show
-	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`        // the kernel's function where it waits
-	Restarts      uint32                 `protobuf:"varint,19,opt,name=restarts,proto3" json:"restarts,omitempty"` // Job.restarts
-	Id            uint32                 `protobuf:"varint,20,opt,name=id,proto3" json:"id,omitempty"`             // in the run
-	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`        // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
+	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"`                 // in which main waits; empty: none, or it does not show
+	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`                     // the kernel's function where it waits
+	Restarts      uint32                 `protobuf:"varint,19,opt,name=restarts,proto3" json:"restarts,omitempty"`              // Job.restarts
+	Id            uint32                 `protobuf:"varint,20,opt,name=id,proto3" json:"id,omitempty"`                          // in the run
+	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`                     // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
+	PeakRss       uint64                 `protobuf:"varint,21,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"` // the most bytes that its processes had resident, summed; 0: it does not show
+	Waited        *RankWaited            `protobuf:"bytes,22,opt,name=waited,proto3" json:"waited,omitempty"`                   // where a window was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8986,7 +9169,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8999,7 +9182,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9142,6 +9325,20 @@ func (x *RankState) GetMount() string {
 	return ""
 }
 
+func (x *RankState) GetPeakRss() uint64 {
+	if x != nil {
+		return x.PeakRss
+	}
+	return 0
+}
+
+func (x *RankState) GetWaited() *RankWaited {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
 type StacksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ranks         string                 `protobuf:"bytes,1,opt,name=ranks,proto3" json:"ranks,omitempty"`    // of their jobs, "0-3,7"; empty: all
@@ -9152,7 +9349,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9164,7 +9361,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9177,7 +9374,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -9205,7 +9402,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9217,7 +9414,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9230,7 +9427,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -9266,7 +9463,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9278,7 +9475,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9291,7 +9488,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9332,7 +9529,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9344,7 +9541,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9357,7 +9554,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -9726,7 +9923,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"/\n" +
 	"\aJobOver\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04mute\x18\x02 \x01(\bR\x04mute\"\xa3\x01\n" +
+	"\x04mute\x18\x02 \x01(\bR\x04mute\"\xb7\x01\n" +
 	"\x06Chosen\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1f\n" +
@@ -9734,7 +9931,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\alibrary\x18\x04 \x01(\tR\alibrary\x12\x10\n" +
 	"\x03why\x18\x05 \x01(\tR\x03why\x12\x12\n" +
 	"\x04sure\x18\x06 \x01(\bR\x04sure\x12\x14\n" +
-	"\x05waits\x18\a \x01(\bR\x05waits\"5\n" +
+	"\x05waits\x18\a \x01(\bR\x05waits\x12\x12\n" +
+	"\x04nccl\x18\b \x01(\tR\x04nccl\"5\n" +
 	"\aProceed\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\tR\arefused\"/\n" +
@@ -9850,12 +10048,20 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06looked\x18\x06 \x01(\rR\x06looked\"/\n" +
 	"\x05Place\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x14\n" +
-	"\x05where\x18\x02 \x01(\tR\x05where\"~\n" +
+	"\x05where\x18\x02 \x01(\tR\x05where\"\xb5\x02\n" +
 	"\x06Waited\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12!\n" +
 	"\fthrottled_ns\x18\x03 \x01(\x03R\vthrottledNs\x12*\n" +
-	"\x05ranks\x18\x04 \x03(\v2\x14.mpiup.v1.RankWaitedR\x05ranks\"\x91\x02\n" +
+	"\x05ranks\x18\x04 \x03(\v2\x14.mpiup.v1.RankWaitedR\x05ranks\x12*\n" +
+	"\x11memory_stalled_ns\x18\x05 \x01(\x03R\x0fmemoryStalledNs\x12\"\n" +
+	"\rio_stalled_ns\x18\x06 \x01(\x03R\vioStalledNs\x12\x1a\n" +
+	"\bsegments\x18\a \x01(\x04R\bsegments\x12\x16\n" +
+	"\x06resent\x18\b \x01(\x04R\x06resent\x12\x1f\n" +
+	"\vlink_errors\x18\t \x01(\x04R\n" +
+	"linkErrors\x12\x10\n" +
+	"\x03mhz\x18\n" +
+	" \x01(\rR\x03mhz\"\xfd\x02\n" +
 	"\n" +
 	"RankWaited\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12*\n" +
@@ -9867,7 +10073,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06cpu_ns\x18\a \x01(\x03R\x05cpuNs\x12\x1b\n" +
 	"\tqueued_ns\x18\b \x01(\x03R\bqueuedNs\x12\x1d\n" +
 	"\n" +
-	"blocked_ns\x18\t \x01(\x03R\tblockedNs\"\x80\x01\n" +
+	"blocked_ns\x18\t \x01(\x03R\tblockedNs\x12\x1b\n" +
+	"\tread_back\x18\n" +
+	" \x01(\x04R\breadBack\x12\x1a\n" +
+	"\bsegments\x18\f \x01(\x04R\bsegments\x12\x16\n" +
+	"\x06resent\x18\r \x01(\x04R\x06resent\x12\x19\n" +
+	"\bgpu_slow\x18\v \x01(\rR\agpuSlow\"\x80\x01\n" +
 	"\tWaitPoint\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\twaited_ns\x18\x02 \x01(\x03R\bwaitedNs\x12\x19\n" +
@@ -9878,13 +10089,18 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12-\n" +
 	"\x06groups\x18\x03 \x03(\v2\x15.mpiup.v1.FlightGroupR\x06groups\x12\x12\n" +
-	"\x04dump\x18\x04 \x01(\fR\x04dump\"\x85\x01\n" +
+	"\x04dump\x18\x04 \x01(\fR\x04dump\"\xb1\x01\n" +
 	"\vFlightGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x14\n" +
 	"\x05ranks\x18\x03 \x01(\tR\x05ranks\x12\x12\n" +
 	"\x04last\x18\x04 \x01(\x04R\x04last\x12$\n" +
-	"\x03ops\x18\x05 \x03(\v2\x12.mpiup.v1.FlightOpR\x03ops\"p\n" +
+	"\x03ops\x18\x05 \x03(\v2\x12.mpiup.v1.FlightOpR\x03ops\x12*\n" +
+	"\x05calls\x18\x06 \x03(\v2\x14.mpiup.v1.FlightCallR\x05calls\"3\n" +
+	"\n" +
+	"FlightCall\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\"p\n" +
 	"\bFlightOp\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -10053,19 +10269,23 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12\x12\n" +
 	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
-	"\aaddress\x18\x06 \x01(\tR\aaddress\"\x0e\n" +
-	"\fRanksRequest\"w\n" +
+	"\aaddress\x18\x06 \x01(\tR\aaddress\"C\n" +
+	"\fRanksRequest\x12\x1b\n" +
+	"\twindow_ns\x18\x01 \x01(\x03R\bwindowNs\x12\x16\n" +
+	"\x06flight\x18\x02 \x01(\bR\x06flight\"\xcc\x01\n" +
 	"\n" +
 	"RanksReply\x12)\n" +
 	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12(\n" +
-	"\x05waits\x18\x03 \x03(\v2\x12.mpiup.v1.RunWaitsR\x05waits\"\x8b\x01\n" +
+	"\x05waits\x18\x03 \x03(\v2\x12.mpiup.v1.RunWaitsR\x05waits\x12$\n" +
+	"\x04host\x18\x04 \x01(\v2\x10.mpiup.v1.WaitedR\x04host\x12-\n" +
+	"\aflights\x18\x05 \x03(\v2\x13.mpiup.v1.RunFlightR\aflights\"\x8b\x01\n" +
 	"\bRunWaits\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12%\n" +
 	"\x05waits\x18\x03 \x01(\v2\x0f.mpiup.v1.WaitsR\x05waits\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\rR\x04size\x12\x16\n" +
-	"\x06placed\x18\x05 \x01(\tR\x06placed\"\xec\x03\n" +
+	"\x06placed\x18\x05 \x01(\tR\x06placed\"\xb5\x04\n" +
 	"\tRankState\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -10088,7 +10308,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05wchan\x18\x11 \x01(\tR\x05wchan\x12\x1a\n" +
 	"\brestarts\x18\x13 \x01(\rR\brestarts\x12\x0e\n" +
 	"\x02id\x18\x14 \x01(\rR\x02id\x12\x14\n" +
-	"\x05mount\x18\x12 \x01(\tR\x05mount\"=\n" +
+	"\x05mount\x18\x12 \x01(\tR\x05mount\x12\x19\n" +
+	"\bpeak_rss\x18\x15 \x01(\x04R\apeakRss\x12,\n" +
+	"\x06waited\x18\x16 \x01(\v2\x14.mpiup.v1.RankWaitedR\x06waited\"=\n" +
 	"\rStacksRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\x7f\n" +
@@ -10234,7 +10456,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10311,49 +10533,50 @@ var file_mpiup_proto_goTypes = []any{
 	(*WaitPoint)(nil),       // 72: mpiup.v1.WaitPoint
 	(*Flight)(nil),          // 73: mpiup.v1.Flight
 	(*FlightGroup)(nil),     // 74: mpiup.v1.FlightGroup
-	(*FlightOp)(nil),        // 75: mpiup.v1.FlightOp
-	(*Control)(nil),         // 76: mpiup.v1.Control
-	(*Notice)(nil),          // 77: mpiup.v1.Notice
-	(*Ending)(nil),          // 78: mpiup.v1.Ending
-	(*Bye)(nil),             // 79: mpiup.v1.Bye
-	(*Closed)(nil),          // 80: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 81: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 82: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 83: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 84: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 85: mpiup.v1.FetchResult
-	(*Event)(nil),           // 86: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 87: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 88: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 89: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 90: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 91: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 92: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 93: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 94: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 95: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 96: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 97: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 98: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 99: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 100: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 101: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 102: mpiup.v1.Finding
-	(*Fact)(nil),            // 103: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 104: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 105: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 106: mpiup.v1.AskRequest
-	(*Target)(nil),          // 107: mpiup.v1.Target
-	(*AskReply)(nil),        // 108: mpiup.v1.AskReply
-	(*Way)(nil),             // 109: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 110: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 111: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 112: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 113: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 114: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 115: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 116: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 117: mpiup.v1.RankStack
+	(*FlightCall)(nil),      // 75: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 76: mpiup.v1.FlightOp
+	(*Control)(nil),         // 77: mpiup.v1.Control
+	(*Notice)(nil),          // 78: mpiup.v1.Notice
+	(*Ending)(nil),          // 79: mpiup.v1.Ending
+	(*Bye)(nil),             // 80: mpiup.v1.Bye
+	(*Closed)(nil),          // 81: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 82: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 83: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 84: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 85: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 86: mpiup.v1.FetchResult
+	(*Event)(nil),           // 87: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 88: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 89: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 90: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 91: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 92: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 93: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 94: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 95: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 96: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 97: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 98: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 99: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 100: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 101: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 102: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 103: mpiup.v1.Finding
+	(*Fact)(nil),            // 104: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 105: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 106: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 107: mpiup.v1.AskRequest
+	(*Target)(nil),          // 108: mpiup.v1.Target
+	(*AskReply)(nil),        // 109: mpiup.v1.AskReply
+	(*Way)(nil),             // 110: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 111: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 112: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 113: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 114: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 115: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 116: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 117: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 118: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -10362,11 +10585,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	56,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	57,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	55,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	83,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	90,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	79,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	84,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	91,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	80,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	45,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	88,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	89,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	46,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
 	62,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
@@ -10379,17 +10602,17 @@ var file_mpiup_proto_depIdxs = []int32{
 	51,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	52,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	58,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	82,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	89,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	83,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	90,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	61,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	77,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	78,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	80,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	78,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	79,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	81,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
 	60,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	43,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	47,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	76,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	77,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
 	64,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
 	67,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
 	68,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
@@ -10397,11 +10620,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	38,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
 	70,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
 	54,  // 40: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	81,  // 41: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	84,  // 42: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	85,  // 43: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	86,  // 44: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	87,  // 45: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	82,  // 41: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	85,  // 42: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	86,  // 43: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	87,  // 44: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	88,  // 45: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 46: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 47: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
 	19,  // 48: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
@@ -10445,37 +10668,41 @@ var file_mpiup_proto_depIdxs = []int32{
 	12,  // 86: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
 	72,  // 87: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
 	74,  // 88: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	75,  // 89: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	2,   // 90: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 91: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	92,  // 92: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 93: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 94: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 95: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	102, // 96: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	103, // 97: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	103, // 98: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	101, // 99: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	98,  // 100: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 101: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	99,  // 102: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	99,  // 103: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	100, // 104: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 105: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	107, // 106: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	109, // 107: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	113, // 108: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	112, // 109: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	64,  // 110: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 111: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	117, // 112: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	116, // 113: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	73,  // 114: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	115, // [115:115] is the sub-list for method output_type
-	115, // [115:115] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	76,  // 89: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	75,  // 90: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 91: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 92: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	93,  // 93: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 94: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	35,  // 95: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 96: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	103, // 97: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	104, // 98: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	104, // 99: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	102, // 100: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	99,  // 101: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 102: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	100, // 103: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	100, // 104: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	101, // 105: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 106: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	108, // 107: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	110, // 108: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	114, // 109: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	113, // 110: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	70,  // 111: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	117, // 112: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	64,  // 113: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 114: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	71,  // 115: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	118, // 116: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	117, // 117: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	73,  // 118: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	119, // [119:119] is the sub-list for method output_type
+	119, // [119:119] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -10537,7 +10764,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   101,
+			NumMessages:   102,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

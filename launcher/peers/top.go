@@ -1,0 +1,365 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/slow"
+	"github.com/mpiup/mpiup/launcher/streams"
+)
+
+// mpiup top and ps --for show for whom the others wait, by what agents tell of the last window at each look.
+//
+//	Ranks{window} ──▶ each host ──RanksReply──▶ waits: a slow.Watch and a slow.Calls for each run ──▶ rows, the slowest first, and sentences
+
+// TopConfig is one table after the other, or one of them.
+type TopConfig struct {
+	reach.Reach
+	JSON   bool
+	Nearby string        // where this user's runs on this machine listen; "": nowhere
+	Window time.Duration // that is looked at
+	Every  time.Duration // between looks
+	For    time.Duration // for so long it is looked before the one table is printed; 0: tables go on until the context ends
+}
+
+// topRow is a rank with what it costs the others.
+type topRow struct {
+	psRow
+	CPUTime float64  `json:"cpu_seconds"`
+	Peak    uint64   `json:"peak_rss_bytes,omitempty"`
+	Waited  *float64 `json:"waited_share,omitempty"` // of the window, that it waited in MPI; absent: not measured
+	Lost    float64  `json:"others_waited_share"`    // for it
+	Cause   string   `json:"cause,omitempty"`
+}
+
+// topView is what is printed.
+type topView struct {
+	Ranks  []topRow          `json:"ranks"`
+	Said   []saying          `json:"found,omitempty"`
+	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
+	near   bool              // that are runs here, in the place of hosts
+}
+
+// saying is what there is to say of one run.
+type saying struct {
+	Launcher string `json:"launcher"`
+	Job      string `json:"job"`
+	Text     string `json:"text"`
+}
+
+// Top shows for whom the ranks of all jobs on the hosts wait, and returns an exit code: 0 when every named host answered.
+func Top(ctx context.Context, cfg TopConfig) int {
+	cfg.Fill()
+	look, err := cfg.looks(ctx)
+	if err != nil {
+		return launcher.End(&cfg.Reach, err)
+	}
+	all := &waits{window: cfg.Window, runs: map[runKey]*waiting{}}
+	begun := time.Now()
+	for {
+		now := time.Since(begun)
+		view, code, err := look(ctx, all, now)
+		if err != nil {
+			return launcher.End(&cfg.Reach, err)
+		}
+		last := cfg.For > 0 && now >= cfg.For
+		if ctx.Err() != nil && cfg.For == 0 {
+			return 0 // who ends it has seen what there was
+		}
+		if last || cfg.For == 0 {
+			if err := view.print(cfg.Stdout, cfg.JSON, !last); err != nil {
+				return launcher.End(&cfg.Reach, reach.Unwritten(err))
+			}
+		}
+		if last {
+			return code
+		}
+		wait := cfg.Every
+		if cfg.For > 0 {
+			wait = min(wait, max(cfg.For-now, time.Millisecond))
+		}
+		if !pause(ctx, wait) {
+			return 0
+		}
+	}
+}
+
+// looks is how hosts, or this user's runs here, are asked.
+func (cfg *TopConfig) looks(ctx context.Context) (look func(context.Context, *waits, time.Duration) (topView, int, error), err error) {
+	q := &apiv1.RanksRequest{WindowNs: int64(cfg.Window), Flight: true}
+	if nearbyRuns(&cfg.Reach, cfg.Nearby) {
+		return func(ctx context.Context, all *waits, now time.Duration) (topView, int, error) {
+			errs := map[string]string{}
+			all.begin()
+			err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} },
+				func(run string, reply *apiv1.RanksReply, err error) {
+					if err == nil && reply.Error != "" {
+						err = errors.New(reply.Error)
+					}
+					if err != nil {
+						errs[run] = err.Error()
+						return
+					}
+					all.hear(now, cfg.Pod, reply, slow.Offset{})
+				})
+			return topView{Ranks: all.rows(now), Said: all.said(), Errors: errs, near: true}, 0, err
+		}, nil
+	}
+	list, err := inquired(ctx, &cfg.Reach)
+	return func(ctx context.Context, all *waits, now time.Duration) (topView, int, error) {
+		told := map[string]string{}
+		replies := map[string]*apiv1.RanksReply{}
+		var mu sync.Mutex
+		found := cfg.Visit(ctx, list, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
+			ctx, cancel := awake.Within(ctx, stacksTime) // torch looks once a second whether its recorder is asked for
+			defer cancel()
+			reply, err := conn.Client.Ranks(ctx, q)
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				replies[nameOf(v)] = reply
+			}
+			return err
+		})
+		all.begin()
+		for i := range found {
+			name := nameOf(&found[i])
+			if reply := replies[name]; reply != nil {
+				all.hear(now, name, reply, slow.Offset{By: found[i].Ahead, Within: found[i].Rtt / 2})
+				if reply.Error != "" {
+					told[name] = reply.Error
+				}
+			}
+		}
+		errs, code := troubles(found)
+		maps.Copy(errs, told)
+		return topView{Ranks: all.rows(now), Said: all.said(), Errors: errs}, code, nil
+	}, err
+}
+
+// waits is what is known of all runs.
+type waits struct {
+	window time.Duration
+	runs   map[runKey]*waiting
+}
+
+// waiting is one run: its first job, whose ranks wait for each other.
+type waiting struct {
+	slow.Watch
+	calls slow.Calls
+	size  int
+
+	late   slow.Late
+	found  slow.Finding
+	tardy  slow.Tardy
+	called bool // tardy is measured
+
+	names map[int]string // "rank 3 (w1, pid 4711)"
+	rows  []topRow       // of all jobs, at the last look
+}
+
+// begin begins a look.
+func (a *waits) begin() {
+	for key, r := range a.runs {
+		if len(r.rows) == 0 {
+			delete(a.runs, key) // its ranks are gone
+			continue
+		}
+		r.rows = nil
+	}
+}
+
+// hear takes what a host tells. offset is how far its wall clock is from ours.
+func (a *waits) hear(now time.Duration, host string, reply *apiv1.RanksReply, offset slow.Offset) {
+	told := map[runKey]*apiv1.Waited{}
+	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
+		rows := rankRows(host, &apiv1.RanksReply{Ranks: []*apiv1.RankState{m}})
+		key := runKey{word(m.GetLauncher()), word(m.GetJob())}
+		if len(rows) == 0 || a.runs[key] == nil && len(a.runs) == maxRuns {
+			continue
+		}
+		r := a.runs[key]
+		if r == nil {
+			r = &waiting{Watch: slow.Watch{Window: a.window}, names: map[int]string{}}
+			a.runs[key] = r
+		}
+		w := m.GetWaited()
+		row := topRow{psRow: rows[0], CPUTime: max(0, time.Duration(w.GetCpuNs()).Seconds()), Peak: m.GetPeakRss()}
+		r.rows = append(r.rows, row)
+		if w == nil || reply.GetHost() == nil || m.Number != 0 || w.Id != m.Rank {
+			continue
+		}
+		if told[key] == nil {
+			h := reply.Host
+			told[key] = &apiv1.Waited{AtNs: h.AtNs, ThrottledNs: h.ThrottledNs, MemoryStalledNs: h.MemoryStalledNs, IoStalledNs: h.IoStalledNs,
+				Segments: h.Segments, Resent: h.Resent, LinkErrors: h.LinkErrors, Mhz: h.Mhz}
+		}
+		told[key].Ranks = append(told[key].Ranks, w)
+		r.names[int(m.Rank)] = fmt.Sprintf("rank %d (%s, pid %d)", m.Rank, visible.Line(host), m.Pid)
+	}
+	for key, w := range told {
+		at, reports, err := slow.Parse(w, idset.Range(0, maxRanks-1))
+		if err == nil { // else it is no agent's
+			a.runs[key].Hear(now, at, reports)
+		}
+	}
+	for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
+		if r := a.runs[runKey{word(w.GetLauncher()), word(w.GetJob())}]; r != nil {
+			r.size = max(r.size, int(min(w.GetSize(), maxRanks)))
+		}
+	}
+	for _, f := range reply.GetFlights()[:min(len(reply.GetFlights()), maxRuns)] {
+		r := a.runs[runKey{word(f.GetLauncher()), word(f.GetJob())}]
+		for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxFlights)] {
+			if r != nil && int(m.GetRank()) < maxRanks {
+				r.calls.Hear(int(m.GetRank()), host, offset, slow.CallsOf(m))
+			}
+		}
+	}
+}
+
+// rows are all ranks, those that others wait for first.
+func (a *waits) rows(now time.Duration) (all []topRow) {
+	all = []topRow{}
+	for _, key := range a.keys() {
+		r := a.runs[key]
+		r.judge(now)
+		for i := range r.rows {
+			r.cost(&r.rows[i])
+		}
+		all = append(all, r.rows...)
+	}
+	slices.SortStableFunc(all, func(x, y topRow) int {
+		return cmp.Or(cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Launcher, y.Launcher), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Number, y.Number), cmp.Compare(x.Rank, y.Rank))
+	})
+	return all
+}
+
+func (a *waits) keys() []runKey {
+	return slices.SortedFunc(maps.Keys(a.runs), func(x, y runKey) int {
+		return cmp.Or(cmp.Compare(x.launcher, y.launcher), cmp.Compare(x.job, y.job))
+	})
+}
+
+// ranks is how many ranks the run has, as far as it shows: of hosts that were not asked some are missing.
+func (r *waiting) ranks() int { return max(r.size, len(r.names)) }
+
+// judge finds for whom the run's ranks wait.
+func (r *waiting) judge(now time.Duration) {
+	r.late, r.found = r.Late(now, r.ranks()), r.Finding(r.ranks())
+	r.tardy, r.called = r.calls.Find(r.Window)
+}
+
+// cost fills in what a rank costs the others.
+func (r *waiting) cost(row *topRow) {
+	id := int(row.Rank)
+	if row.Number != 0 {
+		return
+	}
+	if share, known := r.Waited(id); known {
+		row.Waited = &share
+	}
+	var cause slow.Cause
+	switch {
+	case slices.Contains(r.late.Ranks, id):
+		row.Lost, cause = 1, r.Reason(id, 1).Cause
+	case slices.Contains(r.found.Ranks, id):
+		row.Lost, cause = r.found.Share, r.Reason(id, r.found.Share).Cause
+	case r.tardy.Share > 0 && r.tardy.Rank == id && r.tardy.Host == row.Host:
+		row.Lost, cause = r.tardy.Share, r.Reason(id, r.tardy.Share).Cause
+	default:
+		return
+	}
+	row.Cause = cause.String()
+}
+
+// said is what there is to say of each run. Where nothing can be, why.
+func (a *waits) said() (list []saying) {
+	for _, key := range a.keys() {
+		r := a.runs[key]
+		names := slow.Names{One: func(id int) string { return r.names[id] }, Many: func(ids []int) string { return idset.Of(ids...).Named("rank") }}
+		text := ""
+		switch {
+		case len(r.late.Ranks) > 0:
+			text = r.late.Sentence(names)
+		case len(r.found.Ranks) > 0 || r.found.Moves:
+			text = r.found.Sentence(names)
+		case r.tardy.Share > 0:
+			text = r.tardy.Sentence(r.Reason(r.tardy.Rank, r.tardy.Share).Sentence())
+		case r.found.Measured || r.called:
+			text = fmt.Sprintf("no rank held the others up for a tenth of the last %v", a.window)
+		default:
+			text = "for whom the others wait is not measured: " + r.unmeasured(a.window)
+		}
+		list = append(list, saying{key.launcher, key.job, text})
+	}
+	return list
+}
+
+// unmeasured is why nothing can be said.
+func (r *waiting) unmeasured(window time.Duration) string {
+	why := r.Unmeasured(r.ranks())
+	switch {
+	case r.Unwatched():
+		return "mpiup run --watch-ranks measures MPI, and torch over NCCL is by its flight recorder (mpiup help slow)"
+	case why != "":
+		return why
+	}
+	return fmt.Sprintf("the ranks had not enough collectives in the last %v", window)
+}
+
+func (v topView) print(w io.Writer, asJSON, again bool) error {
+	if asJSON {
+		return visible.JSON(w, v)
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RANK\tHOST\tPID\tPROGRAM\tOTHERS WAITED\tCAUSE\tWAITED\tSTATE\tCPU%\tCPU TIME\tRSS\tPEAK")
+	for _, r := range v.Ranks {
+		rank, waited, lost := fmt.Sprint(r.Rank), "-", "-"
+		if r.Number > 0 {
+			rank = fmt.Sprintf("%d/%d", r.Number, r.Rank)
+		}
+		if r.Waited != nil {
+			waited = fmt.Sprintf("%.0f %%", 100**r.Waited)
+		}
+		if r.Lost > 0 {
+			lost = fmt.Sprintf("%.0f %%", 100*r.Lost)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%s\n", rank, r.Host, r.Main, r.Program, lost, cmp.Or(r.Cause, "-"), waited,
+			r.State, r.CPU, time.Duration(r.CPUTime*float64(time.Second)).Round(time.Second), bytesOf(r.RSS), bytesOf(r.Peak))
+	}
+	t.Flush()
+	if len(v.Ranks) == 0 && len(v.Errors) == 0 {
+		b.Reset()
+		b.WriteString("no ranks run\n")
+	}
+	for _, s := range v.Said {
+		if len(v.Said) > 1 {
+			fmt.Fprintf(&b, "job %s, by %s: ", s.Job, s.Launcher)
+		}
+		b.WriteString(s.Text + "\n")
+	}
+	writeErrors(&b, v.Errors, v.near)
+	text := visible.Text(b.String())
+	if again && streams.IsTerminal(w) {
+		text = homeAndClear + text
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

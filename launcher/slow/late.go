@@ -1,0 +1,72 @@
+package slow
+
+import (
+	"slices"
+	"time"
+)
+
+// Late is ranks that have not come to a collective in which all others are. It shows before that collective is over, which may be never.
+type Late struct {
+	Ranks []int         // ascending; empty: nobody
+	For   time.Duration // so long the last of the others to come has waited
+	Sure  bool          // two looks saw the same
+	Cause Reason        // of the first of Ranks
+
+	seq  uint64        // collectives that were over
+	seen time.Duration // when it was seen first
+	told bool
+}
+
+// maxLates bounds how often a run says that ranks are late.
+const maxLates = 3
+
+// Late is who all others wait for now, and have for a window. How long each of the others waited is by its own host's clock.
+func (w *Watch) Late(now time.Duration, ranks int) Late {
+	found := w.absent(now, ranks)
+	switch old := w.late; {
+	case len(found.Ranks) == 0 || found.For < w.Window:
+		w.late = Late{}
+		return w.late
+	case slices.Equal(found.Ranks, old.Ranks) && found.seq == old.seq:
+		found.seen, found.told = old.seen, old.told
+		found.Sure = old.Sure || now-old.seen >= w.Window/12
+	default:
+		found.seen = now
+	}
+	found.Cause = w.cause(Finding{Ranks: found.Ranks, Share: 1})
+	w.late = found
+	return found
+}
+
+// absent are the ranks that are in no collective over all, where all others are in the one after as many.
+func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
+	if len(w.ranks) < ranks || ranks < 2 {
+		return l
+	}
+	for _, t := range w.ranks {
+		if t.State != Measured || now-t.heard > w.Window {
+			return Late{}
+		}
+		if t.Inside > 0 {
+			l.seq = max(l.seq, t.Seq)
+		}
+	}
+	first := true
+	for id, t := range w.ranks {
+		switch {
+		case t.Inside > 0 && t.Seq == l.seq:
+			if waits := t.at - t.Inside; first || waits < l.For {
+				l.For, first = waits, false
+			}
+		case t.Inside == 0 && t.Seq <= l.seq:
+			l.Ranks = append(l.Ranks, id)
+		default: // they are not at the same place: a look was too early, or somebody lies
+			return Late{}
+		}
+	}
+	if first || len(l.Ranks)*together > ranks {
+		return Late{}
+	}
+	slices.Sort(l.Ranks)
+	return l
+}

@@ -1,0 +1,150 @@
+package slow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+var plain = Names{One: func(r int) string { return fmt.Sprint("rank ", r) }, Many: func(r []int) string { return fmt.Sprint("ranks ", r) }}
+
+// Ranks that are in no collective, where all others are in the next one and have been for a window, are named while it lasts.
+func TestLate(t *testing.T) {
+	in, out := Report{State: Measured, Seq: 7, Inside: 10 * second}, Report{State: Measured, Seq: 7}
+	behind, ahead, over, gone := out, in, in, Report{}
+	behind.Seq, ahead.Seq, over.State = 6, 8, Finalized
+	for name, c := range map[string]struct {
+		ranks []Report
+		at    time.Duration // of the hosts
+		want  []int
+	}{
+		"one of four":              {[]Report{in, in, out, in}, 20 * second, []int{2}},
+		"two of four":              {[]Report{in, out, out, in}, 20 * second, []int{1, 2}},
+		"three of four":            {[]Report{in, out, out, out}, 20 * second, nil},
+		"not yet for a window":     {[]Report{in, in, out, in}, 13 * second, nil},
+		"nobody":                   {[]Report{in, in, in, in}, 20 * second, nil},
+		"all compute":              {[]Report{out, out, out, out}, 20 * second, nil},
+		"further behind":           {[]Report{in, in, behind, in}, 20 * second, []int{2}},
+		"others are elsewhere":     {[]Report{in, ahead, out, in}, 20 * second, nil},
+		"one that is not measured": {[]Report{in, in, out, gone}, 20 * second, nil},
+		"one in MPI_Finalize":      {[]Report{in, in, out, over}, 20 * second, nil},
+	} {
+		w := Watch{Window: 4 * second}
+		hear := func(now time.Duration) {
+			for i, r := range c.ranks {
+				r.ID = i
+				w.Hear(now, c.at, []Report{r})
+			}
+		}
+		hear(0)
+		l := w.Late(0, len(c.ranks))
+		if !slices.Equal(l.Ranks, c.want) || l.Sure {
+			t.Errorf("%s: %+v", name, l)
+		}
+		if news := w.News(0, len(c.ranks), plain); news != "" {
+			t.Errorf("%s: one look is enough for %q", name, news)
+		}
+		hear(second)
+		if l := w.Late(second, len(c.ranks)); !slices.Equal(l.Ranks, c.want) || l.Sure != (len(c.want) > 0) {
+			t.Errorf("%s, again: %+v", name, l)
+		}
+		if news := w.News(second, len(c.ranks), plain); (news != "") != (len(c.want) > 0) {
+			t.Errorf("%s: %q", name, news)
+		}
+		if news := w.News(2*second, len(c.ranks), plain); news != "" {
+			t.Errorf("%s: twice %q", name, news)
+		}
+		if before := w.Before(2*second, len(c.ranks), plain); (before != "") != (len(c.want) > 0) {
+			t.Errorf("%s: %q", name, before)
+		}
+		if l := w.Late(time.Minute, len(c.ranks)); len(l.Ranks) > 0 {
+			t.Errorf("%s: of what was heard a minute ago: %+v", name, l)
+		}
+	}
+}
+
+// What the ranks of a run leave at their ends measures it, if it was over before anybody looked.
+func TestShortRun(t *testing.T) {
+	w := Watch{Window: 60 * second}
+	for r, points := range program(12, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3) {
+		w.Hear(0, 24*second, []Report{{ID: r, State: Finalized, Seq: 12, Points: points}})
+	}
+	if f := w.Total(3); !slices.Equal(f.Ranks, []int{1}) || f.Share < 0.4 {
+		t.Errorf("%+v", f)
+	}
+	if got := w.End(3, plain); !strings.HasPrefix(got, "rank 1: the others waited 50 % of 22 s for it") {
+		t.Error(got)
+	}
+	if f := w.Total(4); f.Measured {
+		t.Errorf("with one that was not heard of: %+v", f)
+	}
+}
+
+// A host is compared by the offset of its clock, and a difference that may be the clocks' accuses nobody.
+func TestCalls(t *testing.T) {
+	begun := time.Unix(1_800_000_000, 0)
+	for name, c := range map[string]struct {
+		late   time.Duration // rank 2 on w1
+		offset Offset        // of w1
+		shift  time.Duration // of w1's clock
+		want   bool
+	}{
+		"alike":                          {},
+		"late":                           {late: 300 * time.Millisecond, want: true},
+		"late, by a clock that is ahead": {late: 300 * time.Millisecond, shift: time.Hour, offset: Offset{By: time.Hour, Within: time.Millisecond}, want: true},
+		"a clock that is ahead":          {shift: time.Hour, offset: Offset{By: time.Hour, Within: time.Millisecond}},
+		"less than the clocks agree":     {late: 300 * time.Millisecond, offset: Offset{Within: 400 * time.Millisecond}},
+		"a little":                       {late: 30 * time.Millisecond},
+	} {
+		var calls Calls
+		for rank := range 3 {
+			host, offset, shift := "w0", Offset{}, time.Duration(0)
+			if rank == 2 {
+				host, offset, shift = "w1", c.offset, c.shift+c.late
+			}
+			var list []Call
+			for i := range 20 {
+				list = append(list, Call{Seq: uint64(i + 1), At: begun.Add(time.Duration(i)*time.Second + time.Duration(rank)*time.Millisecond + shift)})
+			}
+			calls.Hear(rank, host, offset, map[string][]Call{"0": list})
+		}
+		found, measured := calls.Find(10 * second)
+		if !measured || (found.Share > 0) != c.want || c.want && (found.Rank != 2 || found.Host != "w1" || found.Share > 0.35) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+	if found, measured := (&Calls{}).Find(second); measured || found.Share > 0 {
+		t.Errorf("of nobody: %+v", found)
+	}
+}
+
+// Calls that an agent makes up end nothing, and cost what they are long.
+func FuzzCalls(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, int64(1), uint8(3))
+	f.Add([]byte{255, 0, 255, 0}, int64(-1<<63), uint8(200))
+	f.Fuzz(func(t *testing.T, text []byte, step int64, ranks uint8) {
+		defer cost.Watch(t, cost.Parser, len(text)*(int(ranks)+1))()
+		var calls Calls
+		for rank := range int(ranks%8) + 1 {
+			m := &apiv1.Flight{}
+			for i, b := range text[:min(len(text), 512)] {
+				if i%100 == 0 {
+					m.Groups = append(m.Groups, &apiv1.FlightGroup{Name: fmt.Sprint(i)})
+				}
+				g := m.Groups[len(m.Groups)-1]
+				g.Calls = append(g.Calls, &apiv1.FlightCall{Seq: uint64(b), AtNs: step * int64(i+rank)})
+			}
+			calls.Hear(rank, "w", Offset{By: time.Duration(step), Within: time.Duration(rank)}, CallsOf(m))
+		}
+		found, _ := calls.Find(time.Second)
+		if found.Share < 0 || found.Share > 1 || found.Times > found.Of {
+			t.Errorf("%+v", found)
+		}
+		_ = found.Sentence("")
+	})
+}
