@@ -206,9 +206,10 @@ func (w *Watch) Total(ranks int) (f Finding) {
 	return f
 }
 
-// short is what a run came to that was shorter than a window, as far as it is measured: by what its ranks left at their ends.
+// short is what a run came to that was shorter than a window, as far as it is measured: by what its ranks left at their ends. It is cut into
+// twice as many blocks as a window, since there is no second one.
 func (w *Watch) short(ranks int) (f Finding) {
-	f = w.find(ranks, w.length(), func(t *track) bool { return t.State == Measured || t.State == Finalized })
+	f = w.find(ranks, w.length()/2, func(t *track) bool { return t.State == Measured || t.State == Finalized })
 	if f.Window < min(w.Window, shortest) || f.Blocks < enough {
 		return Finding{}
 	}
