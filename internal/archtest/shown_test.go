@@ -26,7 +26,7 @@ var rawWrites = map[string]string{
 	"cmd/mpiup/draw.remarks":   "its texts are made visible one by one (clean)",
 	"launcher.do":              "lines in another launcher's words, of names that launcher/run has made visible",
 	"launcher.event":           "JSON of visible.JSONLine",
-	"launcher/peers.show":      "visible lines, behind what clears the terminal for the next look",
+	"launcher/peers.put":       "visible lines, behind what clears the terminal for the next look",
 	"launcher/reach.draw":      "the line of what is waited for, whose rows are made visible, behind what moves the cursor",
 	"launcher/reach.erase":     "what moves the cursor",
 	"launcher/report.Ready":    "a hash in hexadecimal",

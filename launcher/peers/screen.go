@@ -164,11 +164,17 @@ func (s *screen) table(b *strings.Builder, rows []psRow, gpus bool, columns int)
 	}
 }
 
-// show prints a look on a cleared screen, cut to what it has room for.
+// show prints a look.
 func (s *screen) show(w io.Writer, v *psView) error {
 	s.saw(v.Ranks)
+	_, wide := s.size()
+	return s.put(w, v.text(s, wide))
+}
+
+// put prints a text on a cleared screen, cut to what it has room for.
+func (s *screen) put(w io.Writer, text string) error {
 	high, wide := s.size()
-	lines := strings.Split(strings.TrimSuffix(v.text(s, wide), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if left := len(lines) - (high - 1); left > 0 && high > 2 {
 		lines = append(lines[:high-2], fmt.Sprintf("and %s more; mpiup ps shows all", visible.Count(left+1, "line")))
 	}

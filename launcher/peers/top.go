@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/slow"
-	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // mpiup top and ps --for show for whom the others wait, by what agents tell of the last window at each look.
@@ -70,6 +69,11 @@ func Top(ctx context.Context, cfg TopConfig) int {
 		return launcher.End(&cfg.Reach, err)
 	}
 	all := &waits{window: cfg.Window, runs: map[runKey]*waiting{}}
+	watch := cfg.Every
+	if cfg.For > 0 {
+		watch = 0
+	}
+	on := screenOf(&PsConfig{Reach: cfg.Reach, JSON: cfg.JSON, Watch: watch})
 	begun := time.Now()
 	for {
 		now := time.Since(begun)
@@ -82,7 +86,7 @@ func Top(ctx context.Context, cfg TopConfig) int {
 			return 0 // who ends it has seen what there was
 		}
 		if last || cfg.For == 0 {
-			if err := view.print(cfg.Stdout, cfg.JSON, !last); err != nil {
+			if err := view.print(cfg.Stdout, cfg.JSON, on); err != nil {
 				return launcher.End(&cfg.Reach, reach.Unwritten(err))
 			}
 		}
@@ -323,7 +327,7 @@ func (r *waiting) unmeasured(window time.Duration) string {
 	return fmt.Sprintf("the ranks had not enough collectives in the last %v", window)
 }
 
-func (v topView) print(w io.Writer, asJSON, again bool) error {
+func (v topView) print(w io.Writer, asJSON bool, on *screen) error {
 	if asJSON {
 		return visible.JSON(w, v)
 	}
@@ -356,10 +360,9 @@ func (v topView) print(w io.Writer, asJSON, again bool) error {
 		b.WriteString(s.Text + "\n")
 	}
 	writeErrors(&b, v.Errors, v.near)
-	text := visible.Text(b.String())
-	if again && streams.IsTerminal(w) {
-		text = homeAndClear + text
+	if on != nil {
+		return on.put(w, b.String())
 	}
-	_, err := io.WriteString(w, text)
+	_, err := visible.Fprint(w, b.String())
 	return err
 }

@@ -39,7 +39,7 @@ func TestTop(t *testing.T) {
 			t.Fatalf("%+v", rows)
 		}
 		var b strings.Builder
-		if err := (topView{Ranks: rows, Said: all.said()}).print(&b, false, true); err != nil || !strings.Contains(b.String(), "\nrank 2 (w2, pid 7): the others waited 50 % of the last ") {
+		if err := (topView{Ranks: rows, Said: all.said()}).print(&b, false, nil); err != nil || !strings.Contains(b.String(), "\nrank 2 (w2, pid 7): the others waited 50 % of the last ") {
 			t.Errorf("%v\n%s", err, b.String())
 		}
 	}

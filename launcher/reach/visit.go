@@ -16,11 +16,10 @@ import (
 // Visited is a host as one visit found it: an agent's answer, or why there is none.
 type Visited struct {
 	hosts.Wanted
-	Addr  netip.AddrPort
-	Hello *apiv1.HelloReply // nil: not reached
-	Rtt   time.Duration
-	Ahead time.Duration // how far its wall clock is before ours, to half of Rtt
-	Cause *link.Cause
+	Addr       netip.AddrPort
+	Hello      *apiv1.HelloReply // nil: not reached
+	Rtt, Ahead time.Duration     // how far its wall clock is before ours, to half of Rtt
+	Cause      *link.Cause
 }
 
 // Visit asks each wanted host once who it is, then calls f (may be nil) with its connection.
@@ -135,8 +134,7 @@ func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(conte
 	v.Addr, v.Hello = g.addr, g.hello
 	begun := time.Now()
 	if h, err := g.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol}); err == nil {
-		v.Rtt = time.Since(begun)
-		v.Ahead = time.Unix(0, h.ClockNs).Sub(begun.Add(v.Rtt / 2))
+		v.Rtt, v.Ahead = time.Since(begun), time.Unix(0, h.ClockNs).Sub(begun.Add(time.Since(begun)/2))
 	}
 	if f != nil {
 		if err := f(ctx, v, g.Conn); err != nil {
