@@ -11,7 +11,7 @@ var largeRooms = pile{
 }
 
 // largeWiring is cmd/mpiup where it has more than a command line needs.
-var largeWiring = pile{"cmd/mpiup": 5100}
+var largeWiring = pile{}
 
 // cupboards are small packages with one user.
 var cupboards = []string{}
@@ -34,7 +34,7 @@ var wideTypes = pile{
 var fullTypes = pile{
 	"agent.Config":                   31,
 	"agent/checkup.Host":             24,
-	"agent/ranks.Job":                37,
+	"agent/ranks.Job":                36,
 	"agent/ranks.Process":            23,
 	"agent/reap.Supervisor":          25,
 	"agent/session.session":          45,
