@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
 
@@ -16,7 +17,7 @@ func sshKeygenApplet(p *process, args []string) int {
 		tell(p.stderr, "ssh-keygen (mpiup):", fmt.Sprintf("-R %.100s: nothing is changed: mpiup's ssh knows hosts by the "+
 			"job's secret and reads no known_hosts", k.Forget))
 	default:
-		err = k.Make(ssh.KeygenIO{Stdin: p.stdin, Stdout: p.stdout, User: p.getenv("USER"), Host: p.host})
+		err = cli.MakeKey(k, cli.KeygenIO{Stdin: p.stdin, Stdout: p.stdout, User: p.getenv("USER"), Host: p.host})
 	}
 	if err != nil {
 		tell(p.stderr, "ssh-keygen (mpiup):", err)

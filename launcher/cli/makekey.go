@@ -1,4 +1,4 @@
-package ssh
+package cli
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
 
 // KeygenIO is what making keys needs besides its command line.
@@ -23,8 +24,8 @@ type KeygenIO struct {
 	User, Host string // of a key's comment; User may be empty
 }
 
-// Make makes keys or shows one, as was asked.
-func (k Keygen) Make(p KeygenIO) error {
+// MakeKey makes keys or shows one, as ssh-keygen was asked.
+func MakeKey(k ssh.Keygen, p KeygenIO) error {
 	switch {
 	case k.All:
 		return hostKeys(p, k)
@@ -35,7 +36,7 @@ func (k Keygen) Make(p KeygenIO) error {
 }
 
 // hostKeys makes the host keys that are missing, as -A does: agents have no use for them, and scripts look for them.
-func hostKeys(p KeygenIO, k Keygen) error {
+func hostKeys(p KeygenIO, k ssh.Keygen) error {
 	said := false
 	for _, kind := range []string{"rsa", "ecdsa", "ed25519"} {
 		file := filepath.Join(k.Prefix+"/etc/ssh", "ssh_host_"+kind+"_key")
@@ -64,7 +65,7 @@ func hostKeys(p KeygenIO, k Keygen) error {
 }
 
 // userKey makes one key. What is there is replaced only where standard input says y, as OpenSSH asks it.
-func userKey(p KeygenIO, k Keygen) error {
+func userKey(p KeygenIO, k ssh.Keygen) error {
 	if !k.HasC {
 		user := p.User
 		if user == "" {
@@ -95,7 +96,7 @@ func userKey(p KeygenIO, k Keygen) error {
 }
 
 // showKey prints a key's public half, or its fingerprint. The file's mode is not judged: a Secret's is not the user's choice.
-func showKey(p KeygenIO, k Keygen) error {
+func showKey(p KeygenIO, k ssh.Keygen) error {
 	text, err := bounded.File(k.File, keyfile.MaxSize)
 	if err != nil {
 		return err
