@@ -44,17 +44,17 @@ func New(width, height int, label string, style Style) *Picture {
 
 // Rect is a rectangle of a class; tip is shown under the mouse, "": nothing is.
 func (p *Picture) Rect(class string, x, y, w, h int, tip string) {
-	p.shape("rect", class, tip, "x", x, "y", y, "width", w, "height", h)
+	p.shape("rect", class, tip, fmt.Sprintf(`x="%d" y="%d" width="%d" height="%d"`, x, y, w, h))
 }
 
 // Line is a line of a width.
 func (p *Picture) Line(class string, x1, y1, x2, y2, width int, tip string) {
-	p.shape("line", class, tip, "x1", x1, "y1", y1, "x2", x2, "y2", y2, "stroke-width", width)
+	p.shape("line", class, tip, fmt.Sprintf(`x1="%d" y1="%d" x2="%d" y2="%d" stroke-width="%d"`, x1, y1, x2, y2, width))
 }
 
 // Dot is a circle.
 func (p *Picture) Dot(class string, x, y, radius int) {
-	p.shape("circle", class, "", "cx", x, "cy", y, "r", radius)
+	p.shape("circle", class, "", fmt.Sprintf(`cx="%d" cy="%d" r="%d"`, x, y, radius))
 }
 
 // Text is one line of text, whose blanks stay.
@@ -65,15 +65,12 @@ func (p *Picture) Text(class string, x, y int, text string) {
 	fmt.Fprintf(&p.body, "<text%s x=\"%d\" y=\"%d\">%s</text>\n", attribute("class", class), x, y, escape(text))
 }
 
-// shape writes an element with attributes that are numbers.
-func (p *Picture) shape(name, class, tip string, attributes ...any) {
+// shape writes an element with attributes that are numbers, which are made here.
+func (p *Picture) shape(name, class, tip, numbers string) {
 	if p.full() {
 		return
 	}
-	fmt.Fprintf(&p.body, "<%s%s", name, attribute("class", class))
-	for i := 0; i < len(attributes); i += 2 {
-		fmt.Fprintf(&p.body, " %s=\"%d\"", attributes[i], attributes[i+1])
-	}
+	fmt.Fprintf(&p.body, "<%s%s %s", name, attribute("class", class), numbers)
 	if tip == "" {
 		p.body.WriteString("/>\n")
 		return
