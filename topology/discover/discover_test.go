@@ -289,10 +289,15 @@ func TestNonsenseIsNoted(t *testing.T) {
 	}
 }
 
-// The corpus is understood without a note.
+// The corpus is understood without a note, but for a virtual machine whose nodes have less memory than it.
 func TestNothingIsNoted(t *testing.T) {
+	noted := map[string]string{"vm": "/proc/meminfo: it has 23.5 GiB in all, and the NUMA nodes 15.3 GiB"}
 	for _, name := range machine.Names(t) {
-		note := func(err error) { t.Errorf("%s: %v", name, err) }
+		note := func(err error) {
+			if err.Error() != noted[name] {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 		if _, err := discover.Machine(sysfs.New(machine.FS(t, name)).Noting(note), discover.Config{PageSize: 4096}); err != nil {
 			t.Error(err)
 		}
