@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -214,7 +215,7 @@ func (r *Reader) learn(l line) {
 			}
 			r.recent, r.at = who, r.number
 			if s, ok := verdict.Recognise(l.text); !ok || s.Weight() > verdict.Wait { // who waits is not who failed
-				r.tell(who)
+				r.tell(who, alike(l.text))
 			}
 		}
 		return
@@ -293,11 +294,14 @@ func note(list []operation, re func() *regexp.Regexp, l line) []operation {
 	return append(list, op)
 }
 
-// tell completes findings that came just before.
-func (r *Reader) tell(who ending) {
+// tell completes findings that came just before. Lines that name several ranks alike tell of none which was first.
+func (r *Reader) tell(who ending, by string) {
 	for _, f := range r.open {
-		if r.number-f.number <= after && f.lane.file == r.file && f.who.rank < 0 && f.near == 0 && f.who.fits(who) {
-			f.who = f.who.or(who)
+		switch close := r.number-f.number <= after && f.lane.file == r.file && f.near == 0; {
+		case close && f.who.rank < 0 && f.who.fits(who):
+			f.who, f.toldBy = f.who.or(who), by
+		case close && f.toldBy == by && who.rank >= 0:
+			f.among = f.among.Union(idset.Of(f.who.rank, who.rank))
 		}
 	}
 }

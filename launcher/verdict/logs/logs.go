@@ -108,7 +108,8 @@ type finding struct {
 	why       []string // the program's own words before it
 	line      string
 	who       ending
-	among     idset.Set // the ranks of which its line tells, where those are several
+	among     idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
+	toldBy    string    // the line after it that told whose it is
 	near      int       // 1 + the rank of the line before, which counts where nothing else names one
 	lane      lane
 	file      int
@@ -136,7 +137,7 @@ func (r *Reader) Line(text string) {
 	if len(text) > MaxLine {
 		text = text[:MaxLine]
 	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "[Rank 0] [job id unknown]", "") // a rank that did not meet the others calls itself 0
 	r.own.outer(text)
 	l := r.parse(text)
 	if l.text == "" {
