@@ -69,17 +69,17 @@ func (r *Report) summary(how Detail) string {
 	for _, row := range r.Rows {
 		n[row.Verdict]++
 	}
-	passed := fmt.Sprintf("%d passed", n[Pass])
+	well := fmt.Sprintf("%d passed", n[Pass])
 	if how == Usual && n[Pass] > 0 {
-		passed += " (-v lists them)"
+		well += " (-v lists them)"
 	}
 	if n[Unknown] > 0 {
-		passed += fmt.Sprintf(", %d unknown", n[Unknown])
+		well += fmt.Sprintf(", %d unknown", n[Unknown])
 	}
 	if len(r.Hosts) > 0 {
-		passed = visible.Count(len(r.Hosts), "host") + ": " + passed
+		well = visible.Count(len(r.Hosts), "host") + ": " + well
 	}
-	return fmt.Sprintf("%s, %s, %s", passed, visible.Count(n[Warn], "warning"), visible.Count(n[Fail], "failure"))
+	return fmt.Sprintf("%s, %s, %s", well, visible.Count(n[Warn], "warning"), visible.Count(n[Fail], "failure"))
 }
 
 // maxMatrix is how many hosts fit side by side on a screen; more are in the JSON.

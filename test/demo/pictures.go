@@ -75,7 +75,8 @@ func (d *demo) ways(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	doctor := d.command(ctx, h, []string{"mpiup", "doctor", "--host", strings.Join(h.names(), ","), "--bandwidth", "--svg", filepath.Join(d.dir, "net.svg")})
+	doctor := d.command(ctx, h, []string{"mpiup", "doctor", "--host", strings.Join(h.names(), ","), "--wait", "60", "--bandwidth",
+		"--svg", filepath.Join(d.dir, "net.svg")})
 	var said bytes.Buffer
 	doctor.Stdout, doctor.Stderr = &said, &said
 	if err := doctor.Run(); err != nil && doctor.ProcessState.ExitCode() != 1 { // what fails in a namespace is drawn too
