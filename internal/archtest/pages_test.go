@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Readers' time is bounded: what proves a page is data beside it, or goes.
@@ -131,4 +132,20 @@ func anchors(text string) map[string]bool {
 		}
 	}
 	return found
+}
+
+// README is read on pages that cut code off at 80 columns.
+func TestReadmeFits(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		} else if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); code && n > 80 {
+			t.Errorf("a line of code has %d columns: %s", n, line)
+		}
+	}
 }
