@@ -162,3 +162,47 @@ func TestListenStaysInItsRange(t *testing.T) {
 		t.Errorf("a taken port: %v, %v", s, err)
 	}
 }
+
+// A host that is slow to answer answers: it is measured by the turns that passed, and accused only of one that did not.
+func TestRoundTripOfABusyHost(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		answers  int
+		each     time.Duration
+		want     time.Duration
+		deadline bool
+	}{
+		{"quick", 1000, time.Millisecond, time.Millisecond, false},
+		{"busy", 1000, 200 * time.Millisecond, 200 * time.Millisecond, false},
+		{"silent after a while", 10, 200 * time.Millisecond, 0, true},
+		{"silent", 0, 0, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				var host sync.WaitGroup
+				host.Go(func() {
+					b := make([]byte, 1)
+					for n := 0; ; n++ {
+						if _, err := there.Read(b); err != nil {
+							return
+						}
+						if n >= tt.answers {
+							continue
+						}
+						time.Sleep(tt.each) // in virtual time
+						if _, err := there.Write(b); err != nil {
+							return
+						}
+					}
+				})
+				got, err := roundTrip(here)
+				if got != tt.want || isTimeout(err) != tt.deadline {
+					t.Errorf("%v, error %v, want %v", got, err, tt.want)
+				}
+				here.Close()
+				host.Wait()
+			})
+		})
+	}
+}
