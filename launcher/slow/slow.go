@@ -21,8 +21,8 @@ const (
 	Enough   = 0.10 // of the time, that others lost: less is not told
 	Held     = 0.80 // of the lost time and of the blocks that one rank, or one set of ranks, must stand for
 	block    = 12   // parts that a window is cut into, where there are points enough
-	fewest   = 4    // blocks that a name needs,
-	enough   = 8    // and where nothing but one such window is known
+	fewest   = 8    // blocks that a name needs: of four that agree by chance, one in eight runs of two ranks has some
+	fewOfTwo = 10   // and of two ranks, each of which is the one in half of all blocks
 	gap      = 0.25 // of the others' wait: who waits no more than that belongs to those who wait least
 	together = 2    // those who wait least are at most one in so many ranks
 )
@@ -35,7 +35,6 @@ type Finding struct {
 	Unclear  float64       // share of the window that the ranks waited in calls that do not show for whom, half of them at least so long
 	Moves    bool          // the others wait for Share of it, but for one now and another then
 	Window   time.Duration // that was looked at
-	Blocks   int           // in which it was
 	Cause    Reason        // of the first of Ranks
 }
 
@@ -45,10 +44,10 @@ func Find(ranks map[int][]Point, window time.Duration) (f Finding) {
 		return f
 	}
 	blocks := cut(common(ranks), ranks, window)
-	if len(blocks) < fewest {
+	if len(blocks) < fewest || len(ranks) == 2 && len(blocks) < fewOfTwo {
 		return f
 	}
-	f.Measured, f.Blocks = true, len(blocks)
+	f.Measured = true
 	var lost, unclear time.Duration
 	by := map[int]time.Duration{} // what the others lost while this rank was among those that waited least
 	held := map[int]int{}

@@ -116,7 +116,7 @@ func TestALiarAccusesItself(t *testing.T) {
 
 // A Watch tells once of a rank, after its window, and why.
 func TestWatch(t *testing.T) {
-	w := Watch{Window: 12 * second}
+	w := Watch{Window: 24 * second}
 	points := program(40, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3)
 	var told []Finding
 	for i := range 40 {
@@ -168,7 +168,7 @@ func TestWhyUnmeasured(t *testing.T) {
 
 // Where ranks wait in calls that do not show for whom, that is said, and not that all is well.
 func TestUnclear(t *testing.T) {
-	w := Watch{Window: 12 * second}
+	w := Watch{Window: 24 * second}
 	points := program(40, func(_, _ int) time.Duration { return second }, 2)
 	for i := range 40 {
 		var reports []Report

@@ -207,10 +207,10 @@ func (w *Watch) Total(ranks int) (f Finding) {
 }
 
 // short is what a run came to that was shorter than a window, as far as it is measured: by what its ranks left at their ends. It is cut into
-// twice as many blocks as a window, since there is no second one.
+// twice as many blocks as a window.
 func (w *Watch) short(ranks int) (f Finding) {
 	f = w.find(ranks, w.length()/2, func(t *track) bool { return t.State == Measured || t.State == Finalized })
-	if f.Window < min(w.Window, shortest) || f.Blocks < enough {
+	if f.Window < min(w.Window, shortest) {
 		return Finding{}
 	}
 	if len(f.Ranks) > 0 {
