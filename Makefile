@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean page-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -132,6 +132,10 @@ pictures: build ## README's pictures, docs/pictures: a run that hangs, start-up 
 
 setup-demo:
 	@test/setup.sh go demo
+
+page-check: ## a run's page in Debian's Chromium: 512 ranks, a log of 100 MB, hostile text (root the first time); not in CI
+	@test/setup.sh go browser
+	@MPIUP_TEST_REQUIRE=chromium go test -v -count 1 ./test/browser
 
 bench: build ## start-up times, output rate, memory, failures, in MINUTES=15; against peers where they are installed
 	@test/bench/bench.sh

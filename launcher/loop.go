@@ -62,6 +62,14 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	input.Wait()
 	r.sink.Close()
 	r.flush(&sink)
+	for _, e := range r.mail.take() { // of the last lines, which were read while they were written
+		if w, ok := e.(run.Watched); ok {
+			r.step(w)
+		}
+	}
+	for _, l := range r.sink.Progress() {
+		r.say("%s", l)
+	}
 	r.step(run.Over{})
 	return nil
 }
@@ -219,6 +227,8 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		}
 	case run.Dump:
 		r.remains.Dump(o.Rank, o.Gzip)
+	case run.Seen:
+		r.remains.Did(o.Works, o.Busy, o.Idle)
 	case run.Note:
 		r.remains.Event(o.Kind, o.Host, o.Text)
 	case run.Grow:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/streams"
@@ -60,6 +62,16 @@ func (r *driver) prepareOutput() error {
 	}
 	if r.sink = sink; r.cfg.Made != nil {
 		r.cfg.Made(sink)
+	}
+	if r.cfg.Stall.Progress.On() && r.exec == nil {
+		begun, name := r.clock.Now(), func(id int) string { return fmt.Sprintf("%v on %s", out.Process(id), out.Host(id)) }
+		follow := progress.NewFollow(r.cfg.Stall.Progress, out.Ranks, name, func() time.Duration { return r.clock.Now() - begun })
+		follow.Keep = r.remains.Point
+		follow.Found = func(f progress.Finding) {
+			r.mail.put(run.Watched{Text: f.Text, Ends: r.cfg.Stall.Progress.Abort, Hangs: f.Hangs})
+		}
+		r.sink.Follow(follow)
+		r.cfg.Metrics.Progress(follow.Numbers)
 	}
 	return nil
 }

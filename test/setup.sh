@@ -2,7 +2,7 @@
 # Sees to it that what a make target needs is there: says what is missing, or installs it
 # where that is possible (root on Debian or Ubuntu).
 #
-#   test/setup.sh go|demo|test|peers|image|images|release|arm64|nfs ...
+#   test/setup.sh go|demo|test|browser|peers|image|images|release|arm64|nfs ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -77,6 +77,7 @@ for what; do
             compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
             [ -e /usr/include/slurm/pmi2.h ] || missing+=(libpmi2-0-dev)
             ;;
+        browser) need chromium chromium ;;
         peers)
             mpi; openmpi; hosts
             need sshd openssh-server

@@ -3,18 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/aftermath"
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
@@ -40,7 +36,8 @@ func asked(err error) error {
 
 func reportCommand(p *process) *cobra.Command {
 	var asJSON, list bool
-	var pick picking
+	var html, log string
+	var pick aftermath.Picking
 	c := &cobra.Command{
 		Use:   "report [FILE]",
 		Short: "Show what remains of a run: how it ended, on which hosts it was, what happened when",
@@ -51,15 +48,22 @@ whose last lines hold it with mpiup run --seal; a log comes by standard input, t
   kubectl logs POD | mpiup report
   mpiup report launcher.log
   mpiup report --rank 0,8-15 --since 2026-11-23T04:00:00Z DIR
-  mpiup report DIR --json`,
+  mpiup report DIR --json
+  mpiup report DIR --html run.html --log launcher.log`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			want, err := pick.wanted(time.Now())
+			want, err := pick.Wanted(time.Now())
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			if list {
 				return asked(p.desk().List())
+			}
+			switch {
+			case html == "" && log != "":
+				return usage(errors.New("--log: its lines stand on a page; name that with --html FILE"))
+			case html != "":
+				return asked(p.desk().Page(strings.Join(args, ""), log, html))
 			}
 			v := report.View{Ranks: want.Ranks, Host: want.Host, Stream: want.Stream, Since: want.Since, Until: want.Until}
 			if want.Level > 0 {
@@ -73,8 +77,11 @@ whose last lines hold it with mpiup run --seal; a log comes by standard input, t
 		},
 	}
 	c.Flags().SortFlags = false
-	pick.flags(c.Flags(), "events and last lines")
+	pickFlags(&pick, c.Flags(), "events and last lines")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report's JSON")
+	c.Flags().StringVar(&html, "html", "",
+		"write one page for a browser to `FILE`: the verdict, what each rank did when, progress, hosts, events and the log; it needs no network")
+	c.Flags().StringVar(&log, "log", "", "with --html: the lines of `LOG`, a launcher's, stand on the page too (default: those of FILE, where it is a log)")
 	c.Flags().BoolVar(&list, "list", false, "list the reports that runs of yours have left here: when, how they ended, what they were")
 	return c
 }
@@ -120,7 +127,7 @@ that failed. FILE is a log of any launcher or pod, or a report; a log comes by s
 
 // logsCommand prints the lines of logs that are wanted.
 func logsCommand(p *process) *cobra.Command {
-	var pick picking
+	var pick aftermath.Picking
 	c := &cobra.Command{
 		Use:   "logs [FILE...]",
 		Short: "Print the lines of a job's log by rank, host, stream, time and level",
@@ -133,9 +140,9 @@ to a failure (a traceback, a CUDA error) as error. The exit code is 1 where no l
   kubectl logs --timestamps POD | mpiup logs --since 10m --level warn
   mpiup logs --rank 0,8-15 --since 2026-11-23T04:00:00Z --until 2026-11-23T04:05:00Z launcher.log`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			w, err := pick.wanted(time.Now())
+			w, err := pick.Wanted(time.Now())
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			found, err := p.desk().Logs(args, w)
 			p.code = map[bool]int{false: 1}[found]
@@ -143,42 +150,17 @@ to a failure (a traceback, a CUDA error) as error. The exit code is 1 where no l
 		},
 	}
 	c.Flags().SortFlags = false
-	pick.flags(c.Flags(), "lines")
+	pickFlags(&pick, c.Flags(), "lines")
 	return c
 }
 
-// picking is the flags by which lines are picked.
-type picking struct{ ranks, host, stream, since, until, level string }
-
-func (k *picking) flags(fs *pflag.FlagSet, what string) {
+// pickFlags registers the flags by which lines are picked.
+func pickFlags(k *aftermath.Picking, fs *pflag.FlagSet, what string) {
 	all := " (default: all " + what + ")"
-	fs.StringVar(&k.ranks, "rank", "", what+" of these `RANKS`, as in 3 or 0,8-15"+all)
-	fs.StringVar(&k.host, "host", "", what+" of ranks on `HOST`"+all)
-	fs.StringVar(&k.stream, "stream", "", "lines on `STREAM`: stdout or stderr (default: both)")
-	fs.StringVar(&k.since, "since", "", what+" from `TIME` on: a moment, 2026-11-23T04:00:00Z, or how long ago, 10m"+all)
-	fs.StringVar(&k.until, "until", "", what+" before `TIME`, written as for --since"+all)
-	fs.StringVar(&k.level, "level", "debug", "lines of `LEVEL` and above: debug, info, warn or error")
-}
-
-// wanted is what the flags ask for.
-func (k *picking) wanted(now time.Time) (w logs.Wanted, err error) {
-	if k.stream != "" && k.stream != "stdout" && k.stream != "stderr" {
-		return w, usage(fmt.Errorf("--stream %.80s: use stdout or stderr", k.stream))
-	}
-	w.Host, w.Stream = k.host, k.stream
-	if w.Ranks, err = idset.Parse(k.ranks); err != nil || k.ranks != "" && w.Ranks.Empty() {
-		return w, usage(fmt.Errorf("--rank %.80s: write ranks as in 3 or 0,8-15", k.ranks))
-	}
-	i := slices.Index(logs.Levels, k.level)
-	if i < 0 {
-		return w, usage(fmt.Errorf("--level %.80s: use %s", k.level, strings.Join(logs.Levels, ", ")))
-	}
-	w.Level = logs.Level(i)
-	if w.Since, err = cli.ParseMoment(k.since, now); err != nil {
-		return w, usage(fmt.Errorf("--since %w", err))
-	}
-	if w.Until, err = cli.ParseMoment(k.until, now); err != nil {
-		return w, usage(fmt.Errorf("--until %w", err))
-	}
-	return w, nil
+	fs.StringVar(&k.Ranks, "rank", "", what+" of these `RANKS`, as in 3 or 0,8-15"+all)
+	fs.StringVar(&k.Host, "host", "", what+" of ranks on `HOST`"+all)
+	fs.StringVar(&k.Stream, "stream", "", "lines on `STREAM`: stdout or stderr (default: both)")
+	fs.StringVar(&k.Since, "since", "", what+" from `TIME` on: a moment, 2026-11-23T04:00:00Z, or how long ago, 10m"+all)
+	fs.StringVar(&k.Until, "until", "", what+" before `TIME`, written as for --since"+all)
+	fs.StringVar(&k.Level, "level", "debug", "lines of `LEVEL` and above: debug, info, warn or error")
 }

@@ -164,7 +164,8 @@ func stallOf(f *cli.RunFlags) launcher.StallConfig {
 	if f.WatchRanks {
 		watch = f.WatchWindow
 	}
-	return launcher.StallConfig{Watch: watch, After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
+	return launcher.StallConfig{Watch: watch, Progress: f.Watch,
+		After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
 }
 
 func (p *process) relaxGC() {

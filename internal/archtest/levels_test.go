@@ -45,6 +45,7 @@ var levels = map[string]int{
 	"agent/outfit":             4,
 	"agent/watch":              4,
 	"launcher/slow":            1,
+	"launcher/progress":        1,
 	"agent/ranks":              5,
 	"agent/exchange":           6,
 	"agent/session":            7,
@@ -76,7 +77,8 @@ var levels = map[string]int{
 	"launcher/verdict/logs": 3,
 	"launcher/exchange":     2,
 	"launcher/report":       3,
-	"launcher/aftermath":    4,
+	"launcher/aftermath":    5,
+	"launcher/page":         4,
 	"launcher/runmetrics":   3,
 
 	"pmi/kvs":            1,

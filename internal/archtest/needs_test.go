@@ -23,6 +23,7 @@ var notInCI = map[string]string{
 	"horovod-mpich": "its build takes minutes too, and its test runs where it is cached",
 	"newtorch":      "1.5 GB on disk, which make frameworks brings; CI runs its tests where it is cached, and Debian's torch always",
 	"tensorflow":    "1.6 GB on disk, which make frameworks brings; CI runs its test where it is cached",
+	"chromium":      "300 MB; make page-check brings it, and CI runs its test where it is there",
 	"intel":         "130 MB of Intel MPI, which make kube-intel fetches; in CI MPICH stands in its place",
 }
 

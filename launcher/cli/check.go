@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/progress"
 )
 
 // Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
@@ -45,6 +46,14 @@ func (f *RunFlags) Check() error {
 	}
 	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
 		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")
+	}
+	if w := &f.Watch; !w.On() && (w.Stall > 0 || w.Start > 0 || len(w.Fail) > 0 || w.Rank != progress.First || f.OnWatch == "abort") {
+		return fmt.Errorf("--watch-stall, --watch-start, --watch-fail, --watch-rank and --on-watch judge what --watch PATTERN reads; give it too")
+	} else if w.Abort = f.OnWatch == "abort"; w.Abort && w.Stall == 0 && w.Start == 0 && len(w.Fail) == 0 {
+		return fmt.Errorf("--on-watch abort: say with --watch-stall, --watch-start or --watch-fail what ends the run")
+	}
+	if err := f.Watch.Check(); err != nil {
+		return err
 	}
 	f.TagOutput = f.TagOutput || f.TagHost || f.TagStream
 	if f.TagOutput {

@@ -38,6 +38,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -127,6 +128,8 @@ type StallFlags struct {
 	StallTimeout time.Duration // no rank works; 0: nobody looks
 	InitTimeout  time.Duration // ranks wait in MPI_Init; 0: nobody looks
 	OnStall      string        // "notice" or "abort"
+	OnWatch      string        // "notice" or "abort"
+	Watch        progress.Config
 	WatchRanks   bool          // how long they wait in MPI
 	WatchWindow  time.Duration // for so long one must hold up the others to be named
 }
@@ -177,7 +180,21 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
 	f.OnStall = "notice"
 	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
-	fs.BoolVar(&f.WatchRanks, "watch-ranks", false, "find the rank that the others wait for in MPI's collectives: say which, for how much of the time and why (mpiup help slow)")
+	addVar(fs, &f.Watch.Patterns, "watch", "", progress.ParsePattern,
+		"read from the ranks' output how far they are: `PATTERN` is a regular expression with named groups, "+
+			"'step (?P<step>\\d+).*loss (?P<loss>\\S+)', or "+strings.Join(progress.ReadyNames(), ", ")+
+			"; may be repeated (mpiup help progress; mpiup ps --watch is another matter) (default: none)")
+	f.Watch.Rank = progress.First
+	valueVar(fs, &f.Watch.Rank, "watch-rank", "", parseWatchRank, "`WHO` --watch reads: a rank, each, or first, the one whose line matches first (default first)")
+	DurationVar(fs, &f.Watch.Stall, "watch-stall", 0, true, "say so when --watch sees no new step for `TIME`, since its first; 0 is never (default 0)")
+	DurationVar(fs, &f.Watch.Start, "watch-start", 0, true, "say so when no line has matched --watch `TIME` after the ranks were started; 0 is never (default 0)")
+	addVar(fs, &f.Watch.Fail, "watch-fail", "", progress.ParseRule,
+		"say so when a value of --watch fails: `RULE` is loss=nan, loss>1e4, rate<50%, which is half of its own median; may be repeated (default: none)")
+	f.OnWatch = "notice"
+	valueVar(fs, &f.OnWatch, "on-watch", "", oneOf("notice", "abort"),
+		"what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	fs.BoolVar(&f.WatchRanks, "watch-ranks", false,
+		"find the rank that the others wait for in MPI's collectives: say which, for how much of the time and why (mpiup help slow)")
 	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "with --watch-ranks: a rank is named when it has held up the others for `TIME`")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	valueVar(fs, &f.PreemptSignal, "preempt-signal", "", job.ParseEndSignal,

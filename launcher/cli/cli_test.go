@@ -20,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -78,7 +79,7 @@ func TestDefaults(t *testing.T) {
 	want := RunFlags{
 		HostFlags:  HostFlags{Wait: 5 * time.Minute},
 		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		StallFlags: StallFlags{StallTimeout: 5 * time.Minute, OnStall: "notice", WatchWindow: time.Minute}, LastCall: 30 * time.Second,
+		StallFlags: StallFlags{StallTimeout: 5 * time.Minute, OnStall: "notice", OnWatch: "notice", Watch: progress.Config{Rank: progress.First}, WatchWindow: time.Minute}, LastCall: 30 * time.Second,
 		Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f, values); d != "" {

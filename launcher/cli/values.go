@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/progress"
 )
 
 // maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
@@ -162,6 +163,21 @@ func parseStdin(s string) (string, error) {
 		return "", fmt.Errorf("%s is not known; use a rank, all or none", visible.Clip(s))
 	}
 	return s, nil
+}
+
+// parseWatchRank reads whose output --watch reads.
+func parseWatchRank(s string) (int, error) {
+	switch s {
+	case "first":
+		return progress.First, nil
+	case "each":
+		return progress.Each, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n >= maxCount || s[0] == '+' {
+		return 0, fmt.Errorf("%s is not known; use a rank, first or each", visible.Clip(s))
+	}
+	return n, nil
 }
 
 // ParseCheckpointDir refuses what is not one place on every host.

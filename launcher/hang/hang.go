@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/progress"
 )
 
 // Activity is what one host tells of what its ranks have done, by id.
@@ -272,4 +273,6 @@ type Config struct {
 	Abort bool          // the run ends, with exit code 110; else it is said
 	Alone bool          // the only rank of a run counts too: it may wait for a user
 	Watch time.Duration // for so long one rank must hold up the others to be named; 0: ranks are not watched
+
+	Progress progress.Config // what the ranks' output tells of how far they are
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
 
@@ -72,6 +73,8 @@ type Sink struct {
 	tails *tails
 	words *words
 	book  *ledger
+	// follow reads along how far the ranks are; nil: nobody does.
+	follow *progress.Follow
 }
 
 // New opens what is to be written. Nothing runs before Run.
@@ -165,12 +168,26 @@ func sameFile(a, b io.Writer) bool {
 	return err == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
+// Follow hands all output to f too, which Run runs. It is called before Run, once at most.
+func (s *Sink) Follow(f *progress.Follow) { s.follow = f }
+
+// Progress is what is to be said of how far the ranks came, once Run has returned.
+func (s *Sink) Progress() []string {
+	if s.follow == nil {
+		return nil
+	}
+	return s.follow.Last()
+}
+
 // Run writes until Close, and then what is still there. When ctx ends first it drops that, and
 // waits no longer for a reader that does not read. It returns what went wrong with
 // destinations, each of which Broken has been told.
 func (s *Sink) Run(ctx context.Context) error {
 	var g errgroup.Group
 	errs := make([]error, len(s.dests))
+	if s.follow != nil {
+		g.Go(func() error { s.follow.Run(ctx); return nil })
+	}
 	for i, d := range s.dests {
 		g.Go(func() error { errs[i] = d.run(ctx); return nil })
 	}
@@ -187,6 +204,9 @@ func (s *Sink) Write(id int, stream job.Stream, data []byte, partial bool, t tim
 	if s.cfg.Only != nil && !s.cfg.Only(id) {
 		s.cfg.Written(id, len(data))
 		return
+	}
+	if s.follow != nil {
+		s.follow.Put(id, stream, data)
 	}
 	s.tails.add(id, stream, data)
 	s.words.add(id, stream, data)
@@ -207,6 +227,9 @@ func (s *Sink) Write(id int, stream job.Stream, data []byte, partial bool, t tim
 // End says that a process writes no more: what is held of an unfinished line is written as it is.
 func (s *Sink) End(id int) {
 	s.words.end(id)
+	if s.follow != nil {
+		s.follow.End(id)
+	}
 	for _, d := range s.dests {
 		for _, st := range []job.Stream{job.Stdout, job.Stderr} {
 			d.put(piece{id: id, stream: st, end: true})
@@ -218,6 +241,9 @@ func (s *Sink) End(id int) {
 func (s *Sink) Close() {
 	for _, d := range s.dests {
 		d.close()
+	}
+	if s.follow != nil {
+		s.follow.Close()
 	}
 }
 

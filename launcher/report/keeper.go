@@ -23,9 +23,11 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -118,6 +120,30 @@ func (k *Keeper) Last(id int, to job.Stream, lines []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rec.Last(id, to, lines)
+}
+
+// Point notes what a line of a rank of the first job has told.
+func (k *Keeper) Point(p progress.Point) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range p.Values {
+		if v.Name == progress.Of { // the same all along
+			continue
+		}
+		k.rec.Value(p.At, p.ID, v.Name, v.Number)
+	}
+}
+
+// Did notes what processes do from now on.
+func (k *Keeper) Did(works, busy, idle idset.Set) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := time.Now()
+	for i, ids := range []idset.Set{works, busy, idle} {
+		for id := range ids.All() {
+			k.rec.Did(at, id, []byte{Works, Busy, Idle}[i])
+		}
+	}
 }
 
 // maxDumps bounds the dumps of flight recorders that are kept.

@@ -17,6 +17,9 @@ type Recorder struct {
 	next   int       // in last
 	more   int       // events that last no longer has
 	joint  idset.Set // ranks of the newest event, while more may come
+	rows   []row     // by process, of all attempts
+	now    []int     // index in rows, by id of this attempt
+	curves []curve
 }
 
 // Begin notes what does not change: Version, Job, Command, Launcher and Begun.
@@ -36,7 +39,7 @@ func (r *Recorder) Restart(at time.Time, is Restart) {
 	if len(r.report.Restarts) < maxRestarts {
 		r.report.Restarts = append(r.report.Restarts, is)
 	}
-	r.report.Ranks, r.report.Programs = nil, nil
+	r.report.Ranks, r.report.Programs, r.now = nil, nil, nil
 }
 
 // Host notes a host that joined. One of the same name has taken its place.
@@ -64,6 +67,7 @@ func (r *Recorder) Programs(list []Program) (first int) {
 func (r *Recorder) Rank(p Rank) {
 	if len(r.report.Ranks) < maxRanks {
 		r.report.Ranks = append(r.report.Ranks, p)
+		r.now = append(r.now, r.row(p))
 	}
 }
 
@@ -71,6 +75,7 @@ func (r *Recorder) Rank(p Rank) {
 func (r *Recorder) Started(at time.Time, id, pid int) {
 	if id < len(r.report.Ranks) {
 		r.report.Ranks[id].PID = pid
+		r.Did(at, id, Starts)
 		r.joined(at, Started, id, "")
 	}
 }
@@ -80,6 +85,7 @@ func (r *Recorder) Ended(at time.Time, id int, how string) {
 	if id < len(r.report.Ranks) {
 		how = plain(how)
 		r.report.Ranks[id].End = how
+		r.Did(at, id, Over)
 		r.joined(at, Ended, id, how)
 	}
 }
@@ -154,6 +160,7 @@ func (r *Recorder) Report(end Report) *Report {
 	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, masked(end.Verdict)
 	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
 	is.Dropped = r.more
+	is.Rows, is.Curves = r.drawn()
 	return &is
 }
 

@@ -41,6 +41,9 @@ const (
 	maxPrograms = 256
 	maxRestarts = 64        // the first
 	maxLines    = 10        // of a rank's output
+	maxChanges  = 128 << 10 // of all rows
+	maxCurves   = 64
+	maxPoints   = 500       // of a curve
 	MaxSealed   = 256 << 10 // bytes of a sealed report, in base64
 )
 
@@ -60,6 +63,8 @@ type Report struct {
 	Ranks    []Rank           `json:"ranks"`
 	Programs []Program        `json:"programs"`
 	Events   []Event          `json:"events"`
+	Rows     []Row            `json:"rows,omitempty"`           // what each rank did, in the order of Ranks
+	Curves   []Curve          `json:"curves,omitempty"`         // what --watch read
 	Dropped  int              `json:"dropped_events,omitempty"` // between the first and the last half
 	LeftOut  []string         `json:"left_out,omitempty"`       // what a sealed report had no room for
 }
@@ -125,6 +130,41 @@ type Event struct {
 	Ranks string  `json:"ranks,omitempty"` // "0-7"
 	Text  string  `json:"text,omitempty"`
 }
+
+// Row is what one process did, of all attempts: from At[i] on, in seconds since the run began, what Did[i] says. Changes within Slot
+// seconds are one.
+type Row struct {
+	Job  int       `json:"job,omitempty"`
+	Rank int       `json:"rank"`
+	Host string    `json:"host"`
+	At   []float64 `json:"at"`
+	Did  string    `json:"did"`
+	Slot float64   `json:"slot_s,omitempty"`
+}
+
+// The letters of Row.Did.
+const (
+	Starts = 's' // started; nothing is known of it yet
+	Works  = 'w' // output, I/O, bytes of its sockets, pages, a GPU, a word to PMI
+	Busy   = 'b' // it uses a CPU, and shows nothing else
+	Idle   = 'i' // it waits
+	Over   = 'e' // it has ended
+)
+
+// Curve is a value that a rank's lines have told, over the run's seconds.
+type Curve struct {
+	Rank   int      `json:"rank"`
+	Name   string   `json:"name"`
+	At     []Second `json:"at"`
+	Values []Number `json:"values"`
+	Every  int      `json:"every,omitempty"` // so many values of the rank became one; 0: one
+}
+
+// Second is a time since the run began, in milliseconds' steps.
+type Second float64
+
+// Number is a value; JSON has "NaN", "+Inf" and "-Inf" as texts.
+type Number float64
 
 // The kinds of events.
 const (

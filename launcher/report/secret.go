@@ -334,6 +334,27 @@ func replace(re *regexp.Regexp, text string, do func(groups []string) string) st
 // Masked are lines without the secrets that a report would mask in them, for what else is kept of a run.
 func Masked(lines []string) []string { return maskLines(lines) }
 
+// maxKeyLines is how many lines a private key has at most: what begins like one and does not end hides no more.
+const maxKeyLines = 200
+
+// Masker masks a process's lines as they come. The zero value is ready.
+type Masker struct{ key int }
+
+// Line is the next line without its secrets.
+func (m *Masker) Line(l string) string {
+	private := strings.Contains(l, "PRIVATE KEY")
+	switch {
+	case private && strings.Contains(l, "-----BEGIN ") && !strings.Contains(l, "-----END "):
+		m.key = maxKeyLines
+	case m.key > 0:
+		if m.key--; private && strings.Contains(l, "-----END ") {
+			m.key = 0
+		}
+		return mask
+	}
+	return plain(l)
+}
+
 // lines are lines of a rank, of which several may be one private key.
 func maskLines(list []string) []string {
 	if list == nil {

@@ -20,7 +20,7 @@ import (
 // Bounds of what is read. A log may be hostile: anybody's job may have written it.
 const (
 	maxJSON   = 64 << 20  // bytes of a report in a file of its own
-	maxValues = 256 << 10 // of a report: texts, numbers, fields and what holds them
+	maxValues = 384 << 10 // of a report: texts, numbers, fields and what holds them
 	maxOpen   = 8         // reports of one log that lack parts: the newest
 	maxWhole  = 4         // reports of one log that are whole: the newest
 	longest   = 1 << 20   // bytes of a log's line; a longer one is no part of a report
@@ -231,7 +231,7 @@ const FileName = "report.json"
 
 // Read finds a report in a log, as Unseal does, or reads its JSON. What it takes is bounded.
 func Read(r *bufio.Reader, ofRank func(line string) bool) (is *Report, doubts []string, err error) {
-	if first, _ := r.Peek(2 * len(jsonStart)); !strings.HasPrefix(strings.Join(strings.Fields(string(first)), ""), jsonStart) {
+	if !IsJSON(r) {
 		return Unseal(r, ofRank)
 	}
 	text, err := bounded.Read(r, maxJSON)
@@ -240,6 +240,19 @@ func Read(r *bufio.Reader, ofRank func(line string) bool) (is *Report, doubts []
 	}
 	is, err = parse(text)
 	return is, nil, err
+}
+
+// IsJSON says that a report's JSON begins there, and no log.
+func IsJSON(r *bufio.Reader) bool {
+	first, _ := r.Peek(2 * len(jsonStart))
+	return strings.HasPrefix(strings.Join(strings.Fields(string(first)), ""), jsonStart)
+}
+
+// IsPart says that a line of a log is part of a sealed report.
+func IsPart(line string) bool {
+	_, behind, ok := strings.Cut(line, word)
+	_, _, _, _, part := part(behind)
+	return ok && (part || strings.HasPrefix(behind, begins))
 }
 
 // jsonStart is what a report's JSON begins with.
@@ -259,6 +272,9 @@ func parse(text []byte) (*Report, error) {
 	}
 	if len(r.Ranks) > maxRanks || len(r.Programs) > maxPrograms || len(r.Events) > MaxEvents || len(r.Restarts) > maxRestarts {
 		return nil, errors.New("it is no report: no run leaves so many ranks, programs, events or restarts")
+	}
+	if !fits(r.Rows, r.Curves) {
+		return nil, errors.New("it is no report: its rows or curves are too long, or lack parts")
 	}
 	if i := slices.IndexFunc(r.Ranks, func(p Rank) bool { return p.Job == 0 && (p.Rank < 0 || p.Rank >= maxRanks) }); i >= 0 {
 		return nil, fmt.Errorf("it is no report: it has rank %d, and no report has more than %d", r.Ranks[i].Rank, maxRanks)

@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -67,6 +68,11 @@ type (
 		Errno  string // as ENOSPC; "": it is no system call's failure
 		Text   string
 	}
+	// Watched is what --watch finds wrong. Ends: the run ends by it; Hangs: it does not go on, so it is asked first who waits for whom.
+	Watched struct {
+		Text        string
+		Ends, Hangs bool
+	}
 	// NotCopied is a file for the hosts that could not be read, with Errno as above.
 	NotCopied struct{ Errno, Text string }
 	// Refused is a frame that could not be sent to a host.
@@ -106,6 +112,7 @@ func (Signal) event()    {}
 func (Expired) event()   {}
 func (Unwritten) event() {}
 func (NotCopied) event() {}
+func (Watched) event()   {}
 func (Refused) event()   {}
 func (HostsRead) event() {}
 func (Reached) event()   {}
@@ -177,6 +184,8 @@ type (
 		Host string
 		Gzip []byte
 	}
+	// Seen is what processes of one host do from now on, for the run's report.
+	Seen struct{ Works, Busy, Idle idset.Set }
 	// Note is for the run's report.
 	Note struct{ Kind, Host, Text string }
 	// Grow makes place for the output of another job, with its rank 0's id: Grown answers, before any other event.
@@ -219,6 +228,7 @@ func (Exited) order()     {}
 func (Silent) order()     {}
 func (Note) order()       {}
 func (Dump) order()       {}
+func (Seen) order()       {}
 func (Grow) order()       {}
 func (Place) order()      {}
 func (ReadHosts) order()  {}

@@ -109,6 +109,17 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.fail(f)
 	case NotCopied:
 		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text, Errno: e.Errno})
+	case Watched:
+		f := verdict.Fault{Event: verdict.TimedOut, Limit: verdict.WatchLimit, ID: -1, Node: -1, Text: e.Text}
+		switch {
+		case r.job >= jobLeaving:
+		case !e.Ends:
+			r.say("%s", e.Text)
+		case e.Hangs:
+			r.giveUp(f)
+		default:
+			r.fail(f)
+		}
 	case Refused:
 		r.nonsense(e.Host, e.Err)
 	case HostsRead:
@@ -142,7 +153,7 @@ func (r *Run) take() []Order {
 func (r *Run) expired(t Timer) {
 	switch t {
 	case Limit:
-		r.timeUp()
+		r.giveUp(verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1, Text: r.cfg.Timeout.String()})
 	case Missing:
 		r.meet.sayMissing(r.now.Wall)
 	case Lone:

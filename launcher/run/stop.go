@@ -163,9 +163,9 @@ func (r *Run) timeToGo() {
 	r.stop(why, r.job == jobLeaving)
 }
 
-// timeUp is --timeout: the ranks are stopped once the hosts have said who waits for whom.
-func (r *Run) timeUp() {
-	r.fail(verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1, Text: r.cfg.Timeout.String()})
+// giveUp ends a run that does not go on, or whose time is up, when it is known who waits for whom.
+func (r *Run) giveUp(f verdict.Fault) {
+	r.fail(f)
 	if r.job == jobStopping {
 		return
 	}

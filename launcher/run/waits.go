@@ -265,7 +265,9 @@ func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
 	if err != nil {
 		return err
 	}
-	g.watch.Hear(now, g.who.On(h), report)
+	own := g.who.On(h)
+	g.watch.Hear(now, own, report)
+	g.give(Seen{Works: report.Works.Intersect(own), Busy: report.Busy.Intersect(own), Idle: report.Idle.Intersect(own)})
 	return nil
 }
 

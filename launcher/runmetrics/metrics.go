@@ -45,6 +45,7 @@ type Metrics struct {
 	hangs   bool                     // guarded by mu
 	slow    map[int]string           // hosts of ranks that the others wait for, guarded by mu
 	lost    float64                  // share of the time that these lose by it, guarded by mu
+	values  func() map[string]float64 // of --watch, by name; nil: nobody watches, guarded by mu
 	scraped bool                     // guarded by mu
 	over    bool                     // Ended was called, guarded by mu
 }
@@ -101,6 +102,16 @@ func (m *Metrics) Slow(hosts map[int]string, share float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.slow, m.lost = hosts, share
+}
+
+// Progress says who knows what the ranks' lines told last, by name.
+func (m *Metrics) Progress(values func() map[string]float64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values = values
 }
 
 // Restarted counts a restart of the ranks, and why they had failed; empty: they had not.
@@ -160,7 +171,15 @@ func (m *Metrics) page() []exposition.Family {
 	if m.hangs && !m.over {
 		stalled = 1
 	}
-	return []exposition.Family{phase, spent, ranks, slow,
+	progress := exposition.Family{Name: "mpiup_run_progress", Kind: exposition.Gauge,
+		Help: "The newest value of a name that --watch reads, of the rank that is least far."}
+	if m.values != nil {
+		values := m.values()
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			progress.Add(values[name], "name", name)
+		}
+	}
+	return []exposition.Family{phase, spent, ranks, slow, progress,
 		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(m.reached)),
 		exposition.One(exposition.Gauge, "mpiup_run_idle_seconds", "How long no rank has shown work, as far as agents look.", idle),
 		exposition.One(exposition.Gauge, "mpiup_run_stalled", "1 while the run has stalled by its --stall-timeout.", stalled),

@@ -233,13 +233,12 @@ func (f Fault) Sentence() string {
 	case Mixed:
 		return "these MPI libraries cannot talk to each other" + visible.Colon(f.Text)
 	case TimedOut:
-		switch f.Limit {
-		case StallLimit:
-			return "no rank has worked for --stall-timeout " + f.Text
-		case InitLimit:
-			return "ranks waited in MPI_Init for --init-timeout " + f.Text
-		}
-		return "the job ran longer than --timeout " + f.Text
+		return [...]string{
+			WholeLimit: "the job ran longer than --timeout ",
+			StallLimit: "no rank has worked for --stall-timeout ",
+			InitLimit:  "ranks waited in MPI_Init for --init-timeout ",
+			WatchLimit: "",
+		}[f.Limit] + f.Text
 	case Signalled:
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
 	case ReaderGone:

@@ -37,6 +37,7 @@ const (
 	WholeLimit Limit = iota // --timeout
 	StallLimit              // --stall-timeout
 	InitLimit               // --init-timeout
+	WatchLimit              // what --watch reads of the ranks' output; Text is the sentence
 )
 
 // Fault is one thing that went wrong, as it was reported.

@@ -28,6 +28,16 @@ type Filter struct {
 	lacks [4]int // lines that were left out since they do not say what was asked for
 	says  [4]bool
 	kept  bool
+	told  Told
+}
+
+// Told is what a line says of itself.
+type Told struct {
+	Rank         int    // -1: not named
+	Host, Stream string // "": not named
+	Time         time.Time
+	Level        Level
+	Text         string // without tags, at most MaxLine bytes
 }
 
 // What a line may lack, and the way to logs that have it.
@@ -47,6 +57,9 @@ func (f *Filter) File() { f.scanner, f.time, f.lanes = scanner{}, time.Time{}, m
 // Kept says that the line that began last is wanted.
 func (f *Filter) Kept() bool { return f.kept }
 
+// Told is what the line that began last says; one without a time has that of the line before.
+func (f *Filter) Told() Told { return f.told }
+
 // Begin takes a line, or the beginning of a long one.
 func (f *Filter) Begin(line []byte) {
 	f.number++
@@ -59,6 +72,7 @@ func (f *Filter) keep(l line) bool {
 		f.time = l.time
 	}
 	level := f.manner(l).level(l)
+	f.told = Told{Rank: l.who.rank, Host: l.who.host, Stream: l.stream, Time: f.time, Level: level, Text: l.text}
 	w := &f.want
 	for i, asked := range []struct{ is, says, fits bool }{
 		{!w.Ranks.Empty(), l.who.rank >= 0, w.Ranks.Contains(l.who.rank)},

@@ -1,0 +1,99 @@
+package aftermath
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/mpiup/mpiup/internal/outfile"
+	"github.com/mpiup/mpiup/launcher/page"
+	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
+)
+
+// Page writes a run's page to a file, for a browser: of a report as Report reads it, with the lines of a log. log is "" for those of the log that holds the
+// report, where it is one. Secrets are masked, and nothing is written unless all can be.
+func (d *Desk) Page(name, log, to string) error {
+	name, err := d.which(name)
+	if err != nil {
+		return err
+	}
+	if name == "-" {
+		return errors.New("a page is made of a file, which is read twice; write kubectl logs POD > launcher.log, and name that")
+	}
+	r, doubts, err := d.read(name, io.Discard)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	p, err := page.New(&text, r, doubts)
+	if err != nil {
+		return err
+	}
+	if log == "" {
+		log = logOf(name)
+	}
+	if log != "" {
+		if err := d.pageLog(p, log); err != nil {
+			return fmt.Errorf("%s: %w", log, err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		return err
+	}
+	if err := outfile.Write(to, text.Bytes()); err != nil {
+		return fmt.Errorf("--html %s: %w", to, err)
+	}
+	return nil
+}
+
+// logOf is the file itself where it is a log and no report alone.
+func logOf(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || report.IsJSON(bufio.NewReader(f)) {
+		return ""
+	}
+	return name
+}
+
+// maxMasks is how many processes' private keys are told apart in a log.
+const maxMasks = 8 << 10
+
+// pageLog puts a log's lines on a page. Those of the report itself, packed, say nothing to a person.
+func (d *Desk) pageLog(p *page.Writer, name string) error {
+	in, err := d.open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	f := logs.NewFilter(logs.Wanted{})
+	masks := map[int]*report.Masker{}
+	return eachLine(in, func(piece []byte, begins bool) error {
+		if !begins {
+			return nil
+		}
+		f.Begin(bytes.TrimRight(piece, "\r\n"))
+		t := f.Told()
+		if t.Rank < 0 && report.IsPart(t.Text) {
+			return nil
+		}
+		whose := t.Rank
+		if len(masks) >= maxMasks {
+			whose = -1
+		}
+		m := masks[whose]
+		if m == nil {
+			m = &report.Masker{}
+			masks[whose] = m
+		}
+		return p.Add(page.Line{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
+	})
+}

@@ -1,0 +1,215 @@
+'use strict';
+(() => {
+const $ = id => document.getElementById(id);
+const R = JSON.parse($('report').textContent);
+const el = (name, text, cls) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (cls) e.className = cls; return e; };
+const begun = Date.parse(R.begun), ended = Date.parse(R.ended) > begun ? Date.parse(R.ended) : begun;
+const events = R.events || [], ranks = R.ranks || [], rows = R.rows || [], hosts = R.hosts || [];
+const last = Math.max((ended - begun) / 1000, ...events.slice(-1).map(e => e.at), 0.001);
+const clock = s => s < 60 ? s.toFixed(s < 10 ? 2 : 1) + ' s' : s < 3600 ? Math.floor(s / 60) + ' min ' + Math.floor(s % 60) + ' s' : Math.floor(s / 3600) + ' h ' + Math.floor(s % 3600 / 60) + ' min';
+const rankName = r => (r.job ? 'job ' + r.job + ' ' : '') + 'rank ' + r.rank;
+
+// The head and the verdict.
+$('title').textContent = 'Job ' + R.job + ': ' + (R.command || []).join(' ');
+$('summary').textContent = new Date(begun).toISOString().replace('T', ' ').slice(0, 19) + ' UTC on ' + R.launcher + ', mpiup ' + R.mpiup +
+  (ended > begun ? ', for ' + clock(last) + ', exit code ' + R.exit_code : ', it runs still');
+$('notes').textContent = (R.notes || []).concat((R.left_out || []).map(l => 'left out: ' + l)).join('; ');
+if (R.verdict) {
+  const v = R.verdict, box = $('verdict-text');
+  $('verdict').hidden = false;
+  box.append(el('div', v.kind, 'kind'));
+  for (const [list, title] of [[v.evidence, ''], [v.others, 'besides'], [v.advice, 'do']]) {
+    if (!list || !list.length) continue;
+    const ul = el('ul');
+    for (const l of list) ul.append(el('li', (title ? title + ': ' : '') + l));
+    box.append(ul);
+  }
+  const whose = ranks.find(r => v.rank !== undefined && r.rank === v.rank && (r.job || 0) === (v.job || 0));
+  if (whose && whose.last) box.append(el('pre', whose.last.join('\n')));
+}
+
+// Tables.
+const table = (id, heads, lines) => {
+  const t = $(id), head = el('tr');
+  for (const h of heads) head.append(el('th', h));
+  const thead = el('thead'); thead.append(head);
+  const body = el('tbody');
+  for (const line of lines) {
+    const tr = el('tr');
+    for (const c of line) tr.append(c instanceof Node ? c : el('td', c === undefined ? '' : String(c), typeof c === 'number' ? 'n' : ''));
+    body.append(tr);
+  }
+  t.replaceChildren(thead, body);
+};
+const spans = list => { // [0,1,2,5] as 0-2,5
+  const out = []; list = [...new Set(list)].sort((a, b) => a - b);
+  for (let i = 0; i < list.length; i++) { let j = i; while (list[j + 1] === list[j] + 1) j++; out.push(i === j ? list[i] : list[i] + '-' + list[j]); i = j; }
+  return out.join(',');
+};
+table('hosts', ['host', 'ranks', 'CPUs', 'GPUs', 'node', 'address', 'agent'], hosts.map(h => [h.name, spans(ranks.filter(r => r.host === h.name && !r.job).map(r => r.rank)), h.cpus || 0, h.gpus || 0, h.node, h.address, h.agent]));
+const failed = r => r.end && r.end !== 'exit code 0';
+table('ranks', ['rank', 'host', 'CPUs', 'pid', 'end', 'last lines'], ranks.map(r => [rankName(r), r.host, r.cpus, r.pid, el('td', r.end || 'runs', failed(r) ? 'bad' : ''), el('td', (r.last || []).slice(-3).join(' ⏎ '))]));
+const showEvents = () => {
+  const find = $('event-find').value.toLowerCase();
+  const list = events.filter(e => !find || [e.kind, e.host, e.ranks, e.text].join(' ').toLowerCase().includes(find));
+  $('event-count').textContent = list.length + ' of ' + events.length + (R.dropped_events ? ', ' + R.dropped_events + ' were dropped' : '');
+  table('events', ['s', 'what', 'host', 'ranks', ''], list.map(e => [Number(e.at.toFixed(3)), e.kind, e.host, e.ranks, e.text]));
+};
+$('event-find').addEventListener('input', showEvents);
+showEvents();
+for (const p of R.programs || []) {
+  const d = el('details'); d.append(el('summary', (p.argv || []).join(' '))); d.append(el('pre', (p.env || []).join('\n') || 'no variables of its own'));
+  $('programs').append(d);
+}
+
+// Rows of ranks. Time goes from t0 to t1; a host's rows stand together, under its name.
+const lines = [];
+for (const name of [...new Set(hosts.map(h => h.name).concat(rows.map(r => r.host)))]) {
+  const own = rows.filter(r => r.host === name);
+  if (own.length) { lines.push({ host: name }); for (const row of own) lines.push({ row }); }
+}
+const box = $('rows'), canvas = $('canvas'), left = 110, bottom = 18;
+const high = lines.length > 200 ? 4 : lines.length > 60 ? 8 : 14;
+let t0 = 0, t1 = last, picked = lines.findIndex(l => l.row);
+const color = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+const lineHigh = l => l.host ? 16 : high;
+const place = []; let total = 0;
+for (const l of lines) { place.push(total); total += lineHigh(l); }
+const draw = () => {
+  const wide = box.clientWidth, scale = window.devicePixelRatio || 1, tall = total + bottom;
+  canvas.width = wide * scale; canvas.height = tall * scale; canvas.style.height = tall + 'px';
+  const c = canvas.getContext('2d'); c.scale(scale, scale);
+  c.font = '11px system-ui,sans-serif'; c.textBaseline = 'middle';
+  const x = t => left + (t - t0) / (t1 - t0) * (wide - left - 8);
+  const tone = { s: color('s'), w: color('w'), b: color('b'), i: color('i'), e: color('e') }, fg = color('fg'), edge = color('line');
+  lines.forEach((l, n) => {
+    const y = place[n];
+    if (l.host) { c.fillStyle = fg; c.fillText(l.host, 4, y + 8, wide - 8); return; }
+    if (high >= 8) { c.fillStyle = fg; c.fillText(rankName(l.row), 14, y + high / 2, left - 18); }
+    const at = l.row.at;
+    for (let i = 0; i < at.length; i++) {
+      const from = Math.max(at[i], t0), to = Math.min(i + 1 < at.length ? at[i + 1] : last, t1);
+      if (to <= from) continue;
+      c.fillStyle = tone[l.row.did[i]] || edge;
+      c.fillRect(x(from), y + 1, Math.max(x(to) - x(from), 1), high - (high > 4 ? 2 : 1));
+    }
+    if (n === picked) { c.strokeStyle = fg; c.strokeRect(left - 1, y + .5, wide - left - 6, high - 1); }
+  });
+  for (const e of events) {
+    if (!['lost', 'again', 'stopping', 'signal'].includes(e.kind) || e.at < t0 || e.at > t1) continue;
+    c.fillStyle = color('bad'); c.fillRect(x(e.at), 0, 1.5, total);
+  }
+  c.fillStyle = fg; c.textAlign = 'center';
+  for (let i = 0; i <= 5; i++) { const t = t0 + (t1 - t0) * i / 5; c.fillText(clock(t), Math.min(Math.max(x(t), left + 16), wide - 24), total + 10); }
+  c.textAlign = 'left';
+};
+const words = { s: 'starting', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
+const point = (n, t) => {
+  const l = lines[n]; if (!l || !l.row) return;
+  picked = n;
+  let did = 'not looked at yet'; l.row.at.forEach((at, i) => { if (at <= t) did = words[l.row.did[i]] || did; });
+  $('pointed').textContent = rankName(l.row) + ' on ' + l.row.host + ' at ' + clock(t) + ': ' + did;
+  draw();
+};
+const where = e => { const b = canvas.getBoundingClientRect(); return [t0 + (e.clientX - b.left - left) / (b.width - left - 8) * (t1 - t0), place.findLastIndex(y => y <= e.clientY - b.top)]; };
+const zoom = (f, at) => { const mid = at === undefined ? (t0 + t1) / 2 : at; t0 = Math.max(0, mid - (mid - t0) * f); t1 = Math.min(last, mid + (t1 - mid) * f); if (t1 - t0 < 0.001) t1 = t0 + 0.001; draw(); };
+canvas.addEventListener('pointermove', e => { const [t, n] = where(e); if (t >= t0) point(n, t); });
+box.addEventListener('wheel', e => { if (e.ctrlKey || e.shiftKey) { e.preventDefault(); zoom(e.deltaY > 0 || e.deltaX > 0 ? 1.25 : 0.8, where(e)[0]); } }, { passive: false });
+box.addEventListener('dblclick', e => zoom(0.5, where(e)[0]));
+box.addEventListener('keydown', e => {
+  const step = (t1 - t0) / 10;
+  const move = { ArrowLeft: () => { const d = Math.min(step, t0); t0 -= d; t1 -= d; draw(); }, ArrowRight: () => { const d = Math.min(step, last - t1); t0 += d; t1 += d; draw(); },
+    ArrowDown: () => { let n = picked + 1; while (lines[n] && lines[n].host) n++; if (lines[n]) point(n, (t0 + t1) / 2); }, ArrowUp: () => { let n = picked - 1; while (lines[n] && lines[n].host) n--; if (lines[n]) point(n, (t0 + t1) / 2); },
+    '+': () => zoom(0.8), '-': () => zoom(1.25), '0': () => { t0 = 0; t1 = last; draw(); } }[e.key];
+  if (move) { e.preventDefault(); move(); }
+});
+window.addEventListener('resize', draw);
+matchMedia('(prefers-color-scheme:dark)').addEventListener('change', draw);
+if (lines.length) draw(); else box.replaceChildren(el('p', 'the report has no rows of ranks'));
+
+// Curves of --watch.
+const svg = (name, at) => { const e = document.createElementNS('http://www.w3.org/2000/svg', name); for (const k in at) e.setAttribute(k, at[k]); return e; };
+for (const c of R.curves || []) {
+  $('progress').hidden = false;
+  const v = c.values.map(Number), fine = v.filter(Number.isFinite), lo = Math.min(...fine), hi = Math.max(...fine);
+  const f = el('figure'), s = svg('svg', { viewBox: '0 0 300 150', preserveAspectRatio: 'none', role: 'img' });
+  const px = i => (c.at[i] / last * 296 + 2).toFixed(1), py = y => (144 - (hi > lo ? (y - lo) / (hi - lo) : .5) * 138).toFixed(1);
+  let d = '', pen = 'M';
+  v.forEach((y, i) => { if (Number.isFinite(y)) { d += pen + px(i) + ' ' + py(y); pen = 'L'; } else { pen = 'M'; s.append(svg('circle', { cx: px(i), cy: 75, r: 3 })); } });
+  s.append(svg('path', { d }));
+  const text = c.name + ' of rank ' + c.rank + ': ' + v[0] + ' to ' + v[v.length - 1] + (fine.length ? ', from ' + lo + ' to ' + hi : '') + (c.every > 1 ? ', each ' + c.every + 'th' : '');
+  s.append(Object.assign(svg('title', {}), { textContent: text }));
+  f.append(s, el('figcaption', text)); $('curves').append(f);
+}
+
+// The log. A block: its text, where its lines begin, and of each line whose it is.
+const blocks = []; let shown = [];
+const unpack = async b64 => {
+  const raw = Uint8Array.from(atob(b64), c => c.charCodeAt(0));
+  return new Response(new Blob([raw]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
+};
+const load = async () => {
+  const scripts = [...document.querySelectorAll('script.block')];
+  if (!scripts.length) return;
+  $('log-section').hidden = false;
+  const names = new Set();
+  for (const s of scripts) {
+    const [meta, text] = s.textContent.split(' '); s.remove();
+    const b = JSON.parse(await unpack(meta)); b.text = await unpack(text); b.low = b.text.toLowerCase();
+    if (b.low.length !== b.text.length) b.low = b.text.replace(/[A-Z]+/g, m => m.toLowerCase()); // some letters are two when small
+    const off = new Uint32Array(b.by.length + 1); let at = 0;
+    for (let i = 0; i < b.by.length; i++) { off[i] = at; at = b.text.indexOf('\n', at) + 1; }
+    off[b.by.length] = at; b.off = off; blocks.push(b);
+    for (const [, h] of b.who) if (h) names.add(h);
+    $('log-count').textContent = 'unpacking: ' + blocks.length + ' of ' + scripts.length;
+  }
+  for (const h of [...names].sort()) { const o = el('option', h); o.value = h; $('f-host').append(o); }
+  filter();
+};
+const rankSet = text => {
+  if (!text.trim()) return null;
+  const set = new Set();
+  for (const part of text.split(',')) { const [a, b] = part.split('-').map(Number); if (!(a >= 0) || (b !== undefined && !(b >= a)) || b - a > 1e5) return undefined; for (let r = a; r <= (b === undefined ? a : b); r++) set.add(r); }
+  return set;
+};
+const order = 'diwe';
+const filter = () => {
+  const began = performance.now(), text = $('f-text').value, exact = text !== text.toLowerCase(), set = rankSet($('f-rank').value);
+  const host = $('f-host').value, stream = $('f-stream').value, level = Number($('f-level').value);
+  const from = $('f-from').value.trim() === '' ? null : Number($('f-from').value) * 1000, to = $('f-to').value.trim() === '' ? null : Number($('f-to').value) * 1000;
+  if (set === undefined || Number.isNaN(from) || Number.isNaN(to)) { $('log-count').textContent = 'write ranks as 0,4-7 and times in seconds'; return; }
+  shown = []; let all = 0;
+  blocks.forEach((b, n) => {
+    all += b.by.length;
+    const whom = b.who.map(([r, h]) => (!set || set.has(r)) && (!host || h === host));
+    const fits = i => whom[b.by[i]] && (!stream || b.stream[i] === stream) && order.indexOf(b.level[i]) >= level &&
+      (from === null || b.at[i] !== null && b.at[i] >= from) && (to === null || b.at[i] !== null && b.at[i] <= to);
+    if (!text) { for (let i = 0; i < b.by.length; i++) if (fits(i)) shown.push(n, i); return; }
+    const hay = exact ? b.text : b.low;
+    for (let at = hay.indexOf(text), i = 0; at >= 0; at = hay.indexOf(text, b.off[i + 1])) {
+      let lo = i, hi = b.by.length - 1;
+      while (lo < hi) { const mid = (lo + hi + 1) >> 1; if (b.off[mid] <= at) lo = mid; else hi = mid - 1; }
+      i = lo; if (fits(i)) shown.push(n, i);
+      if (i + 1 >= b.by.length) break;
+    }
+  });
+  const left = JSON.parse($('log').textContent).left;
+  $('log-count').textContent = shown.length / 2 + ' of ' + all + ' lines' + (left ? '; ' + left + ' more had no room on this page' : '');
+  document.body.dataset.searchMs = (performance.now() - began).toFixed(1);
+  $('log-space').style.height = Math.min(shown.length / 2 * 18, 3e7) + 'px'; $('log-view').scrollTop = 0; view();
+};
+const view = () => {
+  const v = $('log-view'), pre = $('log-lines'), n = Math.ceil(v.clientHeight / 18) + 20, first = Math.max(0, Math.floor(v.scrollTop / 18) - 10);
+  pre.replaceChildren(); pre.style.top = first * 18 + 'px';
+  for (let k = first; k < Math.min(first + n, shown.length / 2); k++) {
+    const b = blocks[shown[2 * k]], i = shown[2 * k + 1], [r, h] = b.who[b.by[i]];
+    const at = b.at[i] === null ? '' : (b.at[i] / 1000).toFixed(2) + ' ';
+    pre.append(el('span', (at + (r >= 0 ? '[' + r + '] ' : '') + (h ? h + ' ' : '')), 'who'), el('span', b.text.slice(b.off[i], b.off[i + 1]), 'l-' + b.level[i]));
+  }
+};
+let timer = 0;
+$('log-form').addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(filter, 80); });
+$('log-form').addEventListener('submit', e => { e.preventDefault(); filter(); });
+$('log-view').addEventListener('scroll', () => requestAnimationFrame(view));
+document.addEventListener('DOMContentLoaded', () => requestAnimationFrame(() => setTimeout(load, 0)));
+})();

@@ -1,0 +1,160 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// row is a Row that grows. When it has too many changes for its share of maxChanges, its slot doubles and those within one become one.
+type row struct {
+	Row
+	most int
+}
+
+const (
+	firstSlot  = 0.5 // seconds
+	mostOfRow  = 2000
+	leastOfRow = 16
+)
+
+// row is the place of a process's row, which goes on where the rank has had one on this host.
+func (r *Recorder) row(p Rank) int {
+	i := slices.IndexFunc(r.rows, func(o row) bool { return o.Job == p.Job && o.Rank == p.Rank && o.Host == p.Host })
+	if i >= 0 {
+		return i
+	}
+	if len(r.rows) >= maxRanks {
+		return -1
+	}
+	r.rows = append(r.rows, row{Row: Row{Job: p.Job, Rank: p.Rank, Host: p.Host, Slot: firstSlot}})
+	share := min(max(maxChanges/(2*len(r.rows)), leastOfRow), mostOfRow)
+	for i := range r.rows {
+		r.rows[i].most = share
+	}
+	return len(r.rows) - 1
+}
+
+// Did notes what a process does from now on: one of the letters of Row.Did.
+func (r *Recorder) Did(at time.Time, id int, what byte) {
+	if id >= len(r.now) || r.now[id] < 0 {
+		return
+	}
+	w := &r.rows[r.now[id]]
+	w.add(float64(at.Sub(r.report.Begun).Milliseconds())/1000, what)
+	for len(w.At) > w.most && w.Slot < math.MaxInt32 {
+		w.Slot *= 2
+		old := w.Row
+		w.At, w.Did = nil, ""
+		for i, at := range old.At {
+			w.add(at, old.Did[i])
+		}
+	}
+}
+
+// add appends a change. Of those within one slot the last counts, but a start and an end stay.
+func (w *row) add(at float64, what byte) {
+	n := len(w.At)
+	switch {
+	case n > 0 && w.Did[n-1] == what:
+		return
+	case n > 1 && at-w.At[n-1] < w.Slot && w.Did[n-1] != Starts && w.Did[n-1] != Over && what != Starts && what != Over:
+		w.Did = w.Did[:n-1] + string(what)
+		if w.Did[n-2] == what {
+			w.At, w.Did = w.At[:n-1], w.Did[:n-1]
+		}
+		return
+	}
+	w.At, w.Did = append(w.At, at), w.Did+string(what)
+}
+
+// curve is a Curve that grows. Full, it keeps each second value, and takes each second of those that come.
+type curve struct {
+	Curve
+	skipped int
+}
+
+// Value notes a value that a rank of the first job has told.
+func (r *Recorder) Value(at time.Time, rank int, name string, value float64) {
+	i := slices.IndexFunc(r.curves, func(c curve) bool { return c.Rank == rank && c.Name == name })
+	if i < 0 {
+		if len(r.curves) >= maxCurves {
+			return
+		}
+		i = len(r.curves)
+		r.curves = append(r.curves, curve{Curve: Curve{Rank: rank, Name: cut(plain(name), maxText), Every: 1}})
+	}
+	c := &r.curves[i]
+	odd := math.IsNaN(value) || math.IsInf(value, 0)
+	if c.skipped++; c.skipped < c.Every && !odd {
+		return
+	}
+	c.skipped = 0
+	c.At = append(c.At, Second(at.Sub(r.report.Begun).Seconds()))
+	c.Values = append(c.Values, Number(value))
+	if len(c.At) < maxPoints {
+		return
+	}
+	c.Every *= 2
+	for k := range maxPoints / 2 {
+		c.At[k], c.Values[k] = c.At[2*k], c.Values[2*k]
+	}
+	c.At, c.Values = c.At[:maxPoints/2], c.Values[:maxPoints/2]
+}
+
+// drawn is what was noted, for a report.
+func (r *Recorder) drawn() (rows []Row, curves []Curve) {
+	for _, w := range r.rows {
+		rows = append(rows, w.Row)
+	}
+	for _, c := range r.curves {
+		curves = append(curves, c.Curve)
+	}
+	return rows, curves
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s Second) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, math.Round(1000*float64(s))/1000, 'f', -1, 64), nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
+		return json.Marshal(fmt.Sprint(v))
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(text []byte) error {
+	var word string
+	if err := json.Unmarshal(text, (*float64)(n)); err == nil || json.Unmarshal(text, &word) != nil {
+		return err
+	}
+	v, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		return fmt.Errorf("the value %.20q is no number", word)
+	}
+	*n = Number(v)
+	return nil
+}
+
+// fits says that rows and curves are such as a Recorder makes.
+func fits(rows []Row, curves []Curve) bool {
+	changes := 0
+	for _, w := range rows {
+		if changes += len(w.At); len(w.At) != len(w.Did) {
+			return false
+		}
+	}
+	for _, c := range curves {
+		if len(c.At) != len(c.Values) || len(c.At) > maxPoints {
+			return false
+		}
+	}
+	return len(rows) <= maxRanks && changes <= maxChanges && len(curves) <= maxCurves
+}

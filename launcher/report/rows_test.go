@@ -1,0 +1,122 @@
+package report
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRows notes what ranks did, over a restart, and bounds it.
+func TestRows(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	at := func(s float64) time.Time { return begun.Add(time.Duration(s * float64(time.Second))) }
+	var r Recorder
+	r.Begin(Report{Begun: begun})
+	r.Rank(Rank{Rank: 0, Host: "w0"})
+	r.Rank(Rank{Rank: 1, Host: "w1"})
+	r.Started(at(1), 0, 11)
+	r.Did(at(2), 0, Works)
+	r.Did(at(2.1), 0, Idle)
+	r.Did(at(2.2), 0, Works) // within a slot: as if it had worked all the time
+	r.Did(at(9), 0, Idle)
+	r.Ended(at(10), 0, "exit code 1")
+	r.Did(at(3), 7, Works) // of nobody
+	r.Restart(at(11), Restart{})
+	r.Rank(Rank{Rank: 0, Host: "w0"})
+	r.Rank(Rank{Rank: 1, Host: "w2"}) // whose host was lost
+	r.Started(at(12), 0, 12)
+	r.Started(at(12), 1, 13)
+	is := r.Report(Report{Ended: at(20)})
+	if len(is.Rows) != 3 || is.Rows[0].Did != "swiesx"[:5] || is.Rows[1].Did != "" || is.Rows[2].Host != "w2" || is.Rows[2].Did != "s" {
+		t.Fatalf("rows %+v", is.Rows)
+	}
+	if got, want := is.Rows[0].At, []float64{1, 2, 9, 10, 12}; !equal(got, want) {
+		t.Errorf("times %v, want %v", got, want)
+	}
+	for i := range 10_000 { // each ten seconds something else, for a day
+		r.Did(at(20+10*float64(i)), 0, "wi"[i%2])
+	}
+	if row := r.Report(Report{}).Rows[0]; len(row.At) > mostOfRow || row.Slot < 16 {
+		t.Errorf("%d changes, a slot of %v s, the last at %v", len(row.At), row.Slot, row.At[len(row.At)-1])
+	}
+}
+
+func equal(a, b []float64) bool {
+	same := len(a) == len(b)
+	for i := range a {
+		same = same && math.Abs(a[i]-b[i]) < 1e-9
+	}
+	return same
+}
+
+// TestCurves keeps few values of many, and each that is no number, and a report with them is read back.
+func TestCurves(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	var r Recorder
+	r.Begin(Report{Begun: begun, Job: "j"})
+	for i := range 10_000 {
+		v := float64(i)
+		if i == 7777 {
+			v = math.NaN()
+		}
+		r.Value(begun.Add(time.Duration(i)*time.Millisecond*1500), 3, "loss", v)
+	}
+	for i := range 2 * maxCurves {
+		r.Value(begun, i, "step", 1)
+	}
+	is := r.Report(Report{})
+	if len(is.Curves) != maxCurves || len(is.Curves[0].At) >= maxPoints || len(is.Curves[0].At) < maxPoints/4 || is.Curves[0].Every < 16 {
+		t.Fatalf("%d curves, %d points, each %d", len(is.Curves), len(is.Curves[0].At), is.Curves[0].Every)
+	}
+	text, err := json.Marshal(is)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := 0
+	for i, v := range back.Curves[0].Values {
+		if math.IsNaN(float64(v)) {
+			nan++
+		} else if v != is.Curves[0].Values[i] {
+			t.Errorf("value %d is %v, was %v", i, v, is.Curves[0].Values[i])
+		}
+	}
+	if nan != 1 {
+		t.Errorf("%d values are NaN; a loss that was once is to be seen", nan)
+	}
+	for _, bad := range []string{
+		`{"version":1,"rows":[{"rank":0,"at":[1,2],"did":"w"}]}`,
+		`{"version":1,"curves":[{"rank":0,"name":"x","at":[1],"values":[]}]}`,
+		`{"version":1,"curves":[{"rank":0,"name":"x","at":[1],"values":["much"]}]}`,
+		`{"version":1,"curves":[` + strings.TrimSuffix(strings.Repeat(`{"at":[],"values":[]},`, maxCurves+1), ",") + `]}`,
+	} {
+		if _, err := parse([]byte(bad)); err == nil {
+			t.Errorf("%.80s is read", bad)
+		}
+	}
+}
+
+// TestMasker hides a private key's lines as they come, and ends by itself.
+func TestMasker(t *testing.T) {
+	var m Masker
+	for i, l := range []struct{ line, want string }{
+		{"hello", "hello"}, {"-----BEGIN RSA PRIVATE KEY-----", mask}, {"MIIE", mask},
+		{"-----END RSA PRIVATE KEY-----", mask}, {"on", "on"},
+	} {
+		if got := m.Line(l.line); got != l.want {
+			t.Errorf("line %d: %q, want %q", i, got, l.want)
+		}
+	}
+	m.Line("-----BEGIN PRIVATE KEY-----")
+	for range maxKeyLines {
+		m.Line("x")
+	}
+	if got := m.Line("seen"); got != "seen" {
+		t.Errorf("a key without an end hides all that follows: %q", got)
+	}
+}
