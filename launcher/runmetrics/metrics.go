@@ -36,18 +36,18 @@ type Metrics struct {
 	read     chan struct{} // capacity 1: somebody has read what stands
 
 	mu      sync.Mutex
-	now     string                   // phase, guarded by mu
-	since   time.Time                // it began, guarded by mu
-	past    map[string]time.Duration // spent in phases before, guarded by mu
-	census  map[string]int           // ranks by state, guarded by mu
-	reached int                      // hosts, guarded by mu
-	quiet   time.Time                // since when no rank has shown work, zero: one does, guarded by mu
-	hangs   bool                     // guarded by mu
-	slow    map[int]string           // hosts of ranks that the others wait for, guarded by mu
-	lost    float64                  // share of the time that these lose by it, guarded by mu
+	now     string                    // phase, guarded by mu
+	since   time.Time                 // it began, guarded by mu
+	past    map[string]time.Duration  // spent in phases before, guarded by mu
+	census  map[string]int            // ranks by state, guarded by mu
+	reached int                       // hosts, guarded by mu
+	quiet   time.Time                 // since when no rank has shown work, zero: one does, guarded by mu
+	hangs   bool                      // guarded by mu
+	slow    map[int]string            // hosts of ranks that the others wait for, guarded by mu
+	lost    float64                   // share of the time that these lose by it, guarded by mu
 	values  func() map[string]float64 // of --watch, by name; nil: nobody watches, guarded by mu
-	scraped bool                     // guarded by mu
-	over    bool                     // Ended was called, guarded by mu
+	scraped bool                      // guarded by mu
+	over    bool                      // Ended was called, guarded by mu
 }
 
 // New is the metrics of a run of this build that begins.
