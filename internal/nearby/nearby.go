@@ -16,12 +16,12 @@ package nearby
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -88,7 +88,9 @@ func kernel() (boot, pids string) {
 // named is a socket's name as Serve makes it.
 func named(pid int) string {
 	boot, pids := kernel()
-	return fmt.Sprintf("%d-%s.%s-%016x%s", pid, boot, pids, rand.Uint64(), suffix)
+	var own [8]byte
+	rand.Read(own[:])
+	return fmt.Sprintf("%d-%s.%s-%x%s", pid, boot, pids, own, suffix)
 }
 
 // owner is what a socket's name tells of who made it.

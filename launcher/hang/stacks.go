@@ -138,7 +138,11 @@ func polls(call string) bool {
 }
 
 // Again are those whom a second look is to bear out: a moment may tell of a rank that is late, and no more.
-func (o Outside) Again(seen idset.Set) (ids idset.Set) {
+func (o Outside) Again(found []Stack) (ids idset.Set) {
+	var seen idset.Set
+	for _, s := range found {
+		seen.Add(s.ID)
+	}
 	ids = o.IDs.Clone()
 	n := 0
 	for id := range seen.Sub(o.IDs).All() {

@@ -111,7 +111,11 @@ func TestTwoLooksAgree(t *testing.T) {
 			t.Errorf("%+v after %+v: %+v", tt.then, first, b)
 		}
 	}
-	if again := first.Again(idset.Range(0, 99)); again.String() != "0-8" {
+	var all []Stack
+	for id := range 100 {
+		all = append(all, Stack{ID: id})
+	}
+	if again := first.Again(all); again.String() != "0-8" {
 		t.Errorf("the second look is at %s", again)
 	}
 	if first.IDs.String() != "1" {

@@ -35,13 +35,6 @@ func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
 	return nil
 }
 
-// sayWaited says what the whole run came to.
-func (g *stalls) sayWaited() {
-	if line := g.slow.End(g.jobs[0].Size(), g.slowNames()); line != "" {
-		g.say("%s", line)
-	}
-}
-
 func (r *roster) slowNames() slow.Names {
 	return slow.Names{One: r.where, Many: func(ranks []int) string { return r.named(idset.Of(ranks...)) }}
 }

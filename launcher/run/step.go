@@ -137,7 +137,9 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.stop("the launcher ends", false)
 	case Over:
 		r.move(jobEnded)
-		r.stalls.sayWaited()
+		if line := r.stalls.slow.End(r.jobs[0].Size(), r.slowNames()); line != "" {
+			r.say("%s", line)
+		}
 		r.alone.warn(r.meet.meets)
 		r.meet.sayTrainedAlone()
 	}

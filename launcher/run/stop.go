@@ -17,7 +17,7 @@ import (
 
 // judge stops the job after the first verdict.Fault.
 func (r *Run) judge() {
-	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.asking() || r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
+	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.last && r.inquiry.open != nil || r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.Cause(); ok {
@@ -246,7 +246,7 @@ func (r *Run) looked() {
 		l.blame = l.outside.Blame(hang.ByStacks(l.found))
 	case answered && l.all && len(l.blame.Odd) == 0 && len(l.found) == l.asked.Len():
 		if l.outside = hang.ByStacks(l.found); !l.outside.IDs.Empty() {
-			l.again = l.outside.Again(idsOf(l.found))
+			l.again = l.outside.Again(l.found)
 		}
 	}
 	switch {

@@ -77,9 +77,6 @@ func (q *inquiry) forHang() bool {
 // looks says that hosts are asked where ranks are, before the run is ended.
 func (q *inquiry) looks() bool { return q.open != nil && q.what == whereTheyAre }
 
-// asking says that the run waits for answers at the end of its time.
-func (q *inquiry) asking() bool { return q.last && q.open != nil }
-
 // hear takes a host's answer, or its word that ranks there have waited for long. done: all have answered.
 func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	switch {
@@ -210,14 +207,6 @@ func (q *inquiry) unanswered() string {
 
 // left is how much of the time for looks there is.
 func (l *look) left(now time.Duration) time.Duration { return l.begun + lookBound - now }
-
-// ids are those of stacks.
-func idsOf(list []hang.Stack) (ids idset.Set) {
-	for _, s := range list {
-		ids.Add(s.ID)
-	}
-	return ids
-}
 
 // activityEvery is how often agents look whether ranks work; 0: they do not. Commands, and ranks that are no job, do not
 // wait for each other.
