@@ -138,8 +138,9 @@ func (b *bench) run(ctx context.Context) error {
 		measure func(context.Context, *lab) error
 	}{
 		{2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
-		{16, []string{"start", "flood", "kill"}, b.small}, {64, []string{"start", "memory", "rendezvous512"}, b.large},
-		{jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, // last: a host that is cut off costs whoever does not notice all of mostRest
+		{16, []string{"start", "flood", "kill"}, b.small}, {64, []string{"start", "memory"}, b.large},
+		// Last, as long as there is time: a host that is cut off costs whoever does not notice all of mostRest.
+		{jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, {64, []string{"rendezvous512"}, b.manyMeet},
 	} {
 		if !slices.ContainsFunc(part.of, b.wants) {
 			continue
@@ -204,10 +205,17 @@ func (b *bench) large(ctx context.Context, l *lab) error {
 			return err
 		}
 	}
-	if b.wants("rendezvous512") {
-		return b.rendezvouses(ctx, l, 64, 8, max(1, b.rounds/5))
-	}
 	return nil
+}
+
+// manyMeet takes minutes on two cores: 512 clients ask for 1,500 addresses each.
+func (b *bench) manyMeet(ctx context.Context, l *lab) error {
+	const most = 5 * time.Minute
+	if !b.fits(most) {
+		fmt.Printf("%-58s %s\n", "Gloo rendezvous of 512 clients", "not measured: no time is left")
+		return nil
+	}
+	return b.rendezvouses(ctx, l, 64, 8, max(1, b.rounds/5))
 }
 
 func (b *bench) fewMeet(ctx context.Context, l *lab) error {
