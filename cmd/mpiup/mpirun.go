@@ -66,7 +66,10 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	l, err := mpirun.Parse(family, args, p.outside(dir))
-	if err != nil {
+	if other := family.Other(); err != nil {
+		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
+			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
+		}
 		return err
 	}
 	if family == line.OpenMPI {

@@ -211,7 +211,7 @@ func launch(cfg launcher.Config) int {
 	defer signal.Stop(signals)
 	cfg.Signals = signals
 	code := launcher.Run(context.Background(), cfg)
-	cfg.Metrics.Linger(signals)
+	cfg.Metrics.Linger(signals, cfg.Say)
 	return code
 }
 

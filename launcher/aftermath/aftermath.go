@@ -11,6 +11,7 @@ package aftermath
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -135,8 +136,11 @@ func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
 
 // Verdict says of files which rank ended the job, and why; found: they tell of a failure.
 func (d *Desk) Verdict(names []string, asJSON bool) (found bool, err error) {
-	var r logs.Reader
+	var r reading
 	for i, name := range files(names) {
+		if v, err := d.reported(name); v != nil || err != nil {
+			return v != nil, errors.Join(err, d.tell(&r, *cmp.Or(v, &verdict.Verdict{}), v != nil, asJSON))
+		}
 		if i > 0 {
 			r.File()
 		}
@@ -155,10 +159,25 @@ func (d *Desk) Verdict(names []string, asJSON bool) (found bool, err error) {
 		}
 	}
 	v, found := r.Verdict()
-	return found, d.tell(v, found, asJSON)
+	return found, d.tell(&r, v, found, asJSON)
 }
 
-func (d *Desk) tell(v verdict.Verdict, found, asJSON bool) error {
+// reported is the verdict of a run's report, where a file is one or the folder of one; nil: it is a log.
+func (d *Desk) reported(name string) (*verdict.Verdict, error) {
+	if name == "-" || logOf(name) != "" {
+		return nil, nil
+	}
+	r, _, err := d.read(name, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	if r.Verdict == nil {
+		return nil, fmt.Errorf("%s is the report of a run that ended well, with exit code %d", name, r.ExitCode)
+	}
+	return r.Verdict, nil
+}
+
+func (d *Desk) tell(from *reading, v verdict.Verdict, found, asJSON bool) error {
 	text := []byte("null")
 	if asJSON {
 		var err error
@@ -171,7 +190,7 @@ func (d *Desk) tell(v verdict.Verdict, found, asJSON bool) error {
 		return err
 	}
 	if !found {
-		_, err := visible.Fprintf(d.Stdout, "no failure that mpiup knows is in these lines\n%s\n", logs.StillRuns)
+		_, err := visible.Fprint(d.Stdout, from.nothing())
 		return err
 	}
 	var b strings.Builder

@@ -107,13 +107,19 @@ func (d *Desk) Why(name string) (found bool, err error) {
 // ofLog is why, by a log's lines.
 func (d *Desk) ofLog(name string, log *gathered) error {
 	v, found := log.reader.Verdict()
-	if err := d.tell(v, found, false); err != nil || !found {
+	if err := d.tell(&log.reader, v, found, false); err != nil || !found {
 		return err
 	}
 	var b strings.Builder
 	if v.Rank != nil {
 		if lines := log.last(*v.Rank); len(lines) > 0 {
 			fmt.Fprintf(&b, "\nLast lines of rank %d:\n", *v.Rank)
+			for _, l := range lines {
+				b.WriteString("  " + visible.Line(l) + "\n")
+			}
+		} else if lines := log.before(); len(lines) > 0 {
+			v.Rank = nil // which no line names: logs --rank would find none
+			b.WriteString("\nThe last lines before mpiup's own, of whatever rank:\n")
 			for _, l := range lines {
 				b.WriteString("  " + visible.Line(l) + "\n")
 			}
@@ -151,7 +157,7 @@ func quoted(file string) string {
 
 // gathered is a log as it is read: what it tells, and its end.
 type gathered struct {
-	reader logs.Reader
+	reader reading
 	line   []byte // begun, at most logs.MaxLine of it
 	end    []byte // at most twice maxEnd
 }
@@ -187,6 +193,24 @@ func (g *gathered) told() bool {
 	}
 	_, found := g.reader.Verdict()
 	return found
+}
+
+// before are the last lines before those that mpiup itself wrote at the end, where it did.
+func (g *gathered) before() (lines []string) {
+	for line := range bytes.Lines(g.end) {
+		lines = append(lines, strings.TrimRight(string(line[:min(len(line), logs.MaxLine)]), "\r\n"))
+	}
+	own := func(l string) bool {
+		return l == "" || strings.Contains(l, "mpiup: ") || strings.Contains(l, "mpiup-report ")
+	}
+	end := len(lines)
+	for end > 0 && own(lines[end-1]) {
+		end--
+	}
+	if end == len(lines) {
+		return nil
+	}
+	return slices.DeleteFunc(lines[max(0, end-mostLast):end], own)
 }
 
 // last are a rank's last lines, as far as tags tell.

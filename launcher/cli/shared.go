@@ -54,7 +54,7 @@ type HostFlags struct {
 func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.SetNormalizeFunc(withAliases)
-	addVar(fs, &f.Hosts, "host", "H", understood(hostlist.ParseList), "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or without a secret this machine alone)")
+	addVar(fs, &f.Hosts, "host", "H", understood(hostlist.ParseList), "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: $MPIUP_HOSTS, the hostfile, what the operator tells, or without a secret this machine alone)")
 	valueVar(fs, &f.Hostfile, "hostfile", "", text("name a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
 	valueVar(fs, &f.Size, "size", "", parseCount, "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many and has no fewer (default: what the pod is told, PET_NNODES, or as many as -n needs)")
 	DurationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too; jobs read $MPIUP_WAIT where it is not given")

@@ -205,17 +205,28 @@ func (k *Keeper) Leave(v *verdict.Verdict, code int) (shows string, err error) {
 		if err = errors.Join(err, dir.Close()); err != nil {
 			return "", fmt.Errorf("--report %s: %w", k.cfg.Dir, err)
 		}
+		k.alsoKept(is) // mpiup why shows the newest failure, wherever its report went
 		return "mpiup report " + k.cfg.Dir, nil
-	case k.cfg.Kept != "" && v != nil && is.Started() && v.Failed():
-		name, err := keep(k.cfg.Kept, is)
-		if err != nil {
-			k.log.Info("no report is left", "dir", k.cfg.Kept, "cause", err)
-			return "", nil
+	case v != nil:
+		if k.alsoKept(is) {
+			return "mpiup report" + k.cfg.Lost, nil
 		}
-		k.log.Info("report is left", "file", name)
-		return "mpiup report" + k.cfg.Lost, nil
 	}
 	return "", nil
+}
+
+// alsoKept leaves the report of a run that failed among the few that stay.
+func (k *Keeper) alsoKept(is *Report) bool {
+	if k.cfg.Kept == "" || is.Verdict == nil || !is.Started() || !is.Verdict.Failed() {
+		return false
+	}
+	name, err := keep(k.cfg.Kept, is)
+	if err != nil {
+		k.log.Info("no report is left", "dir", k.cfg.Kept, "cause", err)
+		return false
+	}
+	k.log.Info("report is left", "file", name)
+	return true
 }
 
 // Seal writes what remains as lines, where the user wants that.

@@ -41,7 +41,7 @@ func (m *Metrics) handler() http.Handler {
 
 // Linger waits until somebody has read the end, at most for a while, and not where nobody has scraped or a signal asks to
 // end.
-func (m *Metrics) Linger(signals <-chan os.Signal) {
+func (m *Metrics) Linger(signals <-chan os.Signal, say func(format string, args ...any)) {
 	if m == nil {
 		return
 	}
@@ -51,6 +51,7 @@ func (m *Metrics) Linger(signals <-chan os.Signal) {
 	if !scraped {
 		return
 	}
+	say("the metrics stay until they are read once more, for %v at most; Ctrl-C ends that", patience)
 	end := time.After(patience)
 	for {
 		select {

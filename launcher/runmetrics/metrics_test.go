@@ -79,7 +79,7 @@ func TestLinger(t *testing.T) {
 					time.AfterFunc(4*time.Second, func() { tt.then(t, m, signals) })
 				}
 				begun := time.Now()
-				m.Linger(signals)
+				m.Linger(signals, func(string, ...any) {})
 				if took := time.Since(begun); took != tt.want {
 					t.Errorf("waited for %v, want %v", took, tt.want)
 				}
@@ -120,5 +120,5 @@ func TestNone(t *testing.T) {
 	m.Quiet(time.Time{}, false)
 	m.Restarted(verdict.Killed)
 	m.Ended(nil)
-	m.Linger(nil)
+	m.Linger(nil, nil)
 }

@@ -213,7 +213,7 @@ var Kinds = []About{
 	{Interrupted, Ending, "Interrupted",
 		"Ctrl-C, a signal to the launcher or a cancelled batch job ended it.",
 		[]string{"The launcher pod's events, or the batch system's log, say who."},
-		[]string{"Nothing is wrong with the job: run it again."}},
+		[]string{"Whoever ended it: that does not say whether the job worked.", "Run it again."}},
 	{TimeOut, Ending, "Time limit",
 		"The job ran longer than its limit (`--timeout`, `activeDeadlineSeconds`, the batch system's), or no rank worked for `--stall-timeout` with `--on-stall abort`.",
 		[]string{"mpiup says who waited for whom at that moment."},

@@ -18,7 +18,7 @@ const statLine = `4711 (a) b (c) S 12 34 56 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 
 func TestStatIsReadFromTheLastParenthesis(t *testing.T) {
 	got, err := parse([]byte(statLine))
 	want := Stat{PID: 4711, PPID: 12, Group: 34, SID: 56, State: 'S', Start: 998877, image: [2]uint64{94000, 4},
-		Name: "a) b (c", Own: 110 * time.Millisecond, CPU: 260 * time.Millisecond, RSS: 20 * uint64(os.Getpagesize()), Faults: 4, Delay: 70 * time.Millisecond}
+		Name: "a) b (c", Own: 110 * time.Millisecond, CPU: 260 * time.Millisecond, RSS: 20 * uint64(os.Getpagesize()), Faults: 4, ReadBack: 3, Delay: 70 * time.Millisecond}
 	if err != nil || got != want {
 		t.Errorf("got %+v %v, want %+v", got, err, want)
 	}
@@ -94,7 +94,7 @@ func FuzzParseStat(f *testing.F) {
 			t.Errorf("%+v", s)
 		}
 		again := fmt.Sprintf("%d (x) %c %d %d %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d", s.PID, s.State, s.PPID, s.Group, s.SID, s.Start)
-		s.image, s.unsettled, s.Name, s.Own, s.CPU, s.RSS, s.Faults, s.Delay, s.Dying = [2]uint64{}, false, "x", 0, 0, 0, 0, 0, false // which a short line does not have
+		s.image, s.unsettled, s.Name, s.Own, s.CPU, s.RSS, s.Faults, s.ReadBack, s.Delay, s.Dying = [2]uint64{}, false, "x", 0, 0, 0, 0, 0, 0, false // which a short line does not have
 		if got, err := parse([]byte(again)); err != nil || got != s {
 			t.Errorf("%q: %+v %v, want %+v", again, got, err, s)
 		}

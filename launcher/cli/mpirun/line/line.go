@@ -24,6 +24,14 @@ const (
 	Hydra   Family = "Hydra"
 )
 
+// Other is the other family.
+func (f Family) Other() Family { return map[Family]Family{OpenMPI: Hydra, Hydra: OpenMPI}[f] }
+
+// Variable is what MPIUP_FAMILY calls it.
+func (f Family) Variable() string {
+	return map[Family]string{OpenMPI: "openmpi", Hydra: "hydra"}[f]
+}
+
 // Line is what a command line said.
 type Line struct {
 	Family   Family
