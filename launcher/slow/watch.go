@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // State says how far a rank's MPI is, as the library that is before it sees it (agent/watch.State).
@@ -265,7 +266,11 @@ func (w *Watch) Unwatched() bool {
 func (w *Watch) Unmeasured(ranks int) string {
 	states := map[State]int{}
 	var done, partial uint64
+	inside := 0
 	for _, t := range w.ranks {
+		if t.Inside > 0 {
+			inside++
+		}
 		states[t.State]++
 		done = max(done, t.Seq)
 		partial = max(partial, t.Partial)
@@ -281,6 +286,8 @@ func (w *Watch) Unmeasured(ranks int) string {
 		return "ranks have more than a thousand non-blocking collectives under way at once"
 	case done == 0 && partial > 0:
 		return "all collectives are over some of the ranks, and which is not known"
+	case done == 0 && inside > 0:
+		return "no collective over all ranks was over yet, and " + visible.Count(inside, "rank") + map[bool]string{true: " is", false: " are"}[inside == 1] + " in one; mpiup stacks shows the others"
 	case done == 0:
 		return "there was no collective in which all ranks wait for all"
 	}
