@@ -234,6 +234,7 @@ func (st *Job) Wait() {
 }
 
 // logEnds tells the agent's log how the ranks ended: those that failed by themselves one by one, and all by number.
+// One that a signal ended by which it was asked to, as at the launcher's SIGTERM, was stopped.
 func (st *Job) logEnds(all []*Process) {
 	if st.Launch.Exec != nil || len(all) == 0 {
 		return
@@ -247,7 +248,7 @@ func (st *Job) logEnds(all []*Process) {
 		ours, why := p.ours && !p.killed(ex, p.process.Ended()), p.failure
 		p.mu.Unlock()
 		switch {
-		case ours:
+		case ours, ex.Signal != 0 && p.process.Asked(syscall.Signal(ex.Signal)):
 			stopped++
 		case ex.Status() != 0:
 			if failed++; failed <= most {

@@ -126,6 +126,9 @@ func (p *Process) Ask(sig syscall.Signal) error {
 	return p.Signal(sig)
 }
 
+// Asked says that Ask has sent a signal.
+func (p *Process) Asked(sig syscall.Signal) bool { return p.asked.Load()&(uint64(1)<<(uint(sig)&63)) != 0 }
+
 // wait returns when the process is reaped or forgotten.
 func (p *Process) wait() {
 	if p.pidfd == nil {
