@@ -103,7 +103,7 @@ const draw = () => {
   for (let i = 0; i <= 5; i++) { const t = t0 + (t1 - t0) * i / 5; c.fillText(clock(t), Math.min(Math.max(x(t), left + 16), wide - 24), total + 10); }
   c.textAlign = 'left';
 };
-const words = { s: 'starting', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
+const words = { s: 'has started, and was not looked at yet', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
 const point = (n, t) => {
   const l = lines[n]; if (!l || !l.row) return;
   picked = n;
