@@ -61,6 +61,16 @@ func on(library, arch string) (rows []Row) {
 	return rows
 }
 
+// Call is the function of MPI in which it happens; "": the row names none.
+func (r Row) Call() string {
+	for word := range strings.FieldsSeq(r.Symptom) {
+		if strings.HasPrefix(word, "MPI_") {
+			return word
+		}
+	}
+	return ""
+}
+
 // Sentence is what there is to say.
 func (r Row) Sentence() string {
 	where := ""

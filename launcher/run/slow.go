@@ -2,6 +2,7 @@ package run
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -42,24 +43,26 @@ func (r *roster) slowNames() slow.Names {
 // know notes what is known of libraries that ranks load. What depends on nothing else is said at once.
 func (g *stalls) know(m *apiv1.Chosen) {
 	for _, row := range append(troubles.Of(m.Library), troubles.Of("NCCL "+m.Nccl)...) {
-		text := row.Sentence()
 		if row.Condition == "" && row.Kind != troubles.Other {
-			g.once(text, text)
+			g.once(row.Sentence(), row.Sentence())
 		}
-		if row.Kind == troubles.Hang && !slices.Contains(g.known, text) {
-			g.known = append(g.known, text)
+		if row.Kind == troubles.Hang && !slices.Contains(g.known, row) {
+			g.known = append(g.known, row)
 		}
 	}
 }
 
 // holdup is what the verdict says of a run that did not go on: who the others waited for while it did, then lines, and where nobody is surely
-// waited for, what is known of its libraries.
+// waited for, what is known of its libraries: of a call only where a rank is seen in it.
 func (g *stalls) holdup(now time.Duration, sure bool, lines ...[]string) []string {
 	if line := g.slow.Before(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.slow.Window > 0 {
 		lines = append([][]string{{line}}, lines...)
 	}
-	if !sure {
-		lines = append(lines, g.known)
+	for _, row := range g.known {
+		in := func(s hang.Stack) bool { at, _ := s.Wait(); return strings.TrimPrefix(at, "P") == row.Call() }
+		if !sure && (row.Call() == "" || slices.ContainsFunc(g.inquiry.look.found, in)) {
+			lines = append(lines, []string{row.Sentence()})
+		}
 	}
 	return slices.Concat(lines...)
 }

@@ -9,6 +9,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	troubles "github.com/mpiup/mpiup/internal/known"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/slow"
@@ -237,7 +238,7 @@ type stalls struct {
 	inquiry *inquiry
 	flights *flights
 	slow    slow.Watch // who makes the others wait
-	known   []string   // of the ranks' libraries: that they are known to hang
+	known   []troubles.Row   // of the ranks' libraries: that they are known to hang
 
 	watch   hang.Watch
 	told    bool          // of the stall that lasts

@@ -66,7 +66,7 @@ func TestRanksThatWaitAreTheirLaunchersOnly(t *testing.T) {
 		{"a worker that calls itself as the launcher", "mpiup://g/agent/l0", adopt(func(*apiv1.Open) {}), codes.PermissionDenied, 0, ""},
 		{"a launcher with another name", "mpiup://g/launcher/l9", adopt(func(*apiv1.Open) {}), codes.OK, apiv1.Refusal_REFUSAL_SECRET, "only a launcher that proves to be"},
 		{"the launcher, with another command", "mpiup://g/launcher/l0", adopt(func(*apiv1.Open) {}), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},
-		{"the launcher, of another protocol", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Protocol++ }), codes.OK, apiv1.Refusal_REFUSAL_PROTOCOL, "use one build in all pods"},
+		{"the launcher, of another protocol", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Protocol++ }), codes.OK, apiv1.Refusal_REFUSAL_PROTOCOL, "use one build on all hosts"},
 		{"the session of a launcher before", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Adopt, o.Resume = false, true }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, "belongs to another process"},
 		{"the launcher's name in another group", "mpiup://other/launcher/l0", adopt(func(*apiv1.Open) {}), codes.Unavailable, 0, ""},
 		{"the launcher, with the beginning of the command", "mpiup://g/launcher/l0", adopt(func(o *apiv1.Open) { o.Command = make([]byte, 1) }), codes.OK, apiv1.Refusal_REFUSAL_SECRET, " holds it for the command run --tls-dir"},

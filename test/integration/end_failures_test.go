@@ -43,8 +43,8 @@ func TestWhoWaitsForWhomAtTheTimeLimit(t *testing.T) {
 		says         []string
 	}{
 		{"one never calls MPI_Init", `[ $MPIUP_RANK = 2 ] && exec sleep 100; exec ` + l.program(t, "hello"),
-			[]string{"rank 2 (w1, pid ", ") has not called MPI_Init; ranks 0-1,3-5 have waited for it", "or look where its ranks are while they run: mpiup stacks"}},
-		{"programs without MPI hear nothing of it", "exec sleep 100", []string{"the job ran longer than --timeout 4s\nmpiup: give it more time"}},
+			[]string{"rank 2 (w1, pid ", ") has not called MPI_Init; ranks 0-1,3-5 have waited for it", "stack of rank 2 (w1, pid "}},
+		{"programs without MPI hear nothing of it", "exec sleep 100", []string{"the job ran longer than --timeout 4s\nmpiup: stack of ranks 0-5 "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -66,7 +66,7 @@ func TestWhatMPILacksIsNamed(t *testing.T) {
 	l := hosted(t)
 	for _, tt := range []struct{ name, program, mount, says string }{
 		{"MPICH", l.program(t, "hello"), "mount -t tmpfs -o size=64k tmpfs /dev/shm",
-			"/dev/shm has 64 KiB for 2 ranks, and MPI libraries need more: mount a volume"},
+			"/dev/shm has 64 KiB for 2 ranks, and MPI libraries need more: make it larger"},
 		{"Open MPI", l.openMPI(t, "hello"), "mount -t tmpfs -o ro tmpfs /tmp",
 			"nothing can be written to /tmp (read-only file system), and Open MPI does not begin without"},
 	} {

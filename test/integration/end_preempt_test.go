@@ -111,7 +111,7 @@ func TestCheckpointDirIsTried(t *testing.T) {
 	if r := l.run(t, job{hosts: "w0:1", args: []string{"--checkpoint-dir", made, "sh", "-c", `echo $MPIUP_CHECKPOINT_DIR; ls -A $MPIUP_CHECKPOINT_DIR`}}).OK(t); r.Stdout != made+"\n" {
 		t.Errorf("printed %q", r.Stdout)
 	}
-	l.run(t, job{hosts: "w0:1", args: []string{"--checkpoint-dir", "/dev/shm/" + filepath.Base(dir), "rmdir", "/dev/shm/" + filepath.Base(dir)}}).Fails(t, 0, "on memory (tmpfs)", "gone with the pod")
+	l.run(t, job{hosts: "w0:1", args: []string{"--checkpoint-dir", "/dev/shm/" + filepath.Base(dir), "rmdir", "/dev/shm/" + filepath.Base(dir)}}).Fails(t, 0, "on memory (tmpfs)", "does not outlive this container or machine")
 }
 
 // saver saves on the signal that it is told of, once, and then takes a while.

@@ -60,9 +60,9 @@ func TestWhoseFaultTheEndOfJAXAndTensorFlowIs(t *testing.T) {
 		code                      int
 		says                      []string
 	}{
-		{"JAX, one raises", jax, "jax", jaxReducing, "1", raises, 134, []string{"mpiup: rank 1 on w1 ", ": ValueError: loss is nan at step 5\n"}},
+		{"JAX, one raises", jax, "jax", jaxReducing, "1", raises, 134, []string{"mpiup: rank 1 on w1 ", ": ValueError: loss is nan at step 5 (train.py:"}},
 		{"JAX, the coordinator is killed", jax, "jax", jaxReducing, "0", dies, 137, []string{"mpiup: rank 0 on w0 was killed by signal 9 (SIGKILL)\n"}},
-		{"TensorFlow, one raises", tensorFlow, "tf", tensorFlowReducing, "1", raises, 1, []string{"mpiup: rank 1 on w1 exited with code 1: ValueError: loss is nan at step 5\n"}},
+		{"TensorFlow, one raises", tensorFlow, "tf", tensorFlowReducing, "1", raises, 1, []string{"mpiup: rank 1 on w1 exited with code 1: ValueError: loss is nan at step 5 (train.py:"}},
 		{"TensorFlow, the chief is killed", tensorFlow, "tf", tensorFlowReducing, "0", dies, 137, []string{"mpiup: rank 0 on w0 was killed by signal 9 (SIGKILL)\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestWhoseFaultATrainingsEndIs(t *testing.T) {
 		code       int
 		says       []string
 	}{
-		{"it raises", `raise ValueError("loss is nan at step %d" % step)`, 1, []string{"mpiup: rank 2 on w1 ", ": ValueError: loss is nan at step 20\n"}},
+		{"it raises", `raise ValueError("loss is nan at step %d" % step)`, 1, []string{"mpiup: rank 2 on w1 ", ": ValueError: loss is nan at step 20 (train.py:"}},
 		{"killed in an all-reduce", `os.kill(os.getpid(), signal.SIGKILL)`, 137, []string{"mpiup: rank 2 on w1 was killed by signal 9 (SIGKILL)\n"}},
 		// What torch raises, with the words of a recorded log: no GPU is here.
 		{"CUDA out of memory", `raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 22.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 11.06 MiB is free.")`, 1,

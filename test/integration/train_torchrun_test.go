@@ -76,7 +76,7 @@ func TestHowTorchrunEnds(t *testing.T) {
 	l := hosted(t)
 	script := l.trainer(t, "import os\nif os.environ['RANK'] == '3':\n    raise ValueError('loss is nan')\nimport time\ntime.sleep(1000)\n")
 	told := "OMPI_MCA_orte_default_hostfile=" + l.file(t, "w0 slots=1\nw1 slots=1\n")
-	l.called(t, "torchrun", job{}, "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "2", "--master-addr", "nowhere", script).Fails(t, 1, ": ValueError: loss is nan\n")
-	l.called(t, "torchrun", job{env: []string{told}}, "--nproc-per-node", "4", script).Fails(t, 1, "torchrun (mpiup): all ranks run in this pod; --nnodes 2 starts them on the job's 2 hosts\n", ": ValueError: loss is nan\n")
+	l.called(t, "torchrun", job{}, "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "2", "--master-addr", "nowhere", script).Fails(t, 1, ": ValueError: loss is nan (train.py:3)\n")
+	l.called(t, "torchrun", job{env: []string{told}}, "--nproc-per-node", "4", script).Fails(t, 1, "torchrun (mpiup): all ranks run in this pod; --nnodes 2 starts them on the job's 2 hosts\n", ": ValueError: loss is nan (train.py:3)\n")
 	l.called(t, "torchrun", job{}, "--nnodes", "1:2", "--node-rank", "0", "--master-addr", "nowhere", script).Fails(t, 240, "torchrun (mpiup): --nnodes 1:2: a host that starts its own node's ranks cannot start those of others again")
 }
