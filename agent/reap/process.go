@@ -127,7 +127,9 @@ func (p *Process) Ask(sig syscall.Signal) error {
 }
 
 // Asked says that Ask has sent a signal.
-func (p *Process) Asked(sig syscall.Signal) bool { return p.asked.Load()&(uint64(1)<<(uint(sig)&63)) != 0 }
+func (p *Process) Asked(sig syscall.Signal) bool {
+	return p.asked.Load()&(uint64(1)<<(uint(sig)&63)) != 0
+}
 
 // wait returns when the process is reaped or forgotten.
 func (p *Process) wait() {

@@ -237,8 +237,8 @@ type stalls struct {
 	cfg     *Config
 	inquiry *inquiry
 	flights *flights
-	slow    slow.Watch // who makes the others wait
-	known   []troubles.Row   // of the ranks' libraries: that they are known to hang
+	slow    slow.Watch     // who makes the others wait
+	known   []troubles.Row // of the ranks' libraries: that they are known to hang
 
 	watch   hang.Watch
 	told    bool          // of the stall that lasts
