@@ -164,7 +164,7 @@ func (d *Desk) Verdict(names []string, asJSON bool) (found bool, err error) {
 
 // reported is the verdict of a run's report, where a file is one or the folder of one; nil: it is a log.
 func (d *Desk) reported(name string) (*verdict.Verdict, error) {
-	if name == "-" || logOf(name) != "" {
+	if name == "-" || !isReport(name) {
 		return nil, nil
 	}
 	r, _, err := d.read(name, io.Discard)

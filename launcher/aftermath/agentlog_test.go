@@ -1,6 +1,7 @@
 package aftermath
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,21 @@ func TestOneLogAlone(t *testing.T) {
 	out, found := asked(t, plain, func(d *Desk) (bool, error) { return d.Why(plain) })
 	if !found || !strings.Contains(out, "before mpiup's own, of whatever rank:\n  reading deck\n  cannot open input deck\n") || strings.Contains(out, "--rank 3") {
 		t.Errorf("%v\n%s", found, out)
+	}
+
+	// bash's <(kubectl logs POD) is a pipe, which can be read but once.
+	r0, w0, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r0.Close()
+	if _, err := w0.WriteString("mpiup: rank 3 on w1 exited with code 3\nmpiup: exit-code; more: mpiup help exit-code\n"); err != nil {
+		t.Fatal(err)
+	}
+	w0.Close()
+	pipe := fmt.Sprint("/dev/fd/", r0.Fd())
+	if out, found := asked(t, pipe, func(d *Desk) (bool, error) { return d.Verdict([]string{pipe}, false) }); !found || !strings.Contains(out, "rank:  3 on w1") {
+		t.Errorf("by a pipe: %v\n%s", found, out)
 	}
 
 	rank := 2

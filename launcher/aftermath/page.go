@@ -21,7 +21,7 @@ func (d *Desk) Page(name, log, to string) error {
 	if err != nil {
 		return err
 	}
-	if name == "-" {
+	if info, err := os.Stat(name); name == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		return errors.New("a page is made of a file, which is read twice; write kubectl logs POD > launcher.log, and name that")
 	}
 	r, doubts, err := d.read(name, io.Discard)
@@ -33,8 +33,8 @@ func (d *Desk) Page(name, log, to string) error {
 	if err != nil {
 		return err
 	}
-	if log == "" {
-		log = logOf(name)
+	if log == "" && !isReport(name) {
+		log = name
 	}
 	if log != "" {
 		if err := d.pageLog(p, log); err != nil {
@@ -50,18 +50,18 @@ func (d *Desk) Page(name, log, to string) error {
 	return nil
 }
 
-// logOf is the file itself where it is a log and no report alone.
-func logOf(name string) string {
+// isReport says that a file is a report alone, or a folder that may hold one. What can be read but once, as a pipe is, is a log.
+func isReport(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return err == nil && info.IsDir()
+	}
 	f, err := os.Open(name)
 	if err != nil {
-		return ""
+		return false
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || report.IsJSON(bufio.NewReader(f)) {
-		return ""
-	}
-	return name
+	return report.IsJSON(bufio.NewReader(f))
 }
 
 // maxMasks is how many processes' private keys are told apart in a log.

@@ -205,7 +205,7 @@ func (a *waits) hear(now time.Duration, host string, reply *apiv1.RanksReply, of
 		w := m.GetWaited()
 		row := topRow{psRow: rows[0], CPUTime: max(0, time.Duration(w.GetCpuNs()).Seconds()), Peak: m.GetPeakRss()}
 		r.rows = append(r.rows, row)
-		if w == nil || reply.GetHost() == nil || m.Number != 0 || w.Id != m.Rank {
+		if w == nil || reply.GetHost() == nil || m.Number != 0 || w.Id != m.Rank || m.Rank >= maxRanks {
 			continue
 		}
 		if told[key] == nil {

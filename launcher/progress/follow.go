@@ -9,8 +9,12 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// maxQueued is how much output may wait to be read, in bytes. What is more is left out: ranks' output waits for no pattern.
-const maxQueued = 4 << 20
+// maxQueued is how much output may wait to be read, in bytes. What is more is left out: ranks' output waits for no pattern. A piece counts
+// as so many bytes more, since a rank may write byte by byte.
+const (
+	maxQueued = 4 << 20
+	pieceSize = 128
+)
 
 // Follow reads the output of one attempt's ranks beside its way. Its methods may be called from any goroutine.
 type Follow struct {
@@ -60,14 +64,14 @@ func (f *Follow) put(c chunk) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.queued+len(c.data) > maxQueued {
+	if !c.end && f.queued+len(c.data)+pieceSize > maxQueued {
 		f.torn[c.lane] = true
 		f.left += len(c.data)
 		return
 	}
 	c.torn = f.torn[c.lane]
 	delete(f.torn, c.lane)
-	f.queued += len(c.data)
+	f.queued += len(c.data) + pieceSize
 	f.queue = append(f.queue, c)
 	f.awake()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -69,10 +70,16 @@ type Judge struct {
 	name   func(id int) string // how ranks are told of
 	ranks  map[int]*course
 	first  int             // whose line matched first; -1: none has
-	broken map[string]bool // told, and not right again since
+	broken map[breach]bool // told, and not right again since
 	said   int
 	late   bool // Start has passed and was told
 	still  bool // Stall likewise, no step since
+}
+
+// breach is of one rule by one rank.
+type breach struct {
+	rule string
+	id   int
 }
 
 // course is how far one rank is.
@@ -91,7 +98,7 @@ type course struct {
 
 // NewJudge is one for ranks that now start. name says how a rank is told of.
 func NewJudge(cfg Config, name func(id int) string) *Judge {
-	return &Judge{cfg: cfg, name: name, ranks: map[int]*course{}, first: -1, broken: map[string]bool{}}
+	return &Judge{cfg: cfg, name: name, ranks: map[int]*course{}, first: -1, broken: map[breach]bool{}}
 }
 
 // follows says that a rank's lines count.
@@ -121,6 +128,9 @@ func (j *Judge) Hear(now time.Duration, p Point) (counts bool, wrong []Finding) 
 	}
 	step, counted := c.step, false
 	for _, v := range p.Values {
+		if (v.Name == Step || v.Name == Of) && (math.IsNaN(v.Number) || math.IsInf(v.Number, 0)) {
+			continue // nowhere to be
+		}
 		if _, known := c.last[v.Name]; known || len(c.last) < maxNames {
 			c.last[v.Name] = v.Number
 		}
@@ -182,7 +192,7 @@ func (j *Judge) check(id int, c *course, values []Value) (wrong []Finding) {
 				v, said = x.Number, true
 			}
 		}
-		why := fmt.Sprintf("%s is %v", r.Name, v)
+		why, this := fmt.Sprintf("%s is %v", r.Name, v), breach{r.text, id}
 		if _, own := c.last[Rate]; r.Name == Rate && (!own || r.share) {
 			recent, usual, enough := c.rate()
 			v, said = recent, len(c.rates) >= recentRates
@@ -195,9 +205,9 @@ func (j *Judge) check(id int, c *course, values []Value) (wrong []Finding) {
 		switch {
 		case !said:
 		case !r.broken(v):
-			j.broken[r.text] = false
-		case !j.broken[r.text]:
-			j.broken[r.text] = true
+			j.broken[this] = false
+		case !j.broken[this]:
+			j.broken[this] = true
 			wrong = j.found(wrong, false, fmt.Sprintf("%s: --watch-fail '%s' of %s: %s", c.at(), r, j.name(id), why))
 		}
 	}
@@ -207,7 +217,7 @@ func (j *Judge) check(id int, c *course, values []Value) (wrong []Finding) {
 // at is where a rank is, in words.
 func (c *course) at() string {
 	if _, known := c.last[Step]; !known {
-		return fmt.Sprintf("after %.0f lines", c.step+1)
+		return fmt.Sprintf("matching line %.0f", c.step+1)
 	}
 	if of := c.last[Of]; of > 0 {
 		return fmt.Sprintf("step %.10g of %.10g", c.step, of)

@@ -227,11 +227,26 @@ func TestJudge(t *testing.T) {
 	for i, p := range points("loss", 3, 3, 3) {
 		j.Hear(time.Duration(i)*time.Second, p)
 	}
-	if got := j.Status(); !strings.HasPrefix(got, "after 3 lines") {
+	if got := j.Status(); !strings.HasPrefix(got, "matching line 3") {
 		t.Errorf("status without steps: %q", got)
 	}
-	many := NewJudge(Config{Rank: First, Fail: []Rule{rule("loss>1")}}, name)
+	j = NewJudge(Config{Rank: Each, Fail: []Rule{rule("loss=nan")}, Stall: 10 * time.Second}, name)
 	told := 0
+	for i := range 20 { // one of two ranks has lost it
+		for id, v := range []float64{1, math.NaN()} {
+			if at(j, float64(i), id, step(math.NaN()), Value{"loss", v}) != "" {
+				told++
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("a rank's loss is told %d times", told)
+	}
+	if w := j.Tick(time.Minute); len(w) != 1 {
+		t.Errorf("steps that are no numbers count as steps: %v", w)
+	}
+	many := NewJudge(Config{Rank: First, Fail: []Rule{rule("loss>1")}}, name)
+	told = 0
 	for i := range 100 {
 		_, w := many.Hear(time.Duration(i), points("loss", float64(2*(i%2)))[0])
 		told += len(w)
@@ -269,6 +284,13 @@ func TestFollow(t *testing.T) {
 	}
 	if n := f.Numbers(); n[Step] != 3 {
 		t.Errorf("numbers %v", n)
+	}
+	small := NewFollow(Config{Patterns: []Pattern{p}, Rank: Each}, 1, nil, nil)
+	for range maxQueued {
+		small.Put(0, job.Stdout, []byte("x"))
+	}
+	if n := len(small.queue); n > maxQueued/pieceSize {
+		t.Errorf("%d pieces of one byte wait", n)
 	}
 }
 

@@ -18,7 +18,8 @@ type Recorder struct {
 	more   int       // events that last no longer has
 	joint  idset.Set // ranks of the newest event, while more may come
 	rows   []row     // by process, of all attempts
-	now    []int     // index in rows, by id of this attempt
+	rowOf  map[rowKey]int
+	now    []int // index in rows, by id of this attempt
 	curves []curve
 }
 

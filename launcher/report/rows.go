@@ -10,33 +10,39 @@ import (
 )
 
 // row is a Row that grows. When it has too many changes for its share of maxChanges, its slot doubles and those within one become one.
-type row struct {
-	Row
-	most int
+type row struct{ Row }
+
+// rowKey is whose row it is: a rank on one host.
+type rowKey struct {
+	job, rank int
+	host      string
 }
 
 const (
-	firstSlot  = 0.5 // seconds
-	mostOfRow  = 2000
-	leastOfRow = 16
+	firstSlot = 0.5 // seconds
+	lastSlot  = 1 << 30
+	mostOfRow = 2000
 )
 
-// row is the place of a process's row, which goes on where the rank has had one on this host.
+// row is the place of a process's row, which goes on where the rank has had one on this host; -1: there are too many.
 func (r *Recorder) row(p Rank) int {
-	i := slices.IndexFunc(r.rows, func(o row) bool { return o.Job == p.Job && o.Rank == p.Rank && o.Host == p.Host })
-	if i >= 0 {
+	key := rowKey{p.Job, p.Rank, p.Host}
+	if i, known := r.rowOf[key]; known {
 		return i
 	}
 	if len(r.rows) >= maxRanks {
 		return -1
 	}
-	r.rows = append(r.rows, row{Row: Row{Job: p.Job, Rank: p.Rank, Host: p.Host, Slot: firstSlot}})
-	share := min(max(maxChanges/(2*len(r.rows)), leastOfRow), mostOfRow)
-	for i := range r.rows {
-		r.rows[i].most = share
+	if r.rowOf == nil {
+		r.rowOf = map[rowKey]int{}
 	}
+	r.rowOf[key] = len(r.rows)
+	r.rows = append(r.rows, row{Row{Job: p.Job, Rank: p.Rank, Host: p.Host, Slot: firstSlot}})
 	return len(r.rows) - 1
 }
+
+// share is how many changes each row may have.
+func (r *Recorder) share() int { return min(maxChanges/max(len(r.rows), 1), mostOfRow) }
 
 // Did notes what a process does from now on: one of the letters of Row.Did.
 func (r *Recorder) Did(at time.Time, id int, what byte) {
@@ -45,13 +51,21 @@ func (r *Recorder) Did(at time.Time, id int, what byte) {
 	}
 	w := &r.rows[r.now[id]]
 	w.add(float64(at.Sub(r.report.Begun).Milliseconds())/1000, what)
-	for len(w.At) > w.most && w.Slot < math.MaxInt32 {
+	w.shrink(r.share())
+}
+
+// shrink leaves at most so many changes: those of each slot are one, and where starts and ends alone are more, the last stay.
+func (w *row) shrink(most int) {
+	for len(w.At) > most && w.Slot < lastSlot {
 		w.Slot *= 2
 		old := w.Row
 		w.At, w.Did = nil, ""
 		for i, at := range old.At {
 			w.add(at, old.Did[i])
 		}
+	}
+	if over := len(w.At) - most/2; len(w.At) > most {
+		w.At, w.Did = slices.Clone(w.At[over:]), w.Did[over:]
 	}
 }
 
@@ -107,8 +121,9 @@ func (r *Recorder) Value(at time.Time, rank int, name string, value float64) {
 
 // drawn is what was noted, for a report.
 func (r *Recorder) drawn() (rows []Row, curves []Curve) {
-	for _, w := range r.rows {
-		rows = append(rows, w.Row)
+	for i := range r.rows {
+		r.rows[i].shrink(r.share()) // which others have made less since its last change
+		rows = append(rows, r.rows[i].Row)
 	}
 	for _, c := range r.curves {
 		curves = append(curves, c.Curve)

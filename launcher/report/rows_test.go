@@ -43,6 +43,32 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// Ranks that are started again for ever, and jobs that are spawned for ever, leave a report that can be read.
+func TestRowsStayReadable(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	var r Recorder
+	r.Begin(Report{Begun: begun, Job: "j"})
+	at := begun
+	for range 3000 {
+		r.Restart(at, Restart{})
+		for rank := range 60 {
+			at = at.Add(time.Second)
+			r.Rank(Rank{Rank: rank, Host: "w0"})
+			r.Started(at, rank, 1)
+			r.Ended(at.Add(time.Second), rank, "exit code 1")
+		}
+	}
+	r.Restart(at, Restart{})
+	for i := range maxRanks + 10 {
+		r.Rank(Rank{Job: 1, Rank: i, Host: "w0"})
+		r.Started(at, i, 1)
+	}
+	is := r.Report(Report{})
+	if len(is.Rows) != maxRanks || !fits(is.Rows, is.Curves) || len(is.Rows[0].At) == 0 {
+		t.Errorf("%d rows, the first of %d changes", len(is.Rows), len(is.Rows[0].At))
+	}
+}
+
 func equal(a, b []float64) bool {
 	same := len(a) == len(b)
 	for i := range a {
