@@ -116,8 +116,12 @@ func native(text string) []string {
 	return found
 }
 
+// maxSymbol is how much of a symbol is looked at: a rank's program may have any, of any length.
+const maxSymbol = 2 << 10 // bytes
+
 // brief is a C++ function without what its templates and arguments are.
 func brief(name string) string {
+	name = name[:min(len(name), maxSymbol)]
 	var b strings.Builder
 	depth := 0
 	for i, c := range []byte(name) {

@@ -173,6 +173,15 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// A symbol is a rank's text: one of a megabyte costs no more than its beginning.
+func TestABriefNameOfALongSymbol(t *testing.T) {
+	for _, c := range []string{"<", "operator<", "a(", "(anonymous", "x"} {
+		if got := brief(strings.Repeat(c, 1<<20)); len(got) > maxSymbol {
+			t.Errorf("%q again and again: %d bytes", c, len(got))
+		}
+	}
+}
+
 // Of an interpreter's stack what it runs a program by is left out, and its outermost frame is not.
 func TestOfPython(t *testing.T) {
 	for stack, want := range map[string]string{
