@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -137,22 +136,12 @@ func next(file, command string, v verdict.Verdict) string {
 		if v.Rank != nil {
 			what += fmt.Sprintf(" --rank %d", *v.Rank)
 		}
-		more = append(more, what+" "+quoted(file))
+		more = append(more, what+" "+visible.Path(file))
 	}
 	if v.Cordon != "" {
 		more = append(more, v.Cordon)
 	}
 	return "Next: " + strings.Join(more, "    ") + "\n"
-}
-
-func quoted(file string) string {
-	if file = filepath.Clean(file); strings.HasPrefix(file, "-") {
-		file = "./" + file
-	}
-	if strings.Trim(file, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:@+") == "" {
-		return file
-	}
-	return "'" + strings.ReplaceAll(visible.Line(file), "'", `'\''`) + "'"
 }
 
 // gathered is a log as it is read: what it tells, and its end.

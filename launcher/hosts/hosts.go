@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
@@ -125,8 +126,8 @@ func (set *Set) Entries() (entries []hostlist.Entry) {
 // Again are the words by which another command reaches the same hosts with the same key, " --key FILE --host w[0-9]". Hosts that are not named, or of
 // which a sentence would name a few only, are left out.
 func (s *Sources) Again(keyFrom string) (words string) {
-	if strings.HasPrefix(keyFrom, "--key ") {
-		words = " " + keyFrom
+	if file, named := strings.CutPrefix(keyFrom, "--key "); named {
+		words = " --key " + visible.Path(file)
 	}
 	var names []string
 	for _, e := range s.Entries {
