@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
@@ -114,6 +115,18 @@ func (k *look) interpreter(exe string, c command, file string) interp {
 		}
 	}
 	return in
+}
+
+// Places are the directories in which an interpreter finds modules, as far as files tell: that of its script, file, or where that is ""
+// the working directory, PYTHONPATH's, those of its packages, and its own library's. What .pth files add is not among them.
+func (m *Memory) Places(q Query, exe, file string) []string {
+	return answered(func() []string {
+		k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+		asked := &asked{vars: parseEnv(q.Env), seen: map[string]string{}}
+		in := k.interpreter(exe, command{Argv: q.Argv, Env: script.EnvOf(asked.lookup), Dir: q.Dir}, file)
+		lib := path.Join(in.base, "lib", path.Base(k.files.real(exe)))
+		return append(in.sites, lib, path.Join(lib, "lib-dynload"))
+	}, nil)
 }
 
 // setting is a value of pyvenv.cfg.

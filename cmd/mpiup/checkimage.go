@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/checkup/image"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
@@ -53,7 +54,7 @@ when something warns, else 0. What a user may write is asked for the one that it
 }
 
 func checkImage(p *process, program []string, strict, json bool) error {
-	image, findings := checkup.Check(checkup.Config{
+	facts, findings := image.Check(image.Config{
 		Files: os.DirFS("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
 		Temp: host.RunDir(p.getenv("TMPDIR"), os.Getuid()), Ours: ours,
 		Write: func(dir string) error { return checkup.LookTemp(dir, lookPatience).Err },
@@ -76,9 +77,9 @@ func checkImage(p *process, program []string, strict, json bool) error {
 	var err error
 	if json {
 		err = visible.JSON(p.stdout, struct {
-			Image checkup.Image `json:"image"`
+			Image image.Facts `json:"image"`
 			*doctor.Report
-		}{image, report})
+		}{facts, report})
 	} else {
 		err = report.Text(p.stdout, doctor.Full)
 	}

@@ -65,6 +65,7 @@ var levels = map[string]int{
 	"agent/mpilib/script":      1,
 	"agent/mpinet":             2,
 	"agent/checkup":            3,
+	"agent/checkup/image":      4,
 	"agent/incoming":           2,
 	"agent/gloo":               2,
 	"agent/look":               3,

@@ -88,7 +88,7 @@ func follows(f Finding, line string) bool {
 func (s Said) line(lines []string, early bool) (Finding, bool) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		f, ok := look(lines[i])
-		if !ok || !f.Kind.endsWith(s.Code) {
+		if !ok || !f.Kind.endsWith(s.Code, lines[i]) {
 			continue
 		}
 		f.Line = strings.TrimSpace(lines[i])
@@ -98,7 +98,7 @@ func (s Said) line(lines []string, early bool) (Finding, bool) {
 		if early && f.Echo {
 			continue
 		}
-		f.Loose, f.Likely = true, f.Likely || early || slices.Contains(notExecuted, f.Kind) && !unexecuted(s.Code) // it may have done without
+		f.Loose, f.Likely = true, f.Likely || early || slices.Contains(notExecuted, f.Kind) && !unexecuted(s.Code, lines[i]) // it may have done without
 		return f, true
 	}
 	return Finding{}, false
@@ -122,14 +122,17 @@ func headOf(above []string) (Finding, bool) {
 }
 
 // endsWith says whether a process may end with a code for this reason, as far as a line says it: a shell and the loader end with 126
-// or 127 where a program cannot be executed (POSIX, 2.8.2; glibc's elf/rtld.c). With another code somebody went on.
-func (k Kind) endsWith(code int) bool {
-	return code == 0 || unexecuted(code) || k == MissingLibrary || !slices.Contains(notExecuted, k) // a library may be loaded later
+// or 127 where a program cannot be executed (POSIX, 2.8.2; glibc's elf/rtld.c), Python and dash with 2 where there is no script, and
+// Python with 1 where -m finds no module (CPython's Modules/main.c). With another code somebody went on.
+func (k Kind) endsWith(code int, line string) bool {
+	return code == 0 || unexecuted(code, line) || k == MissingLibrary || !slices.Contains(notExecuted, k) // a library may be loaded later
 }
 
 var notExecuted = []Kind{ProgramNotFound, NotAllowed, MissingLibrary, WrongArchitecture}
 
-func unexecuted(code int) bool { return code == 126 || code == 127 }
+func unexecuted(code int, line string) bool {
+	return code == 126 || code == 127 || code == 2 && strings.Contains(line, "open ") || code == 1 && strings.Contains(line, ": No module named ")
+}
 
 // relayed says that an exception tells only that a child process has failed.
 func relayed(line string) bool {

@@ -63,6 +63,9 @@ func TestReadEarly(t *testing.T) {
 		{"a peer was lost, and frames after it", Said{First: []string{lost}, Last: []string{"frame #9"}, Code: 3}, PeerLost, false},
 		{"a program was not found", Said{First: []string{harmless}, Code: 3}, "", false},
 		{"which its shell ended of", Said{Last: []string{harmless}, Code: 127}, ProgramNotFound, false},
+		{"no script", Said{Last: []string{"python3: can't open file '/none.py': [Errno 2] No such file or directory"}, Code: 2}, ProgramNotFound, false},
+		{"which another program asked for", Said{Last: []string{"python3: can't open file '/none.py': [Errno 2] No such file or directory"}, Code: 3}, "", false},
+		{"no module", Said{Last: []string{"/usr/bin/python3: No module named nomodule"}, Code: 1}, ProgramNotFound, false},
 		{"an old exception", Said{Raised: []Exception{{Text: "KeyError: 3", Old: true}}, Code: 1}, Python, true},
 	} {
 		if f, _ := Read(tt.said); f.Kind != tt.kind || f.Likely != tt.likely {

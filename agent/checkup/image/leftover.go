@@ -1,4 +1,4 @@
-package checkup
+package image
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/checkup"
 )
 
 // names looks which program each of the names is that mpiup stands in for.
@@ -37,13 +39,13 @@ func (i *image) names() {
 		}
 	}
 	for _, text := range shadowed {
-		i.add("names", Warn, text, "put mpiup's directory first on PATH")
+		i.add("names", checkup.Warn, text, "put mpiup's directory first on PATH")
 	}
 	switch {
 	case len(ours) > 0:
-		i.add("names", Pass, "mpiup is "+strings.Join(ours, ", "), "")
+		i.add("names", checkup.Pass, "mpiup is "+strings.Join(ours, ", "), "")
 	case shadowed == nil:
-		i.add("names", Pass, "mpiup goes by its own name only: mpirun and ssh, where there are any, are the image's", "")
+		i.add("names", checkup.Pass, "mpiup goes by its own name only: mpirun and ssh, where there are any, are the image's", "")
 	}
 }
 
@@ -54,7 +56,7 @@ func (i *image) leftovers() {
 	var keys []string
 	for _, file := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd"} {
 		if i.stat(file) != nil && !i.Ours(file) {
-			i.add(name, Warn, file+" is a server that no job with mpiup needs", "leave openssh-server out, or make it mpiup: ln -sf /usr/local/bin/mpiup "+file)
+			i.add(name, checkup.Warn, file+" is a server that no job with mpiup needs", "leave openssh-server out, or make it mpiup: ln -sf /usr/local/bin/mpiup "+file)
 		}
 	}
 	homes := []string{"/root/.ssh"}
@@ -65,7 +67,7 @@ func (i *image) leftovers() {
 		entries, err := fs.ReadDir(i.Files, inFS(dir))
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
-				i.add(name, Unknown, fmt.Sprintf("%s cannot be looked at: %v", dir, errors.Unwrap(err)), "")
+				i.add(name, checkup.Unknown, fmt.Sprintf("%s cannot be looked at: %v", dir, errors.Unwrap(err)), "")
 			}
 			continue
 		}
@@ -76,11 +78,11 @@ func (i *image) leftovers() {
 		}
 	}
 	if len(keys) > 0 {
-		i.add(name, Warn, "private keys, known to all who may pull the image: "+strings.Join(keys, ", "), "remove them in "+
+		i.add(name, checkup.Warn, "private keys, known to all who may pull the image: "+strings.Join(keys, ", "), "remove them in "+
 			"the same RUN that makes them; a job's key comes from a Secret")
 	}
 	if len(i.list) == before {
-		i.add(name, Pass, "no server and no key of it is left", "")
+		i.add(name, checkup.Pass, "no server and no key of it is left", "")
 	}
 }
 
@@ -105,12 +107,12 @@ func (i *image) user() {
 	const name = "user"
 	switch who := i.User(i.UID); {
 	case i.UID == 0:
-		i.add(name, Warn, "root", "end the Dockerfile with a number that is not 0, as USER 1000: Pod Security restricted "+
+		i.add(name, checkup.Warn, "root", "end the Dockerfile with a number that is not 0, as USER 1000: Pod Security restricted "+
 			"refuses root, and names that it cannot check")
 	case who == "":
-		i.add(name, Pass, fmt.Sprintf("uid %d, which has no name here: programs that ask for one fail", i.UID), "")
+		i.add(name, checkup.Pass, fmt.Sprintf("uid %d, which has no name here: programs that ask for one fail", i.UID), "")
 	default:
-		i.add(name, Pass, fmt.Sprintf("uid %d (%s); runAsNonRoot needs the number in USER", i.UID, who), "")
+		i.add(name, checkup.Pass, fmt.Sprintf("uid %d (%s); runAsNonRoot needs the number in USER", i.UID, who), "")
 	}
 }
 
@@ -135,12 +137,12 @@ func (i *image) writable() {
 	var fine []string
 	for _, d := range []struct {
 		dir, fix string
-		verdict  Verdict
+		verdict  checkup.Verdict
 	}{
-		{temp, TempFix, Fail},
-		{"/dev/shm", "pods have it; a build without it says nothing of them", Unknown},
-		{i.env("HOME"), "set ENV HOME to a directory of that user", Warn},
-		{i.record(), "remove it: agents keep a record there, by which --check and probes find them", Warn},
+		{temp, checkup.TempFix, checkup.Fail},
+		{"/dev/shm", "pods have it; a build without it says nothing of them", checkup.Unknown},
+		{i.env("HOME"), "set ENV HOME to a directory of that user", checkup.Warn},
+		{i.record(), "remove it: agents keep a record there, by which --check and probes find them", checkup.Warn},
 	} {
 		if d.dir == "" || slices.Contains(fine, d.dir) {
 			continue
@@ -152,19 +154,18 @@ func (i *image) writable() {
 		fine = append(fine, d.dir)
 	}
 	if len(fine) > 0 {
-		i.add(name, Pass, fmt.Sprintf("uid %d may write to %s", i.UID, strings.Join(fine, ", ")), "")
+		i.add(name, checkup.Pass, fmt.Sprintf("uid %d may write to %s", i.UID, strings.Join(fine, ", ")), "")
 	}
 	if size := i.Size("/dev/shm"); size > 0 && size <= leastShared && slices.Contains(fine, "/dev/shm") {
-		i.add(name, Pass, fmt.Sprintf("/dev/shm has %d MiB here; a pod has more with a volume {name: shm, emptyDir: {medium: Memory}} there", size>>20), "")
+		i.add(name, checkup.Pass, fmt.Sprintf("/dev/shm has %d MiB here; a pod has more with a volume {name: shm, emptyDir: {medium: Memory}} there", size>>20), "")
 	}
 }
 
 // packages are Python's, by what is called a framework of them.
 var packages = []string{"torch", "jax", "tensorflow", "horovod", "mpi4py", "deepspeed", "tensorrt_llm"}
 
-// frameworks lists Python's packages with their versions, from the directories of their metadata.
-func (i *image) frameworks() {
-	var sites []string
+// sites are the directories of Python's packages, of all interpreters that are where they usually are.
+func (i *image) sites() (sites []string) {
 	prefixes := []string{"/usr", "/usr/local", "/opt/conda", i.env("VIRTUAL_ENV"), i.env("CONDA_PREFIX")}
 	for _, prefix := range prefixes {
 		if !path.IsAbs(prefix) {
@@ -178,7 +179,12 @@ func (i *image) frameworks() {
 		}
 	}
 	slices.Sort(sites)
-	for _, site := range slices.Compact(sites) {
+	return slices.Compact(sites)
+}
+
+// frameworks lists Python's packages with their versions, from the directories of their metadata.
+func (i *image) frameworks() {
+	for _, site := range i.sites() {
 		entries, err := fs.ReadDir(i.Files, site)
 		if err != nil {
 			continue
@@ -194,6 +200,6 @@ func (i *image) frameworks() {
 		}
 	}
 	if len(i.found.Frameworks) > 0 {
-		i.add("frameworks", Pass, strings.Join(i.found.Frameworks, ", "), "")
+		i.add("frameworks", checkup.Pass, strings.Join(i.found.Frameworks, ", "), "")
 	}
 }

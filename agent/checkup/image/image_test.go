@@ -1,4 +1,4 @@
-package checkup
+package image
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/test/elf"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -35,7 +36,7 @@ func inImage(files map[string]string) Config {
 		User: func(int) string { return "me" }, Size: func(string) uint64 { return 64 << 20 }}
 }
 
-func shown(t *testing.T, name string, c Config) Image {
+func shown(t *testing.T, name string, c Config) Facts {
 	t.Helper()
 	image, list := Check(c)
 	var b strings.Builder
@@ -44,7 +45,7 @@ func shown(t *testing.T, name string, c Config) Image {
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "\t→ %s\n", f.Fix)
 		}
-		if (f.Verdict == Warn || f.Verdict == Fail) && f.Fix == "" {
+		if (f.Verdict == checkup.Warn || f.Verdict == checkup.Fail) && f.Fix == "" {
 			t.Errorf("%q says not what to do", f.Text)
 		}
 	}
@@ -90,11 +91,49 @@ func TestThisMachine(t *testing.T) {
 	c := inImage(nil)
 	c.Files, c.Program = os.DirFS("/"), []string{exe}
 	image, list := Check(c)
-	if len(image.Missing) > 0 || slices.ContainsFunc(list, func(f Finding) bool { return f.Name == "program" && f.Verdict != Pass }) {
+	if len(image.Missing) > 0 || slices.ContainsFunc(list, func(f checkup.Finding) bool { return f.Name == "program" && f.Verdict != checkup.Pass }) {
 		t.Errorf("%+v, %+v", image, list)
 	}
 	c.Program = []string{filepath.Join(t.TempDir(), "none")}
-	if _, list := Check(c); !slices.ContainsFunc(list, func(f Finding) bool { return f.Name == "program" && f.Verdict == Fail }) {
+	if _, list := Check(c); !slices.ContainsFunc(list, func(f checkup.Finding) bool { return f.Name == "program" && f.Verdict == checkup.Fail }) {
 		t.Errorf("%+v", list)
 	}
+}
+
+// What a command runs beyond its first word is followed as far as files tell it, and what they do not tell is said not to be checked.
+func TestFollow(t *testing.T) {
+	files := map[string]string{"usr/bin/env": "exe", "usr/bin/nice": "exe", "usr/bin/bash": "exe", "usr/bin/python3": "-> python3.11", "usr/bin/python3.11": "exe",
+		"usr/bin/strace": "exe", "usr/bin/timeout": "exe", "usr/lib/python3.11/os.py": "", "usr/lib/python3.11/json/__init__.py": "",
+		"usr/lib/python3.11/json/tool.py": "", "usr/lib/python3/dist-packages/mpi4py/__init__.py": "", "usr/lib/python3/dist-packages/mpi4py/__main__.py": "",
+		"usr/lib/python3/dist-packages/more.pth": "/opt/more\n", "opt/more/extra.py": "", "opt/conda/bin/python3": "exe",
+		"opt/conda/lib/python3.12/os.py": "", "opt/conda/lib/python3.12/site-packages/torch/__init__.py": "",
+		"opt/conda/lib/python3.12/site-packages/x.pth": "import x\n", "work/train.py": "import os, torch\nfrom mpi4py import MPI\n",
+		"work/path.py": "import sys\nsys.path.append('/data')\nimport torch\n", "work/run.sh": "python3 train.py\n", "work/pkg/__main__.py": "",
+		"work/shim/python3": "#!/usr/bin/env bash\nexec x\n", "work/late.py": "try:\n    import torch\nexcept ImportError:\n    pass\n"}
+	var b strings.Builder
+	for _, line := range []string{"python3 train.py", "python3 /none.py", "python3 -u -W ignore late.py", "python3 path.py", "/opt/conda/bin/python3 train.py",
+		"python3 pkg", "python3 /work", "python3 -m json.tool", "python3 -um mpi4py -x", "python3 -m json", "python3 -m nomodule", "python3 -I -m nomodule",
+		"python3 -m extra", "/opt/conda/bin/python3 -m nomodule", "python3 -m torch.distributed.run x.py", "python3 -c import\ttorch;print(1)", "python3", "python3 - x",
+		"./shim/python3 late.py", "./shim/python3 /none.py", "env -u A X=1 nice -n 5 python3 none.py", "env -C / python3 train.py", "env --what python3",
+		"env PATH=/nowhere python3 train.py", "nice --adjustment 5 nosuch", "timeout -k 5 60 none", "timeout 5", "bash -c nocommand", "bash -c cd\t/x",
+		"bash -c python3\tnone.py", "bash none.sh", "bash run.sh", "./train.py", "strace -f python3 train.py"} {
+		c := inImage(files)
+		for _, exe := range []string{"work/shim/python3"} {
+			c.Files.(fstest.MapFS)[exe].Mode = 0o755
+		}
+		for _, word := range strings.Fields(line) {
+			c.Program = append(c.Program, strings.ReplaceAll(word, "\t", " "))
+		}
+		if before, after, ok := strings.Cut(line, " -c "); ok {
+			c.Program = []string{before, "-c", strings.ReplaceAll(after, "\t", " ")}
+		}
+		fmt.Fprintf(&b, "%s\n", line)
+		_, list := Check(c)
+		for _, f := range list {
+			if slices.Contains([]string{"program", "script", "module", "imports", "not checked"}, f.Name) && !strings.HasPrefix(f.Text, "ranks get") {
+				fmt.Fprintf(&b, "\t%s\t%s\t%s\n", []string{"pass", "warn", "fail", "unknown"}[f.Verdict], f.Name, f.Text)
+			}
+		}
+	}
+	golden.Is(t, "testdata/follow.golden", b.String())
 }

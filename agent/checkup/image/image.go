@@ -1,4 +1,16 @@
-package checkup
+// Package image looks at the image that it runs in, as a job's container: which MPI library and which programs by its names a
+// rank would get, and what is left over or cannot be written. It needs no cluster, no agent and no second host.
+//
+//	files of the image ─┐
+//	environment, PATH ──┼─▶ Check ──▶ findings (agent/checkup) and facts ──▶ mpiup check-image
+//	this process ───────┘
+//
+// Files are read, and nothing is executed. Reads are bounded, by agent/mpilib's limits where libraries are followed. What may be
+// written is asked of the kernel for this process's user: a build step of root says little of another user's pod, and Check
+// says as whom it looked.
+//
+// It keeps nothing: Check may be called by several goroutines at the same time. What a program opens by name as it runs is not followed.
+package image
 
 import (
 	"errors"
@@ -9,21 +21,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/internal/known"
 )
-
-// The look at an image looks at the image that it runs in, as a job's container: which MPI library and which programs by its names a
-// rank would get, and what is left over or cannot be written. It needs no cluster, no agent and no second host.
-//
-//	files of the image ─┐
-//	environment, PATH ──┼─▶ Check ──▶ findings (agent/checkup) and facts ──▶ mpiup check-image
-//	this process ───────┘
-//
-// Files are read, and nothing is executed. Reads are bounded, by agent/mpilib's limits where libraries are followed. What may be
-// written is asked of the kernel for this process's user: a build step of root says little of another user's pod, and Check
-// says as whom it looked.
 
 // Config is the image.
 type Config struct {
@@ -42,8 +44,8 @@ type Config struct {
 	Size  func(dir string) uint64 // of its file system, bytes; 0: unknown
 }
 
-// Image is what was found, for programs to read.
-type Image struct {
+// Facts are what was found, for programs to read.
+type Facts struct {
 	Version    string            `json:"version"`
 	UID        int               `json:"uid"`
 	CUDA       []string          `json:"cuda,omitempty"`     // of those the ones that can take GPUs' memory
@@ -60,14 +62,14 @@ type Image struct {
 type image struct {
 	Config
 	libs  *mpilib.Memory
-	found Image
-	list  []Finding
+	found Facts
+	list  []checkup.Finding
 }
 
 // Check looks at all of it. Findings are in a fixed order.
-func Check(c Config) (Image, []Finding) {
-	i := &image{Config: c, libs: mpilib.NewMemory(c.Files), found: Image{Version: c.Version, UID: c.UID, Libraries: []string{}, Names: map[string]string{}}}
-	i.add("mpiup", Pass, c.Version, "")
+func Check(c Config) (Facts, []checkup.Finding) {
+	i := &image{Config: c, libs: mpilib.NewMemory(c.Files), found: Facts{Version: c.Version, UID: c.UID, Libraries: []string{}, Names: map[string]string{}}}
+	i.add("mpiup", checkup.Pass, c.Version, "")
 	i.libraries()
 	if len(c.Program) > 0 {
 		i.program()
@@ -80,8 +82,8 @@ func Check(c Config) (Image, []Finding) {
 	return i.found, i.list
 }
 
-func (i *image) add(name string, v Verdict, text, fix string) {
-	i.list = append(i.list, Finding{Name: name, Verdict: v, Text: text, Fix: fix})
+func (i *image) add(name string, v checkup.Verdict, text, fix string) {
+	i.list = append(i.list, checkup.Finding{Name: name, Verdict: v, Text: text, Fix: fix})
 }
 
 func (i *image) env(name string) string {
@@ -118,10 +120,10 @@ func (i *image) libraries() {
 			text = l.Name + ", with CUDA (" + l.CUDA + ")"
 		}
 		i.found.Libraries = append(i.found.Libraries, l.Name)
-		i.add("MPI library", Pass, text+"; its ranks speak "+l.Protocol, "")
+		i.add("MPI library", checkup.Pass, text+"; its ranks speak "+l.Protocol, "")
 	}
 	if len(i.found.Libraries) == 0 {
-		i.add("MPI library", Pass, "none where libraries usually are: programs without MPI, or with a static one", "")
+		i.add("MPI library", checkup.Pass, "none where libraries usually are: programs without MPI, or with a static one", "")
 	}
 }
 
@@ -152,28 +154,23 @@ var errUnread = errors.New("it may be executed, and cannot be read")
 func (i *image) program() {
 	const name = "program"
 	q := mpilib.Query{Argv: i.Program, Env: i.Env, Dir: i.Dir}
-	exe, missing, whole := i.libs.Missing(q)
-	if exe == "" {
-		i.add(name, Fail, fmt.Sprintf("%.200s is not here, or cannot be executed", i.Program[0]), "install it, make it "+
-			"executable (chmod +x), or put its directory on PATH")
+	at := len(i.list)
+	last, fit := i.follow(q)
+	if !fit {
 		return
 	}
-	var unfit *program.Error
-	if err := program.Image(exe, i.head); errors.As(err, &unfit) {
-		i.add(name, Fail, fmt.Sprintf("%.200s %s", exe, unfit.Cause), unfit.Hint)
-		return
-	}
+	exe, missing, whole := i.libs.Missing(last)
 	choice := i.libs.Look(q)
 	i.found.Library, i.found.Protocol, i.found.NCCL = choice.Library, choice.Protocol.String(), choice.NCCL
 	text := fmt.Sprintf("ranks get %v, since %s", choice.Protocol, choice.Why)
 	if choice.NCCL != "" {
 		text += "; NCCL " + choice.NCCL
 	}
-	i.add(name, Pass, text, "")
+	i.list = slices.Insert(i.list, at, checkup.Finding{Name: name, Verdict: checkup.Pass, Text: text})
 	for _, row := range append(known.Of(choice.Library), known.Of("NCCL "+choice.NCCL)...) {
-		level := Pass // where it depends on what nobody knows yet
+		level := checkup.Pass // where it depends on what nobody knows yet
 		if row.Condition == "" {
-			level = Warn
+			level = checkup.Warn
 		}
 		i.add("known faults", level, row.Sentence(), "")
 	}
@@ -184,17 +181,17 @@ func (i *image) program() {
 			continue
 		}
 		i.found.Missing = append(i.found.Missing, m.Name)
-		i.add("libraries", Fail, fmt.Sprintf("%.100s is not found; %.200s needs it", m.Name, m.By), "install its package, or "+
+		i.add("libraries", checkup.Fail, fmt.Sprintf("%.100s is not found; %.200s needs it", m.Name, m.By), "install its package, or "+
 			"name its directory in LD_LIBRARY_PATH or /etc/ld.so.conf.d (and run ldconfig)")
 	}
 	if len(driver) > 0 {
-		i.add("libraries", Pass, fmt.Sprintf("%.200s: of the node's driver, which its container runtime brings", strings.Join(driver, ", ")), "")
+		i.add("libraries", checkup.Pass, fmt.Sprintf("%.200s: of the node's driver, which its container runtime brings", strings.Join(driver, ", ")), "")
 	}
 	switch {
 	case !whole:
-		i.add("libraries", Unknown, "not all that "+exe+" needs were looked at: they are too many, or the file system is too slow", "")
+		i.add("libraries", checkup.Unknown, "not all that "+exe+" needs were looked at: they are too many, or the file system is too slow", "")
 	case len(i.found.Missing) == 0:
-		i.add("libraries", Pass, "all that "+exe+" needs are here", "")
+		i.add("libraries", checkup.Pass, "all that "+exe+" needs are here", "")
 	}
 }
 
