@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs clean page-check setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -184,6 +184,9 @@ arm64: ## the binary for arm64 under qemu, with Debian's MPICH and Open MPI for 
 
 nfs: ## mpiup doctor --shared on a real NFS between two kernels of user-mode-linux (root, a minute); not in CI
 	@test/nfs.sh
+
+yama: ## mpiup stacks on a kernel with Yama's scope 1, Debian's under qemu (root, a minute); not in CI
+	@test/yama.sh
 
 chart: ## the Helm chart and the kustomize base of examples/: linted, and that both make the same; minutes the first time; not in CI
 	@test/setup.sh go

@@ -2,7 +2,7 @@
 # Sees to it that what a make target needs is there: says what is missing, or installs it
 # where that is possible (root on Debian or Ubuntu).
 #
-#   test/setup.sh go|demo|test|browser|peers|image|images|release|arm64|nfs ...
+#   test/setup.sh go|demo|test|browser|peers|image|images|release|arm64|nfs|yama ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -94,6 +94,7 @@ for what; do
             need linux.uml user-mode-linux; need ganesha.nfsd nfs-ganesha nfs-ganesha-vfs
             need mount.nfs nfs-common; need rpcbind rpcbind; need modprobe kmod; need ip iproute2
             ;;
+        yama) need qemu-system-x86_64 qemu-system-x86; need eu-stack elfutils; need cpio cpio; need setpriv util-linux ;;
         release) # each architecture's C compiler, for mpiup-nvml
             need x86_64-linux-gnu-gcc gcc libc6-dev
             need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross

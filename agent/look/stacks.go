@@ -106,8 +106,17 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 		}
 	}
 	as, ours := l.user(t.PID)
-	if why := l.ptrace(ours, as != nil).Refusal(); why != "" {
-		l.note(why)
+	if p := l.ptrace(ours, as != nil); p.Refusal() != "" {
+		if p.Reads() {
+			if frames := l.asleep(ctx, t.PID); len(frames) > 0 {
+				if l.python(t.PID) {
+					frames = ofPython(frames)
+					l.note("Yama forbids py-spy on this node, so Python's own lines are not shown: mpiup stacks --signal USR1, where the program handles it")
+				}
+				return Stack{"eu-stack", frames}
+			}
+		}
+		l.note(p.Refusal())
 		return Stack{"kernel", l.kernel(t.PID)}
 	}
 	pid := strconv.Itoa(t.PID)

@@ -196,6 +196,9 @@ type ptrace struct {
 	AsRank   bool // the tool runs as the process's user, which is another than the agent's, and has no capabilities
 }
 
+// Reads says that Yama forbids tools what it allows a process's ancestors, which the agent is of its ranks: to read its memory.
+func (p ptrace) Reads() bool { return p.Scope == 1 && p.SameUser && !p.AsRank }
+
 // userIDs are the user and group ids in a process's status (proc_pid_status(5)): real, effective, saved, of the file system.
 func userIDs(status string) (users, groups []uint32) {
 	return proctree.IDs(status, "Uid:"), proctree.IDs(status, "Gid:")

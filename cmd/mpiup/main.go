@@ -70,7 +70,9 @@ func (p *process) lookup(name string) (string, bool) {
 
 func run(args, env []string, stdin, stdout, stderr *os.File) int {
 	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
-	p.host, _ = os.Hostname()
+	if p.host, _ = os.Hostname(); p.host == "(none)" {
+		p.host = "localhost" // its kernel was given no name (linux/uts.h)
+	}
 	if a, ok := appletOf(args[0]); ok {
 		return a.run(p, args[1:])
 	}

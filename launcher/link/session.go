@@ -114,7 +114,7 @@ func Embed(life context.Context, serve func(context.Context, wire.Stream) error,
 	why := func(err error) *Cause {
 		select {
 		case <-done:
-			if served != nil {
+			if served != nil && !errors.Is(served, context.Canceled) { // else it ended because of err
 				err = served
 			}
 		default:
