@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/member"
@@ -20,6 +21,9 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
+// shortRun is a run without other hosts that needs no guard.
+const shortRun = 100 * time.Millisecond
+
 // New builds an agent; nothing runs until Run.
 func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
@@ -28,7 +32,11 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{cfg: cfg, clock: wire.NewClock(), traces: make(chan struct{}, 1)}
 	a.ending, a.stop = context.WithCancelCause(context.Background())
 	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.Helpers.GPU, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
-	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
+	guardAfter := time.Duration(0)
+	if cfg.Inside != nil {
+		guardAfter = shortRun
+	}
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.RunDir()})
 	a.watch = a.watchGPUs()
 	libs := mpilib.NewMemory(os.DirFS("/"))
 	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,

@@ -38,7 +38,7 @@ func (k *guardKeeper) run() {
 		return
 	}
 	defer func() { _, _ = alive.Close(), deadEnd.Close() }()
-	for said := false; ; {
+	for said, first := false, s.cfg.GuardAfter > 0; ; {
 		select {
 		case <-k.poke:
 		case <-s.ended.Done():
@@ -49,6 +49,14 @@ func (k *guardKeeper) run() {
 		s.mu.Unlock()
 		if there {
 			continue
+		}
+		if first {
+			first = false
+			select {
+			case <-time.After(s.cfg.GuardAfter):
+			case <-s.ended.Done():
+				return
+			}
 		}
 		if err := k.start(alive); err != nil && !said && !errors.Is(err, ErrEnded) {
 			said = true // and tried again with the next process

@@ -36,7 +36,8 @@ func looksAt(t *testing.T) (root string, looks func() int) {
 	}
 }
 
-// A job that ended by itself is looked for once among the processes of the host, and a supervisor that knows of nobody looks no more.
+// A job that ended by itself is looked for once among the processes of the host while another one runs. A supervisor without a child, or that knows of
+// nobody, does not look.
 func TestWhoIsOverIsLookedForOnce(t *testing.T) {
 	root, looks := looksAt(t)
 	s := New(Config{Log: quiet(), Subreaper: true})
@@ -44,6 +45,7 @@ func TestWhoIsOverIsLookedForOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
+	other := start(t, s, inSession(sh("exec sleep 100"), "other"))
 	wait(t, start(t, s, inSession(sh("exit 0"), "over")))
 	looks()
 	left := s.StopSession(t.Context(), "over", unix.SIGTERM, time.Second)
@@ -53,6 +55,14 @@ func TestWhoIsOverIsLookedForOnce(t *testing.T) {
 	left = s.StopSession(t.Context(), "over", unix.SIGTERM, time.Second) // after a rank's death: first its job is stopped, then the session ends
 	if n := looks(); len(left) > 0 || n != 0 {
 		t.Errorf("left %v, looked at %d times for a session that is over, want never", left, n)
+	}
+	if err := other.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, other)
+	left = s.StopSession(t.Context(), "other", unix.SIGTERM, time.Second)
+	if n := looks(); len(left) > 0 || n != 0 {
+		t.Errorf("left %v, looked at %d times where there is no child, want never", left, n)
 	}
 	cancel()
 	err := <-done

@@ -84,6 +84,10 @@ type Config struct {
 	// /proc/self/exe. Empty: no guard. PID 1 has none: the kernel ends everything with it.
 	GuardExe string
 
+	// GuardAfter is how long after the first process the guard is started: another process of this program costs more than a short job. Until then
+	// kill -9 leaves what ranks have started.
+	GuardAfter time.Duration
+
 	// SessionDirs is the directory in which a session may have one of its own, guard.SessionDir; the
 	// guard removes it. Empty: sessions have none.
 	SessionDirs string

@@ -5,6 +5,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/awake"
 )
@@ -37,8 +39,8 @@ func (s *Supervisor) search(w whom) *search {
 // sure is false when a process that had no environment just then may be one of them. Nothing is
 // found where /proc cannot be used.
 func (l *search) look() (found []proctree.Stat, sure bool) {
-	if l.s.proc.Verify() != nil {
-		return nil, true
+	if _, err := peek(); l.s.adopts && err == unix.ECHILD || l.s.proc.Verify() != nil {
+		return nil, true // orphans come to this process, so that without a child it has no descendant (wait(2))
 	}
 	all, err := l.s.proc.Snapshot()
 	if err != nil {

@@ -71,6 +71,9 @@ func TestEmbeddedLeavesNothing(t *testing.T) {
 	t.Run("kill -9", func(t *testing.T) {
 		r := l.embedded(t, job{}, "-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & echo ready; sleep 1000")
 		r.Says(t, "ready\nready\n")
+		testlab.Eventually(t, "the guard of a run that is no short one is there", func() bool {
+			return slices.ContainsFunc(l.things(t), func(s string) bool { return strings.HasPrefix(s, "mpiup-guard") })
+		})
 		r.Signal(t, syscall.SIGKILL)
 		r.Wait(t)
 		testlab.Eventually(t, "all processes are gone", func() bool {
