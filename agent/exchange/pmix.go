@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
 // pmixHost is the PMIx server of a session: one for all its jobs, on a loopback port of its own,
@@ -43,15 +44,23 @@ func (x *Exchange) PMIx(st *ranks.Job) (*pmix.Server, error) {
 	return h.server, h.joined[st.Launch.Job.Number]
 }
 
+// runDigits are those of a session's name that all hosts of a run have.
+const runDigits = 16
+
 // beginPMIx starts the server and makes all jobs known to it.
 func (x *Exchange) beginPMIx(machine string) error {
 	lis, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	dir, remove := x.Host.SessionDir(x.ID)
+	dir, removeDir := x.Host.SessionDir(x.ID)
+	shared, release, err := leftover.Claim(leftover.Shm, x.ID[:min(len(x.ID), runDigits)], x.ID)
+	if err != nil {
+		x.Log.Debug("shared memory", "dir", leftover.Shm, "cause", err) // most likely there is none
+	}
+	remove := func() { removeDir(); release() }
 	server, err := pmix.New(pmix.Config{
-		Address: lis.Addr().String(), SessionDir: dir, HwlocXML: machine,
+		Address: lis.Addr().String(), SessionDir: dir, Shared: shared, HwlocXML: machine,
 		Check: func(ctx context.Context, c net.Conn) error { return x.MaySpeak(ctx, nil, c) }, Log: x.Log,
 		Process: x.processOf,
 		Engine:  x.Engine, Spawn: x.Spawn,

@@ -115,6 +115,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	elsewhere := []string{"TERM", "PMI_SPAWNED"}
 	// The library for --watch-ranks is made by a C compiler: test/integration has it.
 	elsewhere = append(elsewhere, "MPIUP_WATCH_PAGE")
+	// Whose agents share /dev/shm: pmi/pmix/jobdata and test/integration have those.
+	elsewhere = append(elsewhere, "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory", "OMPI_MCA_osc_rdma_backing_directory")
 	// Nor is every machine one with RDMA devices: package rdma tests what those bring.
 	elsewhere = append(elsewhere, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX")
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {

@@ -18,6 +18,7 @@ import (
 type Config struct {
 	Address    string // of Run's listener: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
 	SessionDir string // where ranks of this host may make files, and Cleanup removes them; "": nowhere
+	Shared     string // where Open MPI's ranks of this host have shared memory of their own (leftover.Claim); "": where they like
 	HwlocXML   string // hwloc's version 2 XML of this host; "": none
 
 	// Check says whether a connection may speak at all: that its socket belongs to one of this
@@ -40,7 +41,7 @@ type Config struct {
 
 // machine is what ranks are told of the host.
 func (c *Config) machine() jobdata.Machine {
-	return jobdata.Machine{Address: c.Address, SessionDir: c.SessionDir, HwlocXML: c.HwlocXML}
+	return jobdata.Machine{Address: c.Address, SessionDir: c.SessionDir, Shared: c.Shared, HwlocXML: c.HwlocXML}
 }
 
 // Job is one job of the run. Its Size and Parent are found out by Add.

@@ -40,11 +40,19 @@ func (j *Job) Environment(m Machine, rank int) []string {
 	if m.SessionDir != "" {
 		env = append(env, "PMIX_SERVER_TMPDIR="+m.SessionDir)
 	}
+	for _, name := range sharedMemory {
+		if m.Shared != "" && j.UserHas(rank, name) == "" {
+			env = append(env, name+"="+m.Shared)
+		}
+	}
 	if j.Crowded && j.UserHas(rank, "OMPI_MCA_mpi_oversubscribe") == "" {
 		env = append(env, "OMPI_MCA_mpi_oversubscribe=1")
 	}
 	return env
 }
+
+// sharedMemory are the parameters of Open MPI before 5 for where its segments lie whose names do not tell two agents' hosts apart.
+var sharedMemory = []string{"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory", "OMPI_MCA_osc_rdma_backing_directory"}
 
 // componentsWithout excludes Open MPI's other ways to a launcher from what the user selects. A
 // list of components to take stays as it is.

@@ -50,6 +50,7 @@ type Host struct {
 type Machine struct {
 	Address    string // of the server: "127.0.0.1:41235"
 	SessionDir string // where ranks may make files; "": nowhere
+	Shared     string // where Open MPI is to have its shared memory; "": where it has it of its own accord
 	HwlocXML   string // hwloc's version 2 XML; "": none
 }
 

@@ -2,6 +2,7 @@ package jobdata
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,6 +134,25 @@ func BenchmarkJobData(b *testing.B) {
 				b.ReportMetric(float64(len(packed)), "bytes")
 			}
 		})
+	}
+}
+
+// Where another agent of the run has /dev/shm, too, Open MPI's shared memory has a directory of its own, unless the user names one.
+func TestEnvironmentOfSharedMemory(t *testing.T) {
+	j, m := sample(2), machine
+	m.Shared = "/dev/shm/mpiup_run.1"
+	j.Getenv = func(_ int, name string) string {
+		return map[string]string{"OMPI_MCA_osc_sm_backing_directory": "/mine"}[name]
+	}
+	var got []string
+	for _, kv := range j.Environment(m, 1) {
+		if strings.Contains(kv, "_backing_directory=") {
+			got = append(got, kv)
+		}
+	}
+	want := []string{"OMPI_MCA_btl_vader_backing_directory=" + m.Shared, "OMPI_MCA_osc_rdma_backing_directory=" + m.Shared}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

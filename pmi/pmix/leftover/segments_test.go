@@ -34,7 +34,7 @@ func TestSegmentsThatNobodyUsesGo(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	dead := []string{"vader_segment.w0.0.e9ad7712.0", "sm_segment.w0.0.1a2b.3", "mpich_shar_tmpoMPyHs", "Intel_MPI_87myzV", "nccl-Ab12Cd"}
+	dead := []string{"vader_segment.w0.0.e9ad7712.0", "mpich_shm_30333118_0", "sm_segment.w0.0.1a2b.3", "mpich_shar_tmpoMPyHs", "Intel_MPI_87myzV", "nccl-Ab12Cd"}
 	for _, name := range append([]string{"psm_1234", "torch_77_1_0", "my_segment"}, dead...) {
 		file(name).Close()
 	}
