@@ -207,20 +207,20 @@ func TestPreemptedTrainingGoesOn(t *testing.T) {
 	dir := l.folder(t)
 	begin := func(saved string, pause int, flags ...string) *running {
 		args := append([]string{"--stdin", "none", "--checkpoint-dir", filepath.Join(dir, saved)}, flags...)
-		return l.start(t, job{hosts: "w0:2,w1:2", args: append(args, python, script, "400", fmt.Sprint(pause))})
+		return l.start(t, job{hosts: "w0:1,w1:1", args: append(args, python, script, "400", fmt.Sprint(pause))})
 	}
-	whole := begin("whole", 0, "-n", "4").Wait(t).OK(t)
-	_, loss, ok := strings.Cut(whole.Stdout, "begins at step 0, restart 0, 4 ranks\ntrained 400 steps, loss ")
+	whole := begin("whole", 0, "-n", "2").Wait(t).OK(t)
+	_, loss, ok := strings.Cut(whole.Stdout, "begins at step 0, restart 0, 2 ranks\ntrained 400 steps, loss ")
 	if !ok {
 		t.Fatalf("printed %q", whole.Stdout)
 	}
 
-	r := begin("parts", 20, "-n", "4")
-	r.Says(t, "begins at step 0, restart 0, 4 ranks\n")
+	r := begin("parts", 20, "-n", "2")
+	r.Says(t, "begins at step 0, restart 0, 2 ranks\n")
 	saved := filepath.Join(dir, "parts", "checkpoint.pt")
 	testlab.Eventually(t, "a checkpoint is there", func() bool { _, err := os.Stat(saved); return err == nil })
 	w1.Signal(t, syscall.SIGTERM)
-	taken := r.Wait(t).Fails(t, 249, "host w1 with ranks 2-3 is being taken away")
+	taken := r.Wait(t).Fails(t, 249, "host w1 with rank 1 is being taken away")
 	var at int
 	_, text, _ := strings.Cut(taken.Stdout, "saved at step ")
 	if _, err := fmt.Sscan(text, &at); err != nil || at <= 50 || at >= 400 {
@@ -228,12 +228,12 @@ func TestPreemptedTrainingGoesOn(t *testing.T) {
 	}
 	w1.Wait(t)
 
-	r = begin("parts", 20, "--min-np", "2", "--max-restarts", "1", "--last-call", "0")
-	r.Says(t, fmt.Sprintf("begins at step %d, restart 0, 2 ranks\n", at))
+	r = begin("parts", 20, "--min-np", "1", "--max-restarts", "1", "--last-call", "0")
+	r.Says(t, fmt.Sprintf("begins at step %d, restart 0, 1 ranks\n", at))
 	l.agent(t, "w1", container{})
-	done := r.Wait(t).Fails(t, 0, "host w1 has come; the ranks start again, 4 in place of 2")
+	done := r.Wait(t).Fails(t, 0, "host w1 has come; the ranks start again, 2 in place of 1")
 	_, text, _ = strings.Cut(done.Stdout, "trained 400 steps, loss ")
-	if !strings.Contains(done.Stdout, ", restart 1, 4 ranks\n") || text != loss {
+	if !strings.Contains(done.Stdout, ", restart 1, 2 ranks\n") || text != loss {
 		t.Errorf("the loss is %q, and %q in a run of its own\n%s%s", text, loss, done.Stdout, done.Stderr)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/golden"
@@ -23,6 +24,10 @@ func TestLookAtALocalRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = run.Process.Signal(syscall.SIGTERM) // it may have ended
+		<-p.Done
+	})
 	p.Says(t, "rank 0 waits\n", "rank 1 waits\n")
 	look := func(args ...string) testlab.Result {
 		cmd := exec.Command(l.bin, args...)

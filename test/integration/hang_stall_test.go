@@ -44,8 +44,8 @@ func TestStall(t *testing.T) {
 	}
 	_ = p.Cmd.Process.Kill()
 	<-p.Done
-	args := []string{"-n", "4", "--stall-timeout", "2s", "--on-stall", "abort", "--timeout", "9s", l.program(t, "stuck"), "0", "busy"}
-	r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).Fails(t, 110, "--timeout 9s")
+	args := []string{"-n", "4", "--stall-timeout", "2s", "--on-stall", "abort", "--timeout", "6s", l.program(t, "stuck"), "0", "busy"}
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).Fails(t, 110, "--timeout 6s")
 	if strings.Contains(r.Stderr, "no rank has ") {
 		t.Errorf("ranks that compute:\n%s", r.Stderr)
 	}
@@ -124,7 +124,7 @@ func TestStacksBeforeAHangIsEnded(t *testing.T) {
 		name, how, flags, other string
 		sure                    verdict.Confidence
 	}{
-		{"the time limit", "spin", "--timeout 8", "MPI_Barrier", verdict.Probable},
+		{"the time limit", "spin", "--timeout 5", "MPI_Barrier", verdict.Probable},
 		{"--init-timeout", "init", "--init-timeout 2s --on-stall abort", "MPI_Init", verdict.Certain},
 		{"a stall", "sleep", "--stall-timeout 3s --on-stall abort", "MPI_Barrier", verdict.Probable},
 	} {

@@ -13,5 +13,5 @@ func TestJAXBare(t *testing.T) {
 	python, whole := framework("jax")
 	need.File(t, "jax", whole, "run test/frameworks.sh jax")
 	script := l.example(t, "jax")
-	learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}), 4)
+	learns(t, l.run(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", python, script}}), 3)
 }
