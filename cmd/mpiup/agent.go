@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -63,6 +64,7 @@ and the port is a fixed one, or one of seven others derived from the job when th
 may be PID 1, needs no root, no capability and no writable file system.`,
 		Example: `  mpiup agent                           in a pod that an operator made
   mpiup agent --key key --name w0       anywhere else; launchers use --host w0 --key key
+  mpiup agent --key key --listen 127.0.0.2  one of several on this machine: --host 127.0.0.2
   mpiup agent --check                   for a readinessProbe`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return f.run(p) },
@@ -85,7 +87,7 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 
 // registerHost adds the flags that say what this host is for launchers.
 func (f *agentFlags) registerHost(fs *pflag.FlagSet) {
-	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name)")
+	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name; with --listen 127.x.y.z that address)")
 	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
 	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", defaultGPUMetrics, true, "read NVIDIA GPUs' use for /metrics every `TIME` while it is scraped; 0 is never")
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
@@ -95,8 +97,13 @@ func (f *agentFlags) registerHost(fs *pflag.FlagSet) {
 // checkHost finds what no agent can be made of, and gives the host its name.
 func (f *agentFlags) checkHost(p *process) error {
 	said := "the host name"
-	if f.name != "" {
+	if ip, err := netip.ParseAddr(f.listen); f.name != "" {
 		p.host, said = f.name, "--name"
+	} else if err == nil && ip.Is4() && ip.IsLoopback() && ip != netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
+		p.host = f.listen // one of several agents of a machine, which are told apart by their names
+	}
+	if host, number, err := net.SplitHostPort(f.listen); err == nil {
+		return usage(fmt.Errorf("--listen: an address without a port; write --listen %s --port %s", host, number))
 	}
 	if err := hostlist.CheckName(p.host); err != nil {
 		return usage(fmt.Errorf("%s: %w; give this agent another one with --name", said, err))

@@ -51,6 +51,11 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if local && (len(q.hosts.Hosts) > 0 || q.hosts.Hostfile != "" || q.hosts.Size > 0) {
 				return usage(errors.New("--local is for this host alone; leave it out, or --host, --hostfile and --size"))
 			}
+			if len(args) > 0 && c.ArgsLenAtDash() < 0 {
+				if _, err := lookPath(p, dirOrRoot())(args[0]); err != nil {
+					return usage(fmt.Errorf("doctor: %w; hosts stand behind --host, as in --host w0,w1, and a program of theirs behind --", err))
+				}
+			}
 			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json, Picture: picture}
@@ -99,7 +104,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 	fs.BoolVar(&fabric.Write, "write-baseline", false, "write the file of --baseline in any case")
 	fs.BoolVar(&strict, "strict", false, "exit with 1 after a warning, too")
 	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.StringVar(&picture, "svg", "", "draw the ways between hosts as a heat map in `FILE` (- for standard output), of what --bandwidth and --fabric measured")
+	cli.PictureVar(fs, &picture, "draw the ways between hosts as a heat map in `FILE` (- for standard output), of what --bandwidth and --fabric measured")
 	return c
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/mpiup/mpiup/internal/identity"
@@ -30,7 +31,10 @@ have none. Every process that can read the secret is a member of the job.`,
 			if err == nil {
 				err = errors.Join(identity.Keygen(f), f.Close())
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, fs.ErrExist):
+				return usage(fmt.Errorf("keygen: %s is there: use it, or name another file", visible.Path(args[0])))
+			case err != nil:
 				return usage(fmt.Errorf("keygen: %w", err))
 			}
 			visible.Fprintf(p.stderr, "mpiup: wrote %s, which only you can read: every host of the job needs a copy\n", args[0])

@@ -119,7 +119,9 @@ func (p *process) command(args ...string) int {
 		return job.ExitUsage
 	}
 	if command := commands()[named]; command != nil { // of words that nobody takes
-		err = fmt.Errorf("%w: %s takes no such word", err, named)
+		if err = fmt.Errorf("%w: %s takes no such word", err, named); command(new(process)).Flags().Lookup("host") != nil {
+			err = fmt.Errorf("%w; hosts stand behind --host, as in --host w0,w1", err)
+		}
 	}
 	tell(stderr, "mpiup:", err)
 	fmt.Fprintln(stderr, "mpiup: `mpiup --help` lists the commands, `mpiup COMMAND --help` their flags")

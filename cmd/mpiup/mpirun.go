@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/training"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -102,6 +103,7 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	defer done()
+	reach.Reword = func(sentence string) string { return cli.Foreign(sentence, name, optionsOf(name, l.Family)) }
 	if l.Entries != nil { // else those of MPIUP_HOSTS
 		reach.Entries = l.Entries
 	}
@@ -131,6 +133,17 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 	defer p.up.leave()
 	p.code = p.launch(cfg)
 	return nil
+}
+
+// optionsOf lists the options of a name that mpiup goes by.
+func optionsOf(name string, f line.Family) string {
+	switch name {
+	case "torchrun":
+		return training.TorchrunHelp()
+	case "horovodrun":
+		return training.HorovodrunHelp()
+	}
+	return mpirun.HelpText(f, name)
 }
 
 // hereAlone says that a command line asks for a run in this container alone, in the words that mpirun has for that.

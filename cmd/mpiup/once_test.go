@@ -19,7 +19,7 @@ func TestKeygenIntoAFile(t *testing.T) {
 	if info, bad := os.Stat(key); err != nil || bad != nil || info.Mode().Perm() != 0o600 || !strings.Contains(string(first), "PRIVATE KEY") {
 		t.Errorf("%v, %v, %v", info, bad, err)
 	}
-	if code, text := said(t, "mpiup", "keygen", key); code != 240 || !strings.Contains(text, "file exists") {
+	if code, text := said(t, "mpiup", "keygen", key); code != 240 || !strings.Contains(text, "is there: use it") {
 		t.Errorf("again: %d, %s", code, text)
 	}
 	if again, err := os.ReadFile(key); err != nil || string(again) != string(first) {

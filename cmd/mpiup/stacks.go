@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
 	"github.com/mpiup/mpiup/launcher/reach"
 )
@@ -55,6 +56,6 @@ faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not se
 	fs.StringVar(&ranks, "ranks", "", "of each job only the ranks of `LIST` (0-3,7)")
 	fs.StringVar(&signal, "signal", "", "send `USR1` or USR2 to programs that handle it by writing where they are")
 	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.StringVar(&picture, "svg", "", "draw the stacks of all ranks as one flame graph in `FILE` (- for standard output)")
+	cli.PictureVar(fs, &picture, "draw the stacks of all ranks as one flame graph in `FILE` (- for standard output)")
 	return c
 }

@@ -46,7 +46,6 @@ func asTorchrun(p *process, args []string) error {
 	}
 	defer func() {
 		if t.Node == training.All && t.Nodes > 1 && (p.code == job.ExitHosts || p.code == job.ExitTLS) {
-			tell(p.stderr, "torchrun (mpiup): MPIUP_KEY and MPIUP_HOSTS name them here, where --key and --host are no options")
 			tell(p.stderr, "torchrun (mpiup): or start each node's ranks there, with --node-rank and --master-addr, as torchrun does")
 		}
 	}()

@@ -43,7 +43,7 @@ var fullTypes = pile{
 	"launcher/cli/mpirun/line.Line":  45,
 	"launcher/cli/training.Torchrun": 27,
 	"launcher/iof.Config":            26,
-	"launcher/reach.Reach":           36,
+	"launcher/reach.Reach":           35,
 	"launcher/run.Config":            30,
 	"launcher/run.Run":               25,
 	"launcher/run.Wishes":            24,

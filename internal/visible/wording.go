@@ -75,3 +75,15 @@ func Wrap(first, next, text string, width int) string {
 	}
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
+
+// Rewording is what becomes of a sentence before it is shown; nil: nothing.
+type Rewording func(sentence string) string
+
+// Sprintf is a sentence, reworded.
+func (r Rewording) Sprintf(format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if r != nil {
+		text = r(text)
+	}
+	return text
+}

@@ -3,14 +3,18 @@ package aftermath
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/mpiup/mpiup/internal/outfile"
+	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/page"
 	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
@@ -37,8 +41,12 @@ func (d *Desk) Page(name, log, to string) error {
 		log = name
 	}
 	if log != "" {
-		if err := d.pageLog(p, log); err != nil {
+		ended, err := d.pageLog(p, log)
+		if err != nil {
 			return fmt.Errorf("%s: %w", log, err)
+		}
+		if was := kindOf(r.Verdict); ended != "" && ended != was {
+			visible.Fprintf(d.Stderr, "mpiup: warning: %s ends with %s, and the report with %s: they are of two runs\n", log, ended, cmp.Or(was, "no failure"))
 		}
 	}
 	if err := p.Close(); err != nil {
@@ -67,18 +75,32 @@ func isReport(name string) bool {
 // maxMasks is how many processes' private keys are told apart in a log.
 const maxMasks = 8 << 10
 
-// pageLog puts a log's lines on a page. Those of the report itself, packed, say nothing to a person.
-func (d *Desk) pageLog(p *page.Writer, name string) error {
+// kindLine is the last line of a failed run's.
+var kindLine = pattern.Of(`^mpiup: ([a-z-]+); more: mpiup help `)
+
+func kindOf(v *verdict.Verdict) string {
+	if v == nil {
+		return ""
+	}
+	return string(v.Kind)
+}
+
+// pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none. Lines of the report itself,
+// packed, say nothing to a person.
+func (d *Desk) pageLog(p *page.Writer, name string) (ended string, err error) {
 	in, err := d.open(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer in.Close()
 	f := logs.NewFilter(logs.Wanted{})
 	masks := map[int]*report.Masker{}
-	return eachLine(in, func(piece []byte, begins bool) error {
+	err = eachLine(in, func(piece []byte, begins bool) error {
 		if !begins {
 			return nil
+		}
+		if m := kindLine().FindSubmatch(piece); m != nil {
+			ended = string(m[1])
 		}
 		f.Begin(bytes.TrimRight(piece, "\r\n"))
 		t := f.Told()
@@ -96,4 +118,5 @@ func (d *Desk) pageLog(p *page.Writer, name string) error {
 		}
 		return p.Add(page.Line{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
 	})
+	return ended, err
 }

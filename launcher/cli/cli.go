@@ -202,7 +202,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	f.LeaseFlags.Register(fs)
 
 	f.Output = "plain"
-	valueVar(fs, &f.Output, "output", "", oneOf("plain", "tag", "json"),
+	valueVar(fs, &f.Output, "output", "", outputForm,
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
 	fs.Func("tag-with", "`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
@@ -248,7 +248,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Expand, "expand", false, "put each rank's own variables in the place of $NAME and ${NAME} in values of -x, as in -x 'LOG=/tmp/$MPIUP_RANK.log'")
 	programFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
-	valueVar(fs, &f.Picture, "svg", "", text("name a file"),
+	PictureVar(fs, &f.Picture,
 		"with --dry-run draw the plan in `FILE` (- for standard output): hosts with CPUs, GPUs and HCAs, and what of them each rank would have (default: no file)")
 	fs.BoolVar(&f.Preflight, "preflight", false, "look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	planFlags.in(fs)

@@ -14,10 +14,17 @@ import (
 )
 
 // insteadOf answers flags of mpirun, mpiexec, srun and torchrun that mpiup has no use for. What says "write" begins with a
-// flag, and is for commands that have it.
+// flag, and is for commands that have it; behind | stands what is for others.
 var insteadOf = map[string]string{
 	"allow-run-as-root": "leave it out, any user may run",
 	"version":           "write mpiup --version",
+
+	"address": "write --listen for where an agent listens|write --host for where agents are",
+	"addr":    "write --listen for where an agent listens|write --host for where agents are",
+	"bind":    "write --listen for where an agent listens|write --bind-to for ranks and their CPUs",
+	"ip":      "write --listen for where an agent listens|write --host for where agents are",
+	"listen":  "write --host for where agents are: only mpiup agent listens",
+	"port":    "leave it out, an agent's port is found; --listen and --port are mpiup agent's",
 
 	"mca":              "write -x OMPI_MCA_name=value",
 	"genv":             "write -x NAME=value",
@@ -62,13 +69,14 @@ var insteadOf = map[string]string{
 
 // instead is what to do without a flag, in a command with the flags fs; "": nothing is known.
 func instead(fs *pflag.FlagSet, name string) string {
-	text := insteadOf[strings.ReplaceAll(name, "_", "-")]
-	rest, isFlag := strings.CutPrefix(text, "write -")
-	flag, _, _ := strings.Cut(strings.TrimPrefix(rest, "-"), " ")
-	if isFlag && fs.Lookup(flag) == nil && (len(flag) > 1 || fs.ShorthandLookup(flag) == nil) {
-		return ""
+	for text := range strings.SplitSeq(insteadOf[strings.ReplaceAll(name, "_", "-")], "|") {
+		rest, isFlag := strings.CutPrefix(text, "write -")
+		flag, _, _ := strings.Cut(strings.TrimPrefix(rest, "-"), " ")
+		if !isFlag || fs.Lookup(flag) != nil || len(flag) == 1 && fs.ShorthandLookup(flag) != nil {
+			return text
+		}
 	}
-	return text
+	return ""
 }
 
 // FlagError turns an error of fs.Parse into a sentence that names the flag and what to write.

@@ -219,6 +219,9 @@ func Help(root *cobra.Command, args []string, l Look) (text string, err error) {
 	is := func(page string) bool {
 		return slices.ContainsFunc(docs.Pages(), func(p docs.Page) bool { return p.Name == page })
 	}
+	if page := otherwise[strings.ToLower(name)]; page != "" && !known {
+		name = page
+	}
 	for _, page := range docs.Pages() {
 		section, of := page.Section(name)
 		switch {
@@ -235,3 +238,8 @@ func Help(root *cobra.Command, args []string, l Look) (text string, err error) {
 	}
 	return text, nil
 }
+
+// otherwise are pages by what somebody may ask for.
+var otherwise = map[string]string{"torch": "frameworks", "pytorch": "frameworks", "jax": "frameworks", "horovod": "frameworks", "deepspeed": "frameworks",
+	"slurm": "from", "srun": "from", "openmpi": "from", "mpich": "from", "hydra": "from", "nccl": "gpu", "cuda": "gpu", "kubernetes": "admin", "k8s": "admin",
+	"mpijob": "guide", "variables": "environment", "errors": "troubleshooting", "metrics": "monitoring", "hang": "hangs"}

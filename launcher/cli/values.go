@@ -85,11 +85,12 @@ func written(d time.Duration) string {
 
 var (
 	plainNumber = pattern.Of(`^([0-9]+\.?[0-9]*|\.[0-9]+)$`)
+	clock       = pattern.Of(`^(?:(?:([0-9]{1,4})-)?([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2})$`)
 	withUnits   = pattern.Of(`^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 )
 
-// ParseDuration reads a time of a flag: seconds ("5", "0.5") or numbers with units ("90s",
-// "1h30m"). It refuses what is negative, not a number or longer than 292 years.
+// ParseDuration reads a time of a flag: seconds ("5", "0.5"), numbers with units ("90s",
+// "1h30m"), or as Slurm writes it, "00:01:00" and "1-12:00:00" with days. It refuses what is negative, not a number or longer than 292 years.
 func ParseDuration(s string) (time.Duration, error) {
 	if len(s) > 64 {
 		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", visible.Clip(s))
@@ -99,6 +100,14 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	if rest, negative := strings.CutPrefix(s, "-"); negative && (plainNumber().MatchString(rest) || withUnits().MatchString(rest)) {
 		return 0, fmt.Errorf("%s is negative; use 0 or more", visible.Clip(s))
+	}
+	if c := clock().FindStringSubmatch(s); c != nil {
+		if c[2] == "" {
+			return 0, fmt.Errorf("%s may be minutes or hours; write %sm%ss or %[2]sh%[3]sm", visible.Clip(s), c[3], c[4])
+		}
+		days, _ := strconv.Atoi(c[1]) // digits, or nothing
+		hours, _ := strconv.Atoi(c[2])
+		s = fmt.Sprintf("%dh%sm%ss", 24*days+hours, c[3], c[4])
 	}
 	if !withUnits().MatchString(s) {
 		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", visible.Clip(s))
@@ -130,6 +139,31 @@ func oneOf(words ...string) func(string) (string, error) {
 		last := len(words) - 1
 		return "", fmt.Errorf("%s is not known; use %s or %s", visible.Clip(s), strings.Join(words[:last], ", "), words[last])
 	}
+}
+
+// outputForm is how output is shown; where it goes is another flag's.
+func outputForm(s string) (string, error) {
+	form, err := oneOf("plain", "tag", "json")(s)
+	if err != nil {
+		err = fmt.Errorf("%w (files are written by --output-dir DIR)", err)
+	}
+	return form, err
+}
+
+// pictureFile is where a picture in SVG goes.
+func pictureFile(s string) (string, error) {
+	switch ext := strings.ToLower(filepath.Ext(s)); {
+	case s == "":
+		return "", errors.New("the value is empty; name a file")
+	case slices.Contains([]string{".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp", ".html"}, ext):
+		return "", fmt.Errorf("the picture is SVG, not %s; write %s, which a browser shows", ext[1:], visible.Path(strings.TrimSuffix(s, filepath.Ext(s))+".svg"))
+	}
+	return s, nil
+}
+
+// PictureVar registers --svg FILE.
+func PictureVar(fs *pflag.FlagSet, to *string, usage string) {
+	valueVar(fs, to, "svg", "", pictureFile, usage)
 }
 
 // text is any text but none at all; do says what to write.

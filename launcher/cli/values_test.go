@@ -14,3 +14,17 @@ func TestMoments(t *testing.T) {
 		}
 	}
 }
+
+// Times may be written as Slurm has them, where it is clear what they mean.
+func TestSlurmsTimes(t *testing.T) {
+	for text, want := range map[string]time.Duration{"00:01:00": time.Minute, "1:00:00": time.Hour, "1-12:00:00": 36 * time.Hour, "90:00:05": 90*time.Hour + 5*time.Second} {
+		if got, err := ParseDuration(text); err != nil || got != want {
+			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"1:00", "-1:00:00", "1-12", "1:2:3:4", ":00:10", "1-:10:10", "99999:00:00"} {
+		if got, err := ParseDuration(text); err == nil {
+			t.Errorf("%s is %v", text, got)
+		}
+	}
+}

@@ -214,7 +214,7 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 		}
 		if other, ok := g.claim(s, i); !ok {
 			s.Close()
-			return nil, link.Causef(link.StageHosts, "%v: the agent there is host %s already", addr, board.names[other])
+			return nil, link.Causef(link.StageHosts, "%v: the agent there is host %s already; agents of one machine need a --name each", addr, board.names[other])
 		}
 		return s, nil
 	}, func(s *link.Session) { g.release(s); s.Close() })

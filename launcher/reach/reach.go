@@ -37,9 +37,17 @@ import (
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
+// Words are how the command at hand says things.
+type Words struct {
+	WaitBy  string            // what a user sets Wait with; default "--wait"
+	LocalBy string            // what a user asks for a run on this host alone with; default "--local"
+	Reword  visible.Rewording // of mpiup's own lines, for who typed another command's name; nil: as they are
+}
+
 // Reach is how agents are found and spoken to; every command needs one.
 type Reach struct {
 	hosts.Sources
+	Words
 	Identity   *identity.Identity // nil: only the embedded agent can be used
 	NoIdentity error              // why there is none, when hosts turn out to need one
 	Resolver   *resolve.Resolver  // default: this machine's
@@ -51,9 +59,7 @@ type Reach struct {
 
 	Wait        time.Duration // for all hosts to answer; default 5 min
 	Insist      bool          // the user said how long: hosts that do not answer are waited for all of it
-	WaitBy      string        // what a user sets it with, for messages; default "--wait"
 	Asks        bool          // it starts no run, on this host alone or on others
-	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
 	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
 	LeaseSaid   bool          // the user said so
 	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
@@ -127,10 +133,10 @@ func (r *Reach) Head(format string, args ...any) {
 		r.Say(format, args...)
 		return
 	}
-	fmt.Fprintf(r.Stderr, "%smpiup: %s%s\n", red, visible.Line(fmt.Sprintf(format, args...)), plain)
+	fmt.Fprintf(r.Stderr, "%smpiup: %s%s\n", red, visible.Line(r.Reword.Sprintf(format, args...)), plain)
 }
 
 // Say prints one line of mpiup's own.
 func (r *Reach) Say(format string, args ...any) {
-	fmt.Fprintf(r.Stderr, "mpiup: %s\n", visible.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(r.Stderr, "mpiup: %s\n", visible.Line(r.Reword.Sprintf(format, args...)))
 }

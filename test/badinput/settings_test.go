@@ -35,13 +35,13 @@ func TestWrongSettings(t *testing.T) {
 		{"MPIUP_CHECKPOINT_DIR=here", jobs},
 		{"MPIUP_RESTART_COUNT=often", jobs},
 		{"MPIUP_POD_GRACE=long", append([]string{"exec 127.0.0.1 -- true", "peers --host 127.0.0.1", "ps --host 127.0.0.1", "doctor --local",
-			"stacks --host 127.0.0.1", "shutdown --host 127.0.0.1", "launcher -- true", "agent --http off --listen 127.0.0.1:0"}, jobs...)},
+			"stacks --host 127.0.0.1", "shutdown --host 127.0.0.1", "launcher -- true", "agent --http off --listen 127.0.0.1"}, jobs...)},
 		{"MPIUP_JOB=a/b\nc", append([]string{"exec 127.0.0.1 -- true", "peers --host 127.0.0.1", "ps --host 127.0.0.1"}, jobs...)},
 		{"MPIUP_TERMINATION_LOG=/no/such/file", []string{run, up, ompi, horo, torch}},
 		{"MPIUP_SPAWN_HOSTFILES=/no/such", jobs},
 		{"MPIUP_INDEX=first", []string{"up --http off -n 1 true"}},
 		{"MPIUP_FAMILY=lam", []string{ompi, "mpiexec -n 1 true"}},
-		{"MPIUP_POLICY=/no/such", []string{"agent --http off --listen 127.0.0.1:0", up}},
+		{"MPIUP_POLICY=/no/such", []string{"agent --http off --listen 127.0.0.1", up}},
 		{"MPIUP_UP=--sluts 2", []string{ompi, horo, torch}},
 	} {
 		name, _, _ := strings.Cut(tt.set, "=")
