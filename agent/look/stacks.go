@@ -23,9 +23,11 @@ import (
 // Take finds out where processes are, by the best means that is there:
 //
 //	a signal that the program handles by writing where it is (Python's faulthandler), where the caller names one
-//	py-spy, for Python            ─┐  where ptrace is allowed and the tool is on PATH;
-//	eu-stack, then gdb            ─┘  each stops the process for a moment
+//	eu-stack, then gdb            ─┐  where ptrace is allowed and the tool is on PATH: they stop the process for a moment;
+//	py-spy, beside, for Python    ─┘  it reads while the process runs, since two tools cannot stop one
 //	/proc/PID/{stack,syscall,wchan}   always
+//
+// What waits in C or C++ shows to the first two alone, and a program's own lines to py-spy alone: a stack has both, native functions innermost.
 //
 // Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; trace.go reads what they write. Where a
 // process is of another user than the caller, who is root, tools run as that user: they read what the process wants them to read.
@@ -110,7 +112,7 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 		if p.Reads() {
 			if frames := l.asleep(ctx, t.PID); len(frames) > 0 {
 				if l.python(t.PID) {
-					frames = ofPython(frames)
+					frames = ofPython(frames, nil)
 					l.note("Yama forbids py-spy on this node, so Python's own lines are not shown: mpiup stacks --signal USR1, where the program handles it")
 				}
 				return Stack{"eu-stack", frames}
@@ -120,31 +122,51 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 		return Stack{"kernel", l.kernel(t.PID)}
 	}
 	pid := strconv.Itoa(t.PID)
-	tools := []tool{
-		{"eu-stack", []string{"-1", "-n", strconv.Itoa(maxFrames), "-p", pid}, native},
-		{"gdb", []string{"-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
-			"-p", pid, "-ex", "bt " + strconv.Itoa(maxFrames)}, native},
-	}
+	var lines []string
+	var beside sync.WaitGroup
 	python := l.python(t.PID)
 	if python {
-		tools = append([]tool{{"py-spy", []string{"dump", "--pid", pid}, pySpy}}, tools...)
+		beside.Go(func() {
+			lines, _ = l.run(ctx, tool{"py-spy", []string{"dump", "--nonblocking", "--pid", pid}, pySpy}, as)
+		})
 	}
-	there, nameless := false, func(f string) bool { return f == "??" } // of a program without symbols: the kernel tells more
-	for _, tool := range tools {
-		frames, ok := l.run(ctx, tool, as)
-		if slices.ContainsFunc(frames, func(f string) bool { return !nameless(f) }) {
-			if python && tool.name != "py-spy" {
-				frames = ofPython(frames)
-				l.note("py-spy is not on PATH, so Python's own lines are not shown: pip install py-spy there, or mpiup stacks --signal USR1")
-			}
-			return Stack{tool.name, frames}
+	means, frames, there := l.native(ctx, pid, as)
+	beside.Wait()
+	switch {
+	case len(lines) > 0 && means != "":
+		return Stack{means + " and py-spy", ofPython(frames, lines)}
+	case len(lines) > 0:
+		if !there {
+			l.note("install elfutils (eu-stack) or gdb so that waits in C and C++ show: by Python's lines alone nobody is named")
 		}
-		there = there || ok
-	}
-	if !there {
+		return Stack{"py-spy", lines}
+	case python && means != "":
+		if _, lacks := l.lacks.Load("py-spy"); lacks {
+			l.note("py-spy is not on PATH, so Python's own lines are not shown: pip install py-spy there, or mpiup stacks --signal USR1")
+		}
+		return Stack{means, ofPython(frames, nil)}
+	case means != "":
+		return Stack{means, frames}
+	case !there:
 		l.note("neither eu-stack (elfutils) nor gdb is on PATH: what is shown is where ranks wait in the kernel")
 	}
 	return Stack{"kernel", l.kernel(t.PID)}
+}
+
+// native is what the first of these tools tells that tells something, and its name; there: one of them is.
+func (l *taking) native(ctx context.Context, pid string, as *reap.User) (means string, frames []string, there bool) {
+	for _, t := range []tool{
+		{"eu-stack", []string{"-1", "-n", strconv.Itoa(maxFrames), "-p", pid}, native},
+		{"gdb", []string{"-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
+			"-p", pid, "-ex", "bt " + strconv.Itoa(maxFrames)}, native},
+	} {
+		frames, ok := l.run(ctx, t, as)
+		there = there || ok
+		if slices.ContainsFunc(frames, func(f string) bool { return f != "??" }) { // else of a program without symbols: the kernel tells more
+			return t.name, frames, true
+		}
+	}
+	return "", nil, there
 }
 
 // tool is a program and what reads its output.

@@ -140,6 +140,44 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// A program of Python is looked at by both kinds of tools, of which none stops it for the other; by its own lines alone nobody can be named, which is said.
+func TestToolsForPython(t *testing.T) {
+	need.Program(t, "python3", "python3")
+	if (&taking{proc: proctree.Proc{Root: "/proc"}}).ptrace(true, false).Refusal() != "" {
+		return // no tool may look into it
+	}
+	target, _ := child(t, `exec python3 -c 'import time; print(flush=True); time.sleep(1000)'`)
+	const native, lines = "#0  0x1 nanosleep\n#1  0x2 _PyEval_EvalFrameDefault\n#2  0x3 Py_BytesMain\n", "Thread 1 (idle): \"MainThread\"\n    load (x.py:4)\n"
+	for _, tt := range []struct {
+		tools      map[string]string
+		want, note string
+	}{
+		{map[string]string{"eu-stack": native, "py-spy": lines}, "eu-stack and py-spy: nanosleep|load (x.py:4)|Py_BytesMain", ""},
+		{map[string]string{"gdb": native, "py-spy": lines}, "gdb and py-spy: nanosleep|load (x.py:4)|Py_BytesMain", ""},
+		{map[string]string{"py-spy": lines}, "py-spy: load (x.py:4)", "install elfutils (eu-stack) or gdb so that waits in C and C++ show"},
+		{map[string]string{"eu-stack": native}, "eu-stack: nanosleep|Py_BytesMain", "py-spy is not on PATH"},
+		{map[string]string{"eu-stack": native, "py-spy": ""}, "eu-stack: nanosleep|Py_BytesMain", "py-spy tells nothing"},
+	} {
+		run := func(_ context.Context, argv []string, _ *reap.User, _ int) (string, error) {
+			text, there := tt.tools[argv[0]]
+			if !there {
+				return "", ErrNoProgram
+			}
+			if argv[0] == "py-spy" && !slices.Contains(argv, "--nonblocking") {
+				t.Errorf("%q stops the process, which another tool does too", argv)
+			}
+			return text, nil
+		}
+		found, notes := Take(t.Context(), StackConfig{Run: run}, []Target{target})
+		if got := found[0].Means + ": " + strings.Join(found[0].Frames, "|"); got != tt.want {
+			t.Errorf("%v: %s", tt.tools, got)
+		}
+		if got := strings.Join(notes, "; "); !strings.Contains(got, tt.note) || tt.note == "" && got != "" || len(notes) > 1 {
+			t.Errorf("%v: %q", tt.tools, got)
+		}
+	}
+}
+
 // A program is sent the signal if it handles it; sent to any other, it would end it.
 func TestSignalEndsNobody(t *testing.T) {
 	usr1 := int(unix.SIGUSR1)

@@ -147,19 +147,27 @@ func brief(name string) string {
 var interpreting = strings.Fields("?? _PyEval_ PyEval_ _PyObject_ PyObject_ _PyFunction_ _PyVectorcall PyVectorcall_ _PyMethodDef_ PyCFunction_ _PyStack_ " +
 	"PyRun_ _PyRun_ Py_RunMain pymain_ run_mod run_eval_code_obj cfunction_ method_vectorcall slot_tp_ type_call object_vacall")
 
-// ofPython leaves these out of the stack of an interpreter, where there are others. The outermost stays: by it a stack is seen to be whole.
-func ofPython(stack []string) []string {
-	if len(stack) == 0 {
-		return stack
-	}
+// ofPython is the stack of an interpreter with the program's own lines in place of these, where any are known. The outermost stays: by it a
+// stack is seen to be whole.
+func ofPython(stack, lines []string) []string {
 	last := len(stack) - 1
-	kept := slices.DeleteFunc(slices.Clone(stack[:last]), func(f string) bool {
+	if last < 0 {
+		return lines
+	}
+	runs := func(f string) bool {
 		return slices.ContainsFunc(interpreting, func(p string) bool { return strings.HasPrefix(f, p) })
-	})
-	if len(kept) == 0 {
+	}
+	at := slices.IndexFunc(stack[:last], func(f string) bool { return f != "??" && runs(f) })
+	if at < 0 {
+		at = last
+	}
+	called := slices.DeleteFunc(slices.Clone(stack[:at]), runs)
+	around := slices.DeleteFunc(slices.Clone(stack[at:last]), runs)
+	if len(called)+len(around)+len(lines) == 0 {
 		return stack
 	}
-	return append(kept, stack[last])
+	room := max(maxFrames-2-len(called)-len(around), 0) // as many as there may be are of a stack that may go on
+	return slices.Concat(called, lines[:min(len(lines), room)], around, stack[last:])
 }
 
 // begins says that a function is what the C library calls a program's or a thread's first function by.

@@ -2,11 +2,15 @@ package look
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/test/golden"
+	"golang.org/x/tools/txtar"
 )
 
 const (
@@ -190,8 +194,44 @@ func TestOfPython(t *testing.T) {
 		"_PyEval_EvalFrameDefault PyEval_EvalCode Py_BytesMain":                                          "_PyEval_EvalFrameDefault PyEval_EvalCode Py_BytesMain",
 		"PMPI_Recv _PyEval_EvalFrameDefault main":                                                        "PMPI_Recv main",
 	} {
-		if got := strings.Join(ofPython(strings.Fields(stack)), " "); got != want {
+		if got := strings.Join(ofPython(strings.Fields(stack), nil), " "); got != want {
 			t.Errorf("%q: %q, want %q", stack, got, want)
 		}
+	}
+}
+
+// What both kinds of tools really wrote of ranks that wait, and of the one they wait for: the native functions to judge by, and the program's lines.
+// launcher/hang judges what is written here.
+func TestBothStacks(t *testing.T) {
+	files, err := filepath.Glob("testdata/stacks/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		recorded, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := map[string]string{}
+		for _, f := range recorded.Files {
+			text[f.Name] = string(f.Data)
+		}
+		for _, tool := range []string{"eu-stack", "gdb"} {
+			for rank := 0; text[fmt.Sprint(rank, " ", tool)] != ""; rank++ {
+				frames := ofPython(native(text[fmt.Sprint(rank, " ", tool)]), pySpy(text[fmt.Sprint(rank, " py-spy")]))
+				fmt.Fprintf(&b, "%s\t%s and py-spy\t%d\t%s\n", strings.TrimSuffix(filepath.Base(file), ".txt"), tool, rank, strings.Join(frames, "|"))
+			}
+		}
+	}
+	golden.Is(t, "testdata/stacks/both.tsv", b.String())
+}
+
+// Lines of a deep program leave room: a stack of as many frames as there may be counts as one that goes on.
+func TestDeepPython(t *testing.T) {
+	stack := append(slices.Repeat([]string{"_PyEval_EvalFrameDefault"}, maxFrames-2), "Py_BytesMain")
+	got := ofPython(append([]string{"PMPI_Recv"}, stack...), slices.Repeat([]string{"f (x.py:1)"}, maxFrames))
+	if len(got) != maxFrames-1 || got[0] != "PMPI_Recv" || got[len(got)-1] != "Py_BytesMain" {
+		t.Errorf("%d: %q", len(got), got)
 	}
 }

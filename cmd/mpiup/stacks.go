@@ -27,9 +27,9 @@ func stacksCommand(p *process) *cobra.Command {
 		Use:   "stacks",
 		Short: "Show where each rank is, grouped by stack, the odd one out first",
 		Long: `Show where the ranks of all jobs on the hosts are: the stack of the main thread of the process that does the work. Ranks with the
-same stack stand together, the smallest group first. By the best means that the hosts have, which stands with each group: py-spy
-for Python, eu-stack or gdb, and where these are not there or may not look into processes, where the kernel has the rank wait.
-These stop each process for a moment. With --signal, programs that handle it are sent it and asked by that: Python after
+same stack stand together, the smallest group first. By the best means that the hosts have, which stands with each group: eu-stack
+or gdb, beside them py-spy for Python's lines; where none is there or may look into processes, where the kernel has the rank
+wait. They stop each process for a moment. With --signal, programs that handle it are sent it and asked by that: Python after
 faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not sent it. mpiup help hangs has more.`,
 		Example: `  mpiup stacks
   mpiup stacks --host w0,w1 --ranks 0-3,7

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // GroupStacks groups ranks by where they are, so that the odd one out stands first.
@@ -53,18 +55,23 @@ func call(frames []string) []string {
 // waitsAt is the index of that call; -1: there is none.
 func waitsAt(frames []string) int {
 	for i, f := range slices.Backward(frames) {
-		if slices.ContainsFunc(waits, func(p string) bool { return strings.HasPrefix(f, p) }) {
+		if !ofPython(f) && slices.ContainsFunc(waits, func(p string) bool { return strings.HasPrefix(f, p) }) {
 			return i
 		}
 	}
 	return -1
 }
 
+// ofPython says that a frame is a line of a Python program, "step (train.py:33)": functions of other languages come without what they take.
+func ofPython(frame string) bool {
+	return strings.HasSuffix(frame, ")") && strings.Contains(frame, " (")
+}
+
 // Wait is the call of MPI, NCCL, Gloo or torch's c10d in which a rank waits; "": in none. whole says that the stack is one of the program's
 // functions, down to main.
 func (r *Whereabouts) Wait() (call string, whole bool) {
 	n := len(r.Frames)
-	if n == 0 || n >= maxFrames || r.Means != "eu-stack" && r.Means != "gdb" {
+	if n == 0 || n >= maxFrames || !strings.HasPrefix(r.Means, "eu-stack") && !strings.HasPrefix(r.Means, "gdb") {
 		return "", false
 	}
 	python := r.Frames[n-1] == "Py_BytesMain" // of an interpreter without symbols but for those that it exports
@@ -75,6 +82,14 @@ func (r *Whereabouts) Wait() (call string, whole bool) {
 		return r.Frames[i], true
 	}
 	return "", python || !slices.Contains(r.Frames[1:], "??") // which may be such a call; the innermost is mostly a stub of the linker's
+}
+
+// devices are beginnings of calls of a GPU's runtime or driver, in which a rank waits for its GPU: that may wait for other ranks.
+var devices = pattern.Of(`^(?:cuda|cu|hip)[A-Z]`)
+
+// onDevice says that a rank waits for its GPU.
+func (r *Whereabouts) onDevice() bool {
+	return slices.ContainsFunc(r.Frames, func(f string) bool { return !ofPython(f) && devices().MatchString(f) })
 }
 
 // maxFrames are of a stack that may go on.

@@ -54,12 +54,12 @@ type Outside struct {
 const several = "calls of MPI"
 
 // ByStacks finds those that are outside of MPI while all others wait in one call of it, or the only one that is while they wait in several.
-// They are half of all at most, and each stack is whole: one that a tool has read in part says nothing.
+// They are half of all at most, and each stack is whole: one that a tool has read in part says nothing, nor does one that waits for a GPU.
 func ByStacks(list []Stack) (o Outside) {
 	for _, s := range list {
 		call, whole := s.Wait()
 		switch {
-		case !whole:
+		case !whole || call == "" && s.onDevice():
 			return Outside{}
 		case call == "":
 			o.IDs.Add(s.ID)
@@ -173,18 +173,34 @@ func Grouped(list []Stack) (groups []StackGroup, more int) {
 	return groups[:min(len(groups), most)], max(len(groups)-most, 0)
 }
 
-// Telling are the frames of a place that tell most: what a program called, without the steps by which the C library waits.
+// Telling are the frames of a place that tell most: what a program called, without the steps by which the C library waits. Of lines in a row
+// of one Python package, as torch, the innermost stands for all.
 func Telling(frames []string) []string {
 	const most = 3
-	for len(frames) > most && frames[1] != "??" && slices.ContainsFunc([]string{"__", "clock_nanosleep", "nanosleep", "syscall"},
+	frames = slices.CompactFunc(slices.Clone(frames), func(one, next string) bool { return packageOf(one) != "" && packageOf(one) == packageOf(next) })
+	for len(frames) > most && frames[1] != "??" && !ofPython(frames[1]) && slices.ContainsFunc([]string{"__", "clock_nanosleep", "nanosleep", "syscall"},
 		func(p string) bool { return strings.HasPrefix(frames[0], p) }) {
 		frames = frames[1:]
+	}
+	line := slices.IndexFunc(frames, func(f string) bool { return ofPython(f) && packageOf(f) == "" })
+	if line >= most { // what the program does is told in any case
+		frames[most-1] = frames[line]
 	}
 	frames = frames[:min(len(frames), most)]
 	for len(frames) > 1 && frames[len(frames)-1] == "??" { // a program without symbols
 		frames = frames[:len(frames)-1]
 	}
 	return frames
+}
+
+// packageOf is the package of a line of Python, "torch" of "wait (torch/distributed/x.py:3)"; "": it has none.
+func packageOf(frame string) string {
+	_, file, _ := strings.Cut(frame, " (")
+	name, _, _ := strings.Cut(file, "/")
+	if !ofPython(frame) || name == file {
+		return ""
+	}
+	return name
 }
 
 // Told is the group as a verdict has it.

@@ -2,7 +2,9 @@ package hang
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,8 +14,9 @@ import (
 // placed is one stack a word, of processes 0, 1, ...: "means:frame,frame".
 func placed(words string) (list []Stack) {
 	for id, w := range strings.Fields(words) {
+		w = strings.ReplaceAll(w, "·", " ")
 		means, frames, ok := strings.Cut(w, ":")
-		if !ok {
+		if !ok || strings.HasPrefix(frames, ":") {
 			means, frames = "eu-stack", w
 		}
 		list = append(list, Stack{ID: id, Whereabouts: Whereabouts{Rank: uint32(id), Host: "w0", Means: means, Frames: strings.Split(frames, ",")}})
@@ -44,6 +47,8 @@ func TestByStacks(t *testing.T) {
 		{"of Python without symbols, which calls libraries by names", "PMPI_Recv,??,_PyEval_EvalFrameDefault,Py_RunMain,Py_BytesMain PyUnicode_RichCompare,??,_PyEval_EvalFrameDefault,Py_RunMain,Py_BytesMain", "1", "PMPI_Recv"},
 		{"by the kernel", barrier + "kernel:futex,main " + barrier, "", ""},
 		{"of Python", barrier + "py-spy:step,main " + barrier, "", ""},
+		{"of Python, and by its own lines", "eu-stack·and·py-spy:sched_yield,PMPI_Recv,step·(a.py:3),Py_BytesMain eu-stack·and·py-spy:mpi_check·(a.py:9),Py_BytesMain", "1", "PMPI_Recv"},
+		{"one waits for its GPU, which may wait for others", "c10d::TCPStore::wait,Py_BytesMain cuStreamSynchronize,cudaStreamSynchronize,at::native::item,Py_BytesMain", "", ""},
 		{"one function has no name: it may be of MPI", barrier + "poll,??,main " + barrier, "", ""},
 		{"the innermost alone has none: a stub", barrier + "??,spin,main " + barrier, "1", "PMPI_Barrier"},
 		{"one below MPI's has none", "??,PMPI_Barrier,main " + spin, "1", "PMPI_Barrier"},
@@ -183,6 +188,46 @@ func TestTellingWithoutSymbols(t *testing.T) {
 		"clock_nanosleep,nanosleep,sleep,load,main": "sleep,load,main"} {
 		if got := strings.Join(Telling(strings.Split(frames, ",")), ","); got != want {
 			t.Errorf("%s: %s", frames, got)
+		}
+	}
+}
+
+// Of what tools really wrote (agent/look), rank 1 is named, which sleeps or computes, and where both are is told with the programs' own lines.
+// By Python's lines alone nobody is.
+func TestRecordedStacks(t *testing.T) {
+	text, err := os.ReadFile("../../agent/look/testdata/stacks/both.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string][]Stack{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), "\t")
+		s := Stack{Whereabouts: Whereabouts{Host: "w0", Means: cells[1], Frames: strings.Split(cells[3], "|")}}
+		s.ID, err = strconv.Atoi(cells[2])
+		if s.Rank = uint32(s.ID); err != nil {
+			t.Fatal(err)
+		}
+		runs[cells[0]+", "+cells[1]] = append(runs[cells[0]+", "+cells[1]], s)
+	}
+	if len(runs) < 6 {
+		t.Fatalf("%d runs", len(runs))
+	}
+	for name, list := range runs {
+		o := ByStacks(list)
+		groups, _ := Grouped(list)
+		waits, odd := groups[0].Told(), groups[1].Told()
+		if odd.Ranks == "0" {
+			waits, odd = odd, waits
+		}
+		if b := o.Blame(o); b.IDs().String() != "1" || len(groups) != 2 || !ofPython(waits.Frames[2]) || strings.Contains(waits.Frames[2], "torch/") ||
+			!slices.ContainsFunc(odd.Frames, func(f string) bool { return strings.HasPrefix(f, "load_batch (") || strings.HasPrefix(f, "spin (") }) {
+			t.Errorf("%s: %v is named; %s; %s", name, b.IDs(), waits.Sentence(), odd.Sentence())
+		}
+		for i := range list {
+			list[i].Means, list[i].Frames = "py-spy", slices.DeleteFunc(list[i].Frames, func(f string) bool { return !ofPython(f) })
+		}
+		if o := ByStacks(list); !o.IDs.Empty() {
+			t.Errorf("%s: %v is named by Python's lines alone", name, o.IDs)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type Stack struct {
 	Of     int      `json:"of"`            // ranks of the job that were looked at
 	Hosts  []string `json:"hosts"`         // the first few
 	PID    int      `json:"pid,omitempty"` // of one
-	Means  string   `json:"means"`         // "eu-stack", "gdb", "py-spy"; "kernel": where they wait, as /proc has it
+	Means  string   `json:"means"`         // "eu-stack", "gdb", "py-spy", "eu-stack and py-spy"; "kernel": where they wait, as /proc has it
 	Frames []string `json:"frames"`        // two or three, from a call that waits outwards where there is one
 }
 

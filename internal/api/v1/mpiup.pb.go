@@ -9521,7 +9521,7 @@ type RankStack struct {
 	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
 	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"` // of the process that was looked at
 	Program       string                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
-	Means         string                 `protobuf:"bytes,7,opt,name=means,proto3" json:"means,omitempty"`   // "py-spy", "faulthandler", "eu-stack", "gdb"; "kernel": where it waits, as /proc has it
+	Means         string                 `protobuf:"bytes,7,opt,name=means,proto3" json:"means,omitempty"`   // "py-spy", "faulthandler", "eu-stack", "gdb", "eu-stack and py-spy"; "kernel": where it waits, as /proc has it
 	Frames        []string               `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty"` // the innermost first, at most 64
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
