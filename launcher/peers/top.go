@@ -315,12 +315,18 @@ func (a *waits) said() (list []saying) {
 	return list
 }
 
-// unmeasured is why nothing can be said.
+// inMPI are phases of ranks that have called MPI_Init.
+var inMPI = []string{phases[apiv1.RankPhase_PHASE_FENCE], phases[apiv1.RankPhase_PHASE_RUNNING], phases[apiv1.RankPhase_PHASE_FINALIZED]}
+
+// unmeasured is why nothing can be said, in words that fit the ranks' program.
 func (r *waiting) unmeasured(window time.Duration) string {
 	why := r.Unmeasured(r.ranks())
 	switch {
+	case r.Unwatched() && slices.ContainsFunc(r.rows, func(row topRow) bool { return slices.Contains(inMPI, row.Phase) }):
+		return "start the run with mpiup run --watch-ranks (mpiup help slow)"
 	case r.Unwatched():
-		return "mpiup run --watch-ranks measures MPI, and torch over NCCL is by its flight recorder (mpiup help slow)"
+		return "the ranks do not use MPI, as far as mpiup hears; torch over NCCL is measured by its flight recorder, " +
+			"from torch 2.2 on, torch over Gloo by nothing: mpiup stacks shows where each rank is (mpiup help slow)"
 	case why != "":
 		return why
 	}

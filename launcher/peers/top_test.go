@@ -57,7 +57,14 @@ func TestTopOfWhatIsNotMeasured(t *testing.T) {
 	r.Ranks[0].Waited.State = apiv1.WatchState_WATCH_NEVER
 	all.hear(0, "w0", r, slow.Offset{})
 	all.rows(0)
-	if s := all.said(); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: mpiup run --watch-ranks") {
+	if s := all.said(); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: the ranks do not use MPI") {
+		t.Errorf("%+v", s)
+	}
+	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
+	r.Ranks[0].Phase = apiv1.RankPhase_PHASE_RUNNING
+	all.hear(0, "w0", r, slow.Offset{})
+	all.rows(0)
+	if s := all.said(); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: start the run with mpiup run --watch-ranks") {
 		t.Errorf("%+v", s)
 	}
 	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}

@@ -151,12 +151,12 @@ func TestWatch(t *testing.T) {
 // Each reason why nothing is known has its words, and none is that all is well.
 func TestWhyUnmeasured(t *testing.T) {
 	for want, r := range map[string]Report{
-		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                           {State: Unknown},
-		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none": {State: Never},
-		"ranks have more than a thousand non-blocking collectives under way at once":                                                {State: Lost},
-		"all collectives are over some of the ranks, and which is not known":                                                        {State: Measured, Partial: 3},
-		"there was no collective in which all ranks wait for all":                                                                   {State: Measured},
-		"no collective over all ranks was over yet, and 1 rank is in one; mpiup stacks shows the others":                            {State: Measured, Inside: second},
+		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                             {State: Unknown},
+		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, as torch over NCCL or Gloo; this flag is for MPI": {State: Never},
+		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                  {State: Lost},
+		"all collectives are over some of the ranks, and which is not known":                                                                                                          {State: Measured, Partial: 3},
+		"there was no collective in which all ranks wait for all":                                                                                                                     {State: Measured},
+		"no collective over all ranks was over yet, and 1 rank is in one; mpiup stacks shows the others":                                                                              {State: Measured, Inside: second},
 		"": {State: Measured, Seq: 1},
 	} {
 		w := Watch{Window: second}

@@ -281,7 +281,8 @@ func (w *Watch) Unmeasured(ranks int) string {
 	case states[Unknown] > 0:
 		return "the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)"
 	case states[Never] > 0:
-		return "ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none"
+		return "ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, " +
+			"or have none, as torch over NCCL or Gloo; this flag is for MPI"
 	case states[Lost] > 0:
 		return "ranks have more than a thousand non-blocking collectives under way at once"
 	case done == 0 && partial > 0:
