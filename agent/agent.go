@@ -53,6 +53,9 @@ const maxExit = 255
 // Error is the reason.
 func (e *end) Error() string { return e.why }
 
+// Is says that it is a shutdown, by a launcher.
+func (e *end) Is(target error) bool { return target == session.ErrShutdown && e.told != "" }
+
 const sigtermCode = 128 + 15
 
 // awaitEnd returns when the agent is to end, because ctx does or a launcher or the clock said so, and its sessions have.

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/session"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -51,6 +53,18 @@ func (r *running) ended() int {
 	case <-time.After(testBound):
 		r.t.Fatal("the agent does not end")
 		return 0
+	}
+}
+
+// Sessions tell launchers whether somebody has shut their agent down.
+func TestShutdownIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		end  end
+		want bool
+	}{{end{why: "shut down by w0: mpiup shutdown", told: "mpiup shutdown"}, true}, {end{why: "the agent was told to end (SIGTERM)"}, false}} {
+		if got := errors.Is(&tt.end, session.ErrShutdown); got != tt.want {
+			t.Errorf("%s: %v", tt.end.why, got)
+		}
 	}
 }
 

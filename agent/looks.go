@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
+	"github.com/mpiup/mpiup/agent/trace"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
@@ -210,7 +211,7 @@ func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit
 		path, _ := host.Lookup("PATH", a.cfg.Env)
 		dirs := bounded.Programs(path)
 		if cmd.Path = bounded.Program(argv[0], dirs); cmd.Path == "" {
-			return "", look.ErrNoProgram
+			return "", trace.ErrNoProgram
 		}
 		cmd.Env, cmd.Dir = []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/"}, "/"
 	}
@@ -218,7 +219,7 @@ func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit
 	var failed *program.Error
 	switch {
 	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:
-		return "", look.ErrNoProgram
+		return "", trace.ErrNoProgram
 	case err == nil && o.Exit.Status() != 0:
 		err = fmt.Errorf("%v: %s", o.Exit, o.Err)
 	}

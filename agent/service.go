@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
@@ -12,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/visible"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -84,7 +87,7 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 		return &apiv1.ShutdownReply{}, nil
 	}
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
-	e := &end{why: "shut down by " + who.Name, told: r.Why, code: int(min(r.Code, maxExit))}
+	e := &end{why: fmt.Sprintf("shut down by %s: %s", who.Name, visible.Line(cmp.Or(r.Why, "without a word"))), told: r.Why, code: int(min(r.Code, maxExit))}
 	s.agent.asked.Go(func() { s.agent.stopWithout(ctx, e) }) // ends with the agent
 	return &apiv1.ShutdownReply{}, nil
 }

@@ -62,12 +62,12 @@ type driver struct {
 	// The rest belongs to the goroutine of loop.
 	run    *run.Run // nil: nothing is to be started
 	alarms *awake.Alarms
-	cores  map[int][]string // where processes crashed by their core files, by id
+	cores  map[int]job.Crash // by id
 }
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &streams.Files{}, phase: "gathering"},
-		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int][]string{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
+		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int]job.Crash{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
 	r.course = phases.New(phases.Config{Wish: r.cfg.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
 	r.remains = report.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)

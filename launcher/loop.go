@@ -222,8 +222,8 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Silent:
 		lines, of := r.sink.Tail(o.ID)
 		r.remains.Last(o.ID, of, lines)
-		if len(o.Frames) > 0 {
-			r.cores[o.ID] = o.Frames
+		if len(o.Crash.Frames)+len(o.Crash.Placed) > 0 {
+			r.cores[o.ID] = o.Crash
 		}
 	case run.Dump:
 		r.remains.Dump(o.Rank, o.Gzip)

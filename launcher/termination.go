@@ -108,12 +108,10 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 	c.PID = r.run.PID(f.ID)
 	if r.sink != nil {
 		words := r.sink.Words(f.ID)
-		c.Stderr, c.Frames = words.First, words.Frames
+		at := r.cores[f.ID]
+		c.Stderr, c.Frames = words.First, iof.Where(words.Frames, at)
 		tail, _ := r.sink.Tail(f.ID)
 		c.Wrote = r.wrote(tail)
-	}
-	if len(c.Frames) == 0 {
-		c.Frames = r.cores[f.ID]
 	}
 	local := 0
 	for id := f.ID - f.Process.Rank; id < f.ID; id++ {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/trace"
 )
 
 // Where Yama forbids tools to trace (scope 1), this process may still read what its own descendants show below /proc: an ancestor may, and a tool that it
@@ -72,7 +73,7 @@ func (l *taking) asleep(ctx context.Context, pid int) []string {
 		return nil
 	}
 	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
-	frames, _ := l.run(ctx, tool{"eu-stack", []string{"-n", strconv.Itoa(maxFrames), "--core", path}, native}, nil)
+	frames, _ := l.run(ctx, tool{"eu-stack", []string{"-n", strconv.Itoa(trace.MaxFrames), "--core", path}, trace.Native}, nil)
 	return frames
 }
 

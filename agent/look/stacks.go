@@ -16,6 +16,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/trace"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -29,20 +30,17 @@ import (
 //
 // What waits in C or C++ shows to the first two alone, and a program's own lines to py-spy alone: a stack has both, native functions innermost.
 //
-// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; trace.go reads what they write. Where a
+// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; agent/trace reads what they write. Where a
 // process is of another user than the caller, who is root, tools run as that user: they read what the process wants them to read.
 // A signal is sent to a process that catches it, and to no other.
 
 // StackConfig is what Take needs.
 type StackConfig struct {
 	// Run runs a program to its end, or kills it when ctx ends, and returns what it wrote, at most limit bytes. As another user where as is
-	// not nil: then only a program that nobody but root can have put there. ErrNoProgram: it is not there.
+	// not nil: then only a program that nobody but root can have put there. trace.ErrNoProgram: it is not there.
 	Run    func(ctx context.Context, argv []string, as *reap.User, limit int) (string, error)
 	Signal int // SIGUSR1, SIGUSR2 or 0
 }
-
-// ErrNoProgram is Run's error where a program is not there.
-var ErrNoProgram = fmt.Errorf("not on PATH")
 
 // Target is a process.
 type Target struct {
@@ -112,7 +110,7 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 		if p.Reads() {
 			if frames := l.asleep(ctx, t.PID); len(frames) > 0 {
 				if l.python(t.PID) {
-					frames = ofPython(frames, nil)
+					frames = trace.OfPython(frames, nil)
 					l.note("Yama forbids py-spy on this node, so Python's own lines are not shown: mpiup stacks --signal USR1, where the program handles it")
 				}
 				return Stack{"eu-stack", frames}
@@ -127,14 +125,14 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 	python := l.python(t.PID)
 	if python {
 		beside.Go(func() {
-			lines, _ = l.run(ctx, tool{"py-spy", []string{"dump", "--nonblocking", "--pid", pid}, pySpy}, as)
+			lines, _ = l.run(ctx, tool{"py-spy", []string{"dump", "--nonblocking", "--pid", pid}, trace.PySpy}, as)
 		})
 	}
 	means, frames, there := l.native(ctx, pid, as)
 	beside.Wait()
 	switch {
 	case len(lines) > 0 && means != "":
-		return Stack{means + " and py-spy", ofPython(frames, lines)}
+		return Stack{means + " and py-spy", trace.OfPython(frames, lines)}
 	case len(lines) > 0:
 		if !there {
 			l.note("install elfutils (eu-stack) or gdb so that waits in C and C++ show: by Python's lines alone nobody is named")
@@ -144,7 +142,7 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 		if _, lacks := l.lacks.Load("py-spy"); lacks {
 			l.note("py-spy is not on PATH, so Python's own lines are not shown: pip install py-spy there, or mpiup stacks --signal USR1")
 		}
-		return Stack{means, ofPython(frames, nil)}
+		return Stack{means, trace.OfPython(frames, nil)}
 	case means != "":
 		return Stack{means, frames}
 	case !there:
@@ -156,9 +154,9 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 // native is what the first of these tools tells that tells something, and its name; there: one of them is.
 func (l *taking) native(ctx context.Context, pid string, as *reap.User) (means string, frames []string, there bool) {
 	for _, t := range []tool{
-		{"eu-stack", []string{"-1", "-n", strconv.Itoa(maxFrames), "-p", pid}, native},
+		{"eu-stack", []string{"-1", "-n", strconv.Itoa(trace.MaxFrames), "-p", pid}, trace.Native},
 		{"gdb", []string{"-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
-			"-p", pid, "-ex", "bt " + strconv.Itoa(maxFrames)}, native},
+			"-p", pid, "-ex", "bt " + strconv.Itoa(trace.MaxFrames)}, trace.Native},
 	} {
 		frames, ok := l.run(ctx, t, as)
 		there = there || ok
@@ -184,7 +182,7 @@ func (l *taking) run(ctx context.Context, t tool, as *reap.User) (frames []strin
 	ctx, cancel := awake.Within(ctx, toolTime)
 	defer cancel()
 	out, err := l.Run(ctx, append([]string{t.name}, t.args...), as, maxOutput)
-	if err == ErrNoProgram {
+	if err == trace.ErrNoProgram {
 		l.lacks.Store(t.name, true)
 		return nil, false
 	}
@@ -217,7 +215,7 @@ func (l *taking) kernel(pid int) (frames []string) {
 	if k == (Kernel{}) { // what stack has then is of an interrupt
 		return []string{"running, or the kernel does not show where it waits"}
 	}
-	if frames = kernelStack(l.file(pid, "stack")); len(frames) == 0 && k.Wchan != "" {
+	if frames = trace.KernelStack(l.file(pid, "stack")); len(frames) == 0 && k.Wchan != "" {
 		frames = []string{k.Wchan}
 	}
 	if k.Syscall != "" {
@@ -296,7 +294,7 @@ func (l *taking) dump(ctx context.Context, t Target) []string {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	frames := faulthandler(string(text))
+	frames := trace.Faulthandler(string(text))
 	if len(frames) == 0 {
 		l.note(fmt.Sprintf("a rank's handler of %s wrote no Python stack to its standard error", unix.SignalName(unix.Signal(l.Signal))))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/trace"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -124,7 +125,7 @@ func TestTools(t *testing.T) {
 			text, there := tt.tools[argv[0]]
 			switch {
 			case !there:
-				return "", ErrNoProgram
+				return "", trace.ErrNoProgram
 			case argv[0] == tt.fails:
 				return text, errors.New("it broke")
 			}
@@ -161,7 +162,7 @@ func TestToolsForPython(t *testing.T) {
 		run := func(_ context.Context, argv []string, _ *reap.User, _ int) (string, error) {
 			text, there := tt.tools[argv[0]]
 			if !there {
-				return "", ErrNoProgram
+				return "", trace.ErrNoProgram
 			}
 			if argv[0] == "py-spy" && !slices.Contains(argv, "--nonblocking") {
 				t.Errorf("%q stops the process, which another tool does too", argv)
@@ -181,7 +182,7 @@ func TestToolsForPython(t *testing.T) {
 // A program is sent the signal if it handles it; sent to any other, it would end it.
 func TestSignalEndsNobody(t *testing.T) {
 	usr1 := int(unix.SIGUSR1)
-	none := func(context.Context, []string, *reap.User, int) (string, error) { return "", ErrNoProgram }
+	none := func(context.Context, []string, *reap.User, int) (string, error) { return "", trace.ErrNoProgram }
 	deaf, cmd := child(t, "echo; exec sleep 1000")
 	found, notes := Take(t.Context(), StackConfig{Run: none, Signal: usr1}, []Target{deaf})
 	if found[0].Means != "kernel" || !slices.Contains(notes, "ranks that have no handler for SIGUSR1 were not sent it") {

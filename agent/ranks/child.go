@@ -131,7 +131,11 @@ func (p *Process) follow() {
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}
-	st.send((&apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames, Devices: told(troubles)}).Frame())
+	end := &apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames, Devices: told(troubles)}
+	if failed {
+		end.Placed = placed(st.ctx, p.process.Exit(), p.heard.Last(), p.dir)
+	}
+	st.send(end.Frame())
 }
 
 // sendExited tells of the end. failed: the rank failed by itself.
@@ -195,8 +199,8 @@ func (p *Process) emit(c stdio.Chunk) {
 	st := p.Job
 	st.s.Metrics.OutBytes.Add(uint64(len(c.Data)))
 	p.wrote.Store(c.Time.UnixNano())
-	if f := p.heard.Load(); f != nil && c.Stream == job.Stderr {
-		(*f)(c.Data)
+	if c.Stream == job.Stderr {
+		p.heard.Take(c.Data)
 	}
 	back := c.Release
 	if st.s.Embedded { // the launcher has got the data itself

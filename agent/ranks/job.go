@@ -149,7 +149,7 @@ type Job struct {
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
 	may  context.Context // ends when no further process is to be started
-	halt context.CancelFunc
+	halt context.CancelCauseFunc
 	wg   sync.WaitGroup // everything that serves the processes
 	over chan struct{}  // closed when start has returned
 

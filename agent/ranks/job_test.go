@@ -101,7 +101,7 @@ func started(t *testing.T, m *apiv1.Launch) *upper {
 	sh.Jobs.Add(up.job)
 	go up.job.Start()
 	t.Cleanup(func() {
-		up.job.MarkStopped(time.Now())
+		up.job.MarkStopped(time.Now(), "a test")
 		sh.Super.StopSession(context.Background(), sh.ID, syscall.SIGTERM, 0)
 		up.job.Wait()
 		sh.Hints.Close()
@@ -135,9 +135,9 @@ func TestKillAtBirthIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.Done()
-	may, halt := context.WithCancel(t.Context())
+	may, halt := context.WithCancelCause(t.Context())
 	st := &Job{may: may, halt: halt, Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}}), procs: map[uint32]*Process{}, noted: make(chan struct{})}
-	st.MarkStopped(time.Now().Add(time.Hour))
+	st.MarkStopped(time.Now().Add(time.Hour), "a test")
 	born := newProc(st, &apiv1.Proc{}, "", false)
 	born.process = p
 	if !st.note(born) {

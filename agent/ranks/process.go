@@ -12,6 +12,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/incoming"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
@@ -39,14 +40,14 @@ type Process struct {
 	process *reap.Process
 	begun   time.Time
 	pump    *stdio.Pump
-	input   *stdio.Input                 // nil: /dev/null
-	pmi     atomic.Int32                 // apiv1.PmiState
-	wrote   atomic.Int64                 // wall clock of its last output, ns; 0: none
-	heard   atomic.Pointer[func([]byte)] // gets what comes on standard error; nil: nobody listens
-	aborted atomic.Bool                  // it called MPI_Abort through PMI-1 or PMI-2
-	mapped  atomic.Pointer[string]       // the MPI library that it has mapped; nil: none was seen
-	told    chan struct{}                // closed when Exited was sent
-	done    chan struct{}                // closed when OutputEnd was sent
+	input   *stdio.Input           // nil: /dev/null
+	pmi     atomic.Int32           // apiv1.PmiState
+	wrote   atomic.Int64           // wall clock of its last output, ns; 0: none
+	heard   look.Ear               // what comes on standard error
+	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
+	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	told    chan struct{}          // closed when Exited was sent
+	done    chan struct{}          // closed when OutputEnd was sent
 
 	mu      sync.Mutex
 	ours    bool       // we stopped it, guarded by mu
@@ -153,10 +154,7 @@ func (p *Process) GPUNames() []string {
 }
 
 // Hear has f told what the rank writes, until the function that it returns is called.
-func (p *Process) Hear(f func([]byte)) (end func()) {
-	p.heard.Store(&f)
-	return func() { p.heard.Store(nil) }
-}
+func (p *Process) Hear(f func([]byte)) (end func()) { return p.heard.To(f) }
 
 func (st *Job) Process(rank uint32) *Process {
 	st.mu.Lock()
@@ -211,9 +209,9 @@ func (st *Job) All() []*Process {
 }
 
 // MarkStopped: no further process is started, and the ends that follow are not the processes' own
-// doing; those that do not end are sent SIGKILL at kill.
-func (st *Job) MarkStopped(kill time.Time) {
-	st.halt() // before the stop looks for processes: one that is about to be forked is not, or is waited for
+// doing; those that do not end are sent SIGKILL at kill. Why is for the agent's log.
+func (st *Job) MarkStopped(kill time.Time, why string) {
+	st.halt(errors.New(why)) // before the stop looks for processes: one that is about to be forked is not, or is waited for
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, p := range st.procs {
@@ -234,21 +232,24 @@ func (st *Job) Wait() {
 }
 
 // logEnds tells the agent's log how the ranks ended: those that failed by themselves one by one, and all by number.
-// One that a signal ended by which it was asked to, as at the launcher's SIGTERM, was stopped.
+// One that was asked by a signal to end, as at the launcher's SIGTERM, and ended by that or with a code was stopped.
 func (st *Job) logEnds(all []*Process) {
 	if st.Launch.Exec != nil || len(all) == 0 {
 		return
 	}
 	const most = 8 // told one by one
 	number := int(st.Launch.Job.Number)
-	var failed, stopped int
+	var failed, stopped, ended int
 	for _, p := range all {
 		ex := p.process.Exit()
 		p.mu.Lock()
 		ours, why := p.ours && !p.killed(ex, p.process.Ended()), p.failure
 		p.mu.Unlock()
 		switch {
-		case ours, ex.Signal != 0 && p.process.Asked(syscall.Signal(ex.Signal)):
+		case ours:
+			ended++
+			stopped++
+		case ex.Status() != 0 && p.process.Asked(syscall.Signal(ex.Signal)):
 			stopped++
 		case ex.Status() != 0:
 			if failed++; failed <= most {
@@ -256,7 +257,11 @@ func (st *Job) logEnds(all []*Process) {
 			}
 		}
 	}
-	st.s.Log.Info("ranks ended", "job", number, "well", len(all)-failed-stopped, "failed", failed, "stopped", stopped)
+	why := map[bool]string{true: "the launcher passed a signal on"}[stopped > 0]
+	if cause := context.Cause(st.may); ended > 0 && cause != nil {
+		why = cause.Error()
+	}
+	st.s.Log.Info("ranks ended", "job", number, "well", len(all)-failed-stopped, "failed", failed, "stopped", stopped, "why", why)
 }
 
 // Live is how many of the job's processes here run, or are to be started.

@@ -39,7 +39,7 @@ func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
 	})
 	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
-	st.may, st.halt = context.WithCancel(st.ctx)
+	st.may, st.halt = context.WithCancelCause(st.ctx)
 	st.copies = st.newCopies()
 	st.horovod, st.meeting = newRendezvous(st), newMeeting(st)
 	if l.Exec == nil && l.Job.Pmi != apiv1.Pmi_PMI_NONE {

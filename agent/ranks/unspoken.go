@@ -12,10 +12,10 @@ import (
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/agent/trace"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
@@ -218,10 +218,15 @@ func lookAtCore(p *Process) (frames []string) {
 	if err != nil {
 		return nil
 	}
-	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
-		return runTool(ctx, p.Job.s, argv, limit)
+	tool := func(ctx context.Context, argv []string, limit int) (string, error) { // of the container's PATH, as one of the agent's processes
+		o, err := reap.Collect(ctx, p.Job.s.Super, reap.Command{Argv: argv, Env: p.Job.s.Env}, limit)
+		var failed *program.Error
+		if errors.As(err, &failed) && failed.Phase == program.PhaseExec {
+			return "", trace.ErrNoProgram
+		}
+		return string(o.Out), err
 	}
-	file, frames := look.Core(p.Job.ctx, tool, look.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
+	file, frames := trace.Core(p.Job.ctx, tool, trace.Process{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
 	if len(frames) > 0 {
 		p.Job.Notice(true, "%v crashed in %s, by its core file %s", p, strings.Join(frames, ", called by "), file)
 	} else if file != "" {
@@ -230,12 +235,13 @@ func lookAtCore(p *Process) (frames []string) {
 	return frames
 }
 
-// runTool runs a program of the container's PATH, as one of the agent's processes.
-func runTool(ctx context.Context, s *Shared, argv []string, limit int) (string, error) {
-	o, err := reap.Collect(ctx, s.Super, reap.Command{Argv: argv, Env: s.Env}, limit)
-	var failed *program.Error
-	if errors.As(err, &failed) && failed.Phase == program.PhaseExec {
-		return "", look.ErrNoProgram
+// placed is where a process was that a signal has ended, by what its own handler wrote.
+func placed(ctx context.Context, ex job.Exit, wrote, dir string) (list []*apiv1.Placed) {
+	if ex.Signal == 0 || ex.Signal == int(unix.SIGKILL) {
+		return nil
 	}
-	return string(o.Out), err
+	for _, f := range trace.Resolve(ctx, wrote, dir) {
+		list = append(list, &apiv1.Placed{Frame: f.Frame, Place: f.Place})
+	}
+	return list
 }

@@ -126,9 +126,10 @@ func (p *Process) Ask(sig syscall.Signal) error {
 	return p.Signal(sig)
 }
 
-// Asked says that Ask has sent a signal.
+// Asked says that Ask has sent a signal; 0: any.
 func (p *Process) Asked(sig syscall.Signal) bool {
-	return p.asked.Load()&(uint64(1)<<(uint(sig)&63)) != 0
+	asked := p.asked.Load()
+	return sig == 0 && asked != 0 || asked&(uint64(1)<<(uint(sig)&63)) != 0
 }
 
 // wait returns when the process is reaped or forgotten.

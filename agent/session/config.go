@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -25,7 +26,7 @@ type Config struct {
 	Stdout  io.Writer      // the worker's own log; nil: it has none
 	Stderr  io.Writer
 
-	Ending context.Context          // ends when the agent is to end; its cause says why
+	Ending context.Context          // ends when the agent is to end; its cause says why, and is an ErrShutdown where a launcher said so
 	Hello  func() *apiv1.HelloReply // what the agent says of itself
 	Gossip func() *member.Gossip    // nil: nobody gossips
 	Settle func(from net.Addr)      // the connection from there carries a session now
@@ -35,6 +36,9 @@ type Config struct {
 
 	IdleExit time.Duration // a job has run, and no session since for so long; 0: never
 }
+
+// ErrShutdown is that of Config.Ending's cause where a launcher has told the agent to end.
+var ErrShutdown = errors.New("shut down by a launcher")
 
 // Limits of what launchers may ask for. A launcher is a member of the job, but its bytes are
 // still checked: a wrong number must not take the host down.

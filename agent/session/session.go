@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -159,7 +160,7 @@ func (s *session) stopSteps(steps []*ranks.Job, why string, sig syscall.Signal, 
 	}
 	grace = min(grace, maxGrace)
 	for _, st := range steps {
-		st.MarkStopped(time.Now().Add(grace))
+		st.MarkStopped(time.Now().Add(grace), why)
 	}
 	left := s.table.cfg.Super.StopSession(context.Background(), s.id, sig, grace)
 	if len(left) > 0 {
@@ -229,9 +230,9 @@ func (s *session) run() {
 	select {
 	case <-s.ending:
 	case <-s.table.cfg.Ending.Done():
-		why := context.Cause(s.table.cfg.Ending).Error()
-		s.link.Send((&apiv1.Ending{Why: why}).Frame())
-		s.end(why)
+		why := context.Cause(s.table.cfg.Ending)
+		s.link.Send((&apiv1.Ending{Why: why.Error(), Shutdown: errors.Is(why, ErrShutdown)}).Frame())
+		s.end(why.Error())
 	}
 	s.mu.Lock()
 	text, fenced := s.endText, s.fenced

@@ -69,6 +69,7 @@ var levels = map[string]int{
 	"agent/incoming":           2,
 	"agent/gloo":               2,
 	"agent/look":               3,
+	"agent/trace":              2,
 	"launcher/hang":            3,
 	"launcher/mixture":         2,
 	"agent/handover":           3,

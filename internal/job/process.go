@@ -61,3 +61,12 @@ var protocolNames = map[Protocol]string{
 func (p Protocol) String() string {
 	return cmp.Or(protocolNames[p], "protocol "+strconv.Itoa(int(p)))
 }
+
+// Placed is a frame of a crash: as the process's own handler wrote it, "a.out+0x11a9", and where that is, "step (solver.c:41)".
+type Placed struct{ Frame, Place string }
+
+// Crash is where a process crashed, as its host tells.
+type Crash struct {
+	Frames []string // by its core file
+	Placed []Placed
+}

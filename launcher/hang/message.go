@@ -7,6 +7,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -90,6 +91,18 @@ func RecordOf(m *apiv1.Flight, ranks int) (r Record, err error) {
 		r.Groups = append(r.Groups, group)
 	}
 	return r, nil
+}
+
+// CrashOf is what a host tells of where a process crashed.
+func CrashOf(m *apiv1.OutputEnd) (c job.Crash) {
+	const mostFrames, mostPlaced = 6, 16
+	for _, f := range m.Frames[:min(len(m.Frames), mostFrames)] {
+		c.Frames = append(c.Frames, Word(f))
+	}
+	for _, p := range m.Placed[:min(len(m.Placed), mostPlaced)] {
+		c.Placed = append(c.Placed, job.Placed{Frame: Word(p.GetFrame()), Place: Word(p.GetPlace())})
+	}
+	return c
 }
 
 // Word is a short text of a stranger's.

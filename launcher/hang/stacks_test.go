@@ -192,10 +192,10 @@ func TestTellingWithoutSymbols(t *testing.T) {
 	}
 }
 
-// Of what tools really wrote (agent/look), rank 1 is named, which sleeps or computes, and where both are is told with the programs' own lines.
+// Of what tools really wrote (agent/trace), rank 1 is named, which sleeps or computes, and where both are is told with the programs' own lines.
 // By Python's lines alone nobody is.
 func TestRecordedStacks(t *testing.T) {
-	text, err := os.ReadFile("../../agent/look/testdata/stacks/both.tsv")
+	text, err := os.ReadFile("../../agent/trace/testdata/stacks/both.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}

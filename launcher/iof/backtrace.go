@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
@@ -28,14 +29,16 @@ const (
 //	lines ──Hear──▶ a handler's first line ─▶ frames ─▶ its end, or too many lines that are none
 type crashReader struct {
 	frames    []string
-	strangers int // lines that may still be none before it ends; 0: it has ended
+	strangers int  // lines that may still be none before it ends; 0: it has ended
+	bare      bool // the last line was a frame that lacks its place, which may be in the next
 }
 
 // Frames as handlers write them, each with a function or a file.
 var (
-	frameNative = pattern.Of(`^(?:\[[^]]+\] )?(?:\[ ?\d+\]|#?\d+:?) +([^\s(]*/[^\s(]+)\(([^)+]*)(\+0x[0-9a-f]+)?\) ?\[0x`) // backtrace_symbols(3)
+	frameNative = pattern.Of(`^(?:\[[^]]+\] )?(?:\[ ?\d+\]|#?\d+:?) +([^\s([]*/[^\s([]+)(?:\(([^)+]*)(\+0x[0-9a-f]+)?\))? ?\[0x`) // backtrace_symbols(3)
 	frameUCX    = pattern.Of(`^\d+ +0x[0-9a-f]+ ([^\s(]+)\(\)? +(\S+)`)
 	frameGNU    = pattern.Of(`^#\d+ +0x[0-9a-f]+ in (\S+)`)
+	frameAt     = pattern.Of(`^at (\S+):(\d+)$`) // the line after GNU's
 	framePython = pattern.Of(`^File "([^"]+)", line (\d+) in (\S+)`)
 )
 
@@ -65,13 +68,45 @@ func (c *crashReader) Hear(line string) {
 	if c.strangers == 0 {
 		return
 	}
+	if at := frameAt().FindStringSubmatch(line); at != nil && c.bare {
+		c.frames[len(c.frames)-1] += " (" + path.Base(at[1]) + ":" + at[2] + ")"
+	}
+	c.bare = false
 	name, ok := frameOf(line)
 	switch {
 	case !ok:
 		c.strangers--
 	case name != "" && len(c.frames) < maxFrames:
 		c.frames = append(c.frames, name)
+		c.bare = !strings.Contains(name, " (")
 	}
+}
+
+// lined is a frame with file and line.
+var lined = pattern.Of(`:\d+\)$`)
+
+// Where is where a process crashed: what its handler wrote, with the places that its host has found of frames, in their order. Where no line is
+// known so it is by its core file, if there is one.
+func Where(wrote []string, at job.Crash) (frames []string) {
+	placed := at.Placed
+	for _, f := range wrote {
+		if i := slices.IndexFunc(placed, func(p job.Placed) bool { return p.Frame == f }); i >= 0 {
+			f, placed = placed[i].Place, placed[i+1:]
+		}
+		frames = append(frames, f)
+		if strings.HasPrefix(f, "main (") { // what is around it begins any program
+			break
+		}
+	}
+	switch {
+	case len(at.Frames) > 0 && !slices.ContainsFunc(frames, func(f string) bool { return lined().MatchString(f) }):
+		return at.Frames
+	case len(frames) == 0: // by a handler of the program's own
+		for _, p := range placed[:min(len(placed), maxFrames)] {
+			frames = append(frames, p.Place)
+		}
+	}
+	return frames
 }
 
 // frameOf is the function of a line of a back-trace, and where it is; "" for a signal's own.

@@ -5,8 +5,35 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 )
+
+// What a host has found of frames stands in their place, in their order; a core file counts where no line is known so.
+func TestWhere(t *testing.T) {
+	words := strings.Fields
+	placed := []job.Placed{{Frame: "a.out+0x11a9", Place: "step (solver.c:41)"}, {Frame: "a.out", Place: "sum (solver.c:50)"}, {Frame: "a.out", Place: "main (solver.c:60)"}}
+	for _, tt := range []struct {
+		name        string
+		wrote, core []string
+		placed      []job.Placed
+		want        string
+	}{
+		{"as it wrote", words("f g"), nil, nil, "f|g"},
+		{"one has a line", words("memcpy a.out+0x11a9 main"), words("other"), placed, "memcpy|step (solver.c:41)|main"},
+		{"a fixed program, again and again", words("a.out a.out a.out"), nil, placed, "sum (solver.c:50)|main (solver.c:60)"},
+		{"of another program", words("b.out+0x11a9"), nil, placed, "b.out+0x11a9"},
+		{"a core without tables", words("f"), words("step main"), nil, "step|main"},
+		{"lines before a core", []string{"step (x.py:3)"}, words("f"), nil, "step (x.py:3)"},
+		{"a handler that is not known", nil, nil, placed, "step (solver.c:41)|sum (solver.c:50)|main (solver.c:60)"},
+		{"what begins a program", words("a.out+0x11a9 a.out a.out a.out+0x10a1"), nil, placed, "step (solver.c:41)|sum (solver.c:50)|main (solver.c:60)"},
+		{"nothing", nil, nil, nil, ""},
+	} {
+		if got := strings.Join(Where(tt.wrote, job.Crash{Frames: tt.core, Placed: tt.placed}), "|"); got != tt.want {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+	}
+}
 
 // Back-traces as libraries write them.
 func TestFrames(t *testing.T) {
@@ -22,8 +49,9 @@ func TestFrames(t *testing.T) {
 [w0:4711] [ 1] ./solver(apply_flux+0x1d)[0x55d0a4a0121d]
 [w0:4711] [ 2] ./solver(main+0x9a)[0x55d0a4a0131a]
 [w0:4711] [ 3] /usr/lib/libfoo.so.2(+0x1234)[0x7fbdf8956d90]
+[w0:4711] [ 4] ./fixed[0x401178]
 [w0:4711] *** End of error message ***
-`, []string{"apply_flux (solver)", "main (solver)", "libfoo.so.2+0x1234"}},
+`, []string{"apply_flux (solver)", "main (solver)", "libfoo.so.2+0x1234", "fixed"}},
 		{"UCX", `[w0:31233:0:31233] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))
 ==== backtrace (tid:  31233) ====
  0 0x0000000000012cf0 __funlockfile()  :0
@@ -52,7 +80,7 @@ Backtrace for this error:
 #1  0x55e1a9 in flux_
 	at /src/flux.f90:41
 #2  0x55e1f0 in main
-`, []string{"flux_", "main"}},
+`, []string{"flux_ (flux.f90:41)", "main"}},
 		{"no crash", "[ 1] ./solver(main+0x9a)[0x55d0a4a0131a]\nFile \"x\", line 3 in f\n", nil},
 		{"it ends", "*** Process received signal ***\n" + strings.Repeat("progress\n", maxStranger) + "[w0:1] [ 1] ./a(main+0x9a)[0x55]\n", nil},
 		{"the last one counts", "==== backtrace (tid: 1) ====\n 0  ./a(f+0x1) [0x55]\n==== backtrace (tid: 2) ====\n 0  ./a(g+0x1) [0x55]\n", []string{"g (a)"}},

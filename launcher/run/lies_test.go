@@ -43,7 +43,7 @@ var lies = []func(s *session) framed{
 			Text: s.text(), Library: s.text(), Lacking: s.text()}
 	},
 	func(s *session) framed {
-		return &apiv1.OutputEnd{Rank: s.rank(), Cut: s.flag(), Frames: []string{s.text(), s.text()}}
+		return &apiv1.OutputEnd{Rank: s.rank(), Cut: s.flag(), Frames: []string{s.text(), s.text()}, Placed: []*apiv1.Placed{{Frame: s.text(), Place: s.text()}}}
 	},
 	func(s *session) framed { return &apiv1.WireupFailed{Rank: s.rank(), Text: s.text(), Gone: s.set()} },
 	func(s *session) framed {
@@ -78,7 +78,7 @@ var lies = []func(s *session) framed{
 		return &apiv1.Chosen{Job: uint32(s.number()), App: uint32(s.number()), Pmi: apiv1.Pmi(s.byte() & 7), Library: s.text(), Why: s.text(), Sure: s.flag(), Waits: s.flag()}
 	},
 	func(s *session) framed { return &apiv1.Notice{Text: s.text(), Warning: s.flag()} },
-	func(s *session) framed { return &apiv1.Ending{Why: s.text()} },
+	func(s *session) framed { return &apiv1.Ending{Why: s.text(), Shutdown: s.flag()} },
 	func(s *session) framed {
 		return &apiv1.Closed{Text: s.text(), Refusal: apiv1.Refusal(s.byte() & 15)}
 	},

@@ -173,10 +173,10 @@ type (
 		ID   int
 		Exit job.Exit
 	}
-	// Silent says that all output of a process has come. Frames are where it crashed, by its core file.
+	// Silent says that all output of a process has come.
 	Silent struct {
-		ID     int
-		Frames []string
+		ID    int
+		Crash job.Crash
 	}
 	// Dump is a flight recorder's, for the run's report. Rank is torch's.
 	Dump struct {

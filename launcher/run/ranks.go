@@ -203,7 +203,7 @@ func known[T ~uint8, F ~int32](number F, last T) T {
 }
 
 func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
-	r.give(Silent{int(m.Rank), framesOf(m)})
+	r.give(Silent{int(m.Rank), hang.CrashOf(m)})
 	s := &r.ranks[m.Rank]
 	if s.output {
 		r.verdict.Devices(int(m.Rank), devicesOf(m.Devices))
@@ -223,14 +223,6 @@ func devicesOf(told []*apiv1.DeviceError) (list []job.DeviceTrouble) {
 			Number: int(d.GetNumber()), Ago: int(d.GetSeconds())})
 	}
 	return list
-}
-
-// framesOf is where a process crashed, by its core file.
-func framesOf(m *apiv1.OutputEnd) (frames []string) {
-	for _, f := range m.Frames[:min(len(m.Frames), 6)] {
-		frames = append(frames, hang.Word(f))
-	}
-	return frames
 }
 
 // starHosts is the number of hosts above which the user is told that the exchange is a star.
@@ -292,9 +284,9 @@ func (r *Run) lost(f verdict.Fault) {
 	other := func(s *host) bool {
 		return s != r.hosts[f.Node] && s.state == hostRunning && s.created+s.running > 0
 	}
-	if !r.cfg.Recover || f.Fenced || r.job == jobStopping || !slices.ContainsFunc(r.hosts, other) {
+	if !r.cfg.Recover || f.By == verdict.ByLauncher || r.job == jobStopping || !slices.ContainsFunc(r.hosts, other) {
 		r.fail(f)
-		if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
+		if f.Event == verdict.HostTaken && f.By != verdict.ByLauncher && r.cfg.Exec == nil && !r.cfg.Recover {
 			r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal),
 				r.cfg.TermGrace), r.cfg.Preempt.Signal)
 		}
@@ -319,17 +311,18 @@ func (r *Run) unasked(h, id int) {
 	}
 }
 
-func (r *Run) onEnding(h int, why string, at time.Duration) {
+func (r *Run) onEnding(h int, m *apiv1.Ending, at time.Duration) {
 	s := r.hosts[h]
 	s.move(hostEnding)
 	if s.created+s.running > 0 || s.state.dropped() { // one whose ranks have ended loses nothing
-		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
+		by := map[bool]verdict.Taker{true: verdict.ByShutdown}[m.Shutdown]
+		r.lost(verdict.Fault{Event: verdict.HostTaken, By: by, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Why, Ranks: r.ranksOn(h)})
 	}
 }
 
 func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
-		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostTaken, By: verdict.ByLauncher, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
 	} else if s := r.hosts[h].state; !s.told() && !s.ending() && r.busy(h) {
 		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1,
 			Text: "its agent ended the session" + visible.Colon(m.Text), Ranks: r.ranksOn(h)})
@@ -351,7 +344,7 @@ func (r *Run) hostEnded(e Ended) {
 		f := verdict.Fault{Event: verdict.HostLost, At: e.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: e.Why, Ranks: r.ranksOn(h)}
 		r.give(Note{report.Lost, f.Host, f.Text})
 		if e.Fenced || was.ending() {
-			f.Event, f.Fenced = verdict.HostTaken, e.Fenced
+			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[e.Fenced]
 			r.succeeded = r.succeeded || e.Succeeded
 		}
 		r.lost(f)

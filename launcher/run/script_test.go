@@ -24,7 +24,7 @@ import (
 //	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
 //	abort ID CODE | cull ID TARGETS | unwired ID TEXT | stranded ID GONE | notice HOST TEXT | warn HOST TEXT
-//	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
+//	ending HOST TEXT | shutdown HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
 //	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
 //	activity HOST WORKS BUSY IDLE                                                      what its ranks do; -: none
@@ -158,6 +158,8 @@ func (s *script) do(command string, args []string) {
 		from(&apiv1.Notice{Text: rest(1), Warning: command == "warn"})
 	case "ending":
 		from(&apiv1.Ending{Why: rest(1)})
+	case "shutdown":
+		from(&apiv1.Ending{Why: rest(1), Shutdown: true})
 	case "closed":
 		from(&apiv1.Closed{Text: rest(1)})
 	case "fenced":

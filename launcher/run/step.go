@@ -110,12 +110,13 @@ func (r *Run) Step(now Now, e Event) []Order {
 	case NotCopied:
 		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text, Errno: e.Errno})
 	case Watched:
-		f := verdict.Fault{Event: verdict.TimedOut, Limit: verdict.WatchLimit, ID: -1, Node: -1, Text: e.Text}
+		f := verdict.Fault{Event: verdict.TimedOut, Limit: verdict.RuleLimit, ID: -1, Node: -1, Text: e.Text}
 		switch {
 		case r.job >= jobLeaving:
 		case !e.Ends:
 			r.say("%s", e.Text)
 		case e.Hangs:
+			f.Limit = verdict.WatchLimit
 			r.giveUp(f)
 		default:
 			r.fail(f)
@@ -259,7 +260,7 @@ func (r *Run) frame(e Frame) error {
 		r.notice(h, b.Notice)
 	case *apiv1.Frame_Ending:
 		r.give(Note{report.Stopping, r.hosts[h].Name, b.Ending.Why})
-		r.onEnding(h, b.Ending.Why, e.At)
+		r.onEnding(h, b.Ending, e.At)
 	case *apiv1.Frame_Closed:
 		r.onClosed(h, b.Closed, e.At)
 	case *apiv1.Frame_FenceEnter:

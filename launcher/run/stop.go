@@ -202,7 +202,11 @@ func (r *Run) inquired() {
 			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
 		}
-		r.inquiry.look = look{lines: lines, blame: blame, then: []string{"give it more time (--timeout), or look where its ranks are while they run: mpiup stacks"}}
+		then := "give it more time (--timeout), or look where its ranks are while they run: mpiup stacks"
+		if f, ok := r.verdict.Cause(); ok && f.Limit != verdict.WholeLimit || blame.Sure {
+			then = "look what it does while the run hangs: mpiup ps, mpiup stacks"
+		}
+		r.inquiry.look = look{lines: lines, blame: blame, then: []string{then}}
 		r.lookBefore(silent)
 	case r.inquiry.open != nil:
 		r.inquiry.close()

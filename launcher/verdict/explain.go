@@ -213,8 +213,11 @@ func (f Fault) Sentence() string {
 	case HostLost:
 		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, visible.Colon(f.Text))
 	case HostTaken:
-		if f.Fenced {
+		switch f.By {
+		case ByLauncher:
 			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, visible.Colon(f.Text))
+		case ByShutdown:
+			return fmt.Sprintf("host %s with %s was %s", f.Host, f.Ranks, f.Text)
 		}
 		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, visible.Colon(f.Text))
 	case Orphaned:
@@ -238,6 +241,7 @@ func (f Fault) Sentence() string {
 			StallLimit: "no rank has worked for --stall-timeout ",
 			InitLimit:  "ranks waited in MPI_Init for --init-timeout ",
 			WatchLimit: "",
+			RuleLimit:  "",
 		}[f.Limit] + f.Text
 	case Signalled:
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
@@ -279,13 +283,14 @@ func (f Fault) hint(bare bool) string {
 		}
 		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", pod(f.Host))
 	case HostTaken:
-		if f.Fenced && !bare {
+		switch {
+		case f.By == ByLauncher && !bare:
 			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
-		}
-		if f.Fenced {
+		case f.By == ByLauncher:
 			return "this launcher was replaced by a newer one, which runs the job"
-		}
-		if bare {
+		case f.By == ByShutdown:
+			return "see who ended the agents there, and why: mpiup shutdown does so while a job runs, too; start them, and run the job again"
+		case bare:
 			return "its agent got SIGTERM: see by the host's log who ended it; run the job again"
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",

@@ -37,7 +37,18 @@ const (
 	WholeLimit Limit = iota // --timeout
 	StallLimit              // --stall-timeout
 	InitLimit               // --init-timeout
-	WatchLimit              // what --watch reads of the ranks' output; Text is the sentence
+	WatchLimit              // --watch-stall or --watch-start; Text is the sentence
+	RuleLimit               // --watch-fail; likewise
+)
+
+// Taker is who takes a host away.
+type Taker uint8
+
+// The takers.
+const (
+	ByTerm     Taker = iota // who sent SIGTERM to its agent
+	ByLauncher              // a newer launcher
+	ByShutdown              // mpiup shutdown; Text says who ran it
 )
 
 // Fault is one thing that went wrong, as it was reported.
@@ -65,14 +76,16 @@ type Fault struct {
 	Stranded    job.Stranding // NotWired: why
 	Command     bool          // it is exec's command, which users know by its host and not as a rank
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left: all who did, where they are several
-	Fenced      bool          // HostTaken: by a newer launcher
+	By          Taker         // HostTaken: whom the host is taken by
 	Limit       Limit         // TimedOut: which
 
 	seq int // order of arrival, for those of one time
 }
 
 // preempted says that ranks were told that their hosts are taken away: how they end then is no failure of theirs.
-func (f Fault) preempted() bool { return f.Event == LauncherTaken || f.Event == HostTaken && !f.Fenced }
+func (f Fault) preempted() bool {
+	return f.Event == LauncherTaken || f.Event == HostTaken && f.By != ByLauncher
+}
 
 // broke says that its agent killed it for what it sent.
 func (f Fault) broke() bool { return f.Broke != job.NoBreach }

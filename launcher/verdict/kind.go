@@ -32,7 +32,7 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 	case HostLost:
 		return AgentLost, false
 	case HostTaken:
-		if f.Fenced {
+		if f.By != ByTerm || c.Bare { // and somebody ends an agent that no kubelet does
 			return Interrupted, false
 		}
 		return Terminated, false
@@ -41,15 +41,21 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 	case LauncherTaken: // or kill(1)
 		return Terminated, true
 	case TimedOut:
-		if f.Limit == InitLimit {
+		switch f.Limit {
+		case InitLimit:
 			return StuckInit, false
+		case RuleLimit:
+			return WatchFailed, false
 		}
 		for _, l := range c.Holdup {
 			if s, ok := Recognise(l); ok && (s.Weight() == Wait || s.Kind == StuckIO) {
 				return s.Kind, s.Likely
 			}
 		}
-		return TimeOut, false
+		if f.Limit == WholeLimit {
+			return TimeOut, false
+		}
+		return Stalled, false
 	case Signalled:
 		if f.Code == job.SIGTERM { // to the pod of exec
 			return Terminated, true

@@ -113,7 +113,7 @@ func (c *Case) OnlyRanks() bool {
 // newer launcher, or a fault of mpiup's.
 func (c *Case) Urgent() bool {
 	return slices.ContainsFunc(c.faults, func(f Fault) bool {
-		return f.Event == TimedOut || f.Event == Internal || f.Event == HostTaken && f.Fenced
+		return f.Event == TimedOut || f.Event == Internal || f.Event == HostTaken && f.By == ByLauncher
 	})
 }
 

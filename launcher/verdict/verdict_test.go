@@ -108,7 +108,7 @@ func (p *play) do(word, rest string) {
 
 func (p *play) fault(e Event, keys, text string) Fault {
 	f := Fault{Event: e, ID: -1, Node: -1, Text: text}
-	stalled := false
+	var stalled, fenced, shut bool
 	for key := range strings.FieldsSeq(keys) {
 		name, value, _ := strings.Cut(key, "=")
 		switch name {
@@ -143,11 +143,17 @@ func (p *play) fault(e Event, keys, text string) Fault {
 			f.Ranks = "ranks " + value
 		default:
 			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "uncalled": &f.Uncalled, "piped": &f.Piped, "oom": &f.OOM,
-				"init": &f.Init, "dir": &f.Dir, "stalled": &stalled, "command": &f.Command, "fenced": &f.Fenced}[name]
+				"init": &f.Init, "dir": &f.Dir, "stalled": &stalled, "command": &f.Command, "fenced": &fenced, "shutdown": &shut}[name]
 			if flag == nil {
 				p.t.Fatalf("no key %q", name)
 			}
 			*flag = true
+			switch {
+			case fenced:
+				f.By = ByLauncher
+			case shut:
+				f.By = ByShutdown
+			}
 			if stalled {
 				f.Limit = StallLimit
 			}
@@ -243,7 +249,7 @@ func TestUrgentAndOnlyRanks(t *testing.T) {
 			t.Errorf("event %d only ranks: %v", e, !want)
 		}
 	}
-	c := Case{faults: []Fault{{Event: HostTaken, Fenced: true}}}
+	c := Case{faults: []Fault{{Event: HostTaken, By: ByLauncher}}}
 	if !c.Urgent() || !c.Any() || slices.ContainsFunc([]Case{{}}, func(c Case) bool { return c.Any() }) {
 		t.Error("a newer launcher, and nothing")
 	}

@@ -123,7 +123,7 @@ var mpi = []scenario{
 	{name: "stopped, others in a collective", how: "stop", flags: stall, code: 110, kinds: hung},
 }
 
-var hung = []verdict.Kind{verdict.TimeOut, verdict.Collective, verdict.StuckInit}
+var hung = []verdict.Kind{verdict.TimeOut, verdict.Stalled, verdict.Collective, verdict.StuckInit}
 
 // python are failures of trainings over Gloo, of programs of mpi4py, and of those that have sockets of their own. mpi4py calls MPI_Abort for
 // an exception and for sys.exit.

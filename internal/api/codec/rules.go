@@ -40,7 +40,7 @@ var rules = map[string]rule{
 
 	// A job.
 	"StartFailed.path": aLine, "StartFailed.text": aLine,
-	"Output.data": asIs, "OutputEnd.frames": {text: wordText, most: 16}, "OutputEnd.devices": items(8),
+	"Output.data": asIs, "OutputEnd.frames": {text: wordText, most: 16}, "OutputEnd.devices": items(8), "OutputEnd.placed": items(16), "Placed.frame": aWord, "Placed.place": aWord,
 	"Exited.text": aLine, "Exited.library": aLine, "Exited.lacking": aLine,
 	"Exited.devices": items(8), "DeviceError.device": aWord, "Aborted.text": aLine, "Aborted.targets": asIs, "WireupFailed.text": aLine, "WireupFailed.gone": asIs, "Notice.text": aLine, "Ending.why": aLine, "Closed.text": aLine,
 	"Chosen.library": aLine, "Chosen.why": aLine, "Chosen.nccl": aWord, "Control.targets": asIs,

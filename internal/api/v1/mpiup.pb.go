@@ -4824,6 +4824,7 @@ type OutputEnd struct {
 	Cut           bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`        // a descendant still holds the pipe
 	Frames        []string               `protobuf:"bytes,3,rep,name=frames,proto3" json:"frames,omitempty"`   // of a crash, by the process's core file, the innermost first; at most 6
 	Devices       []*DeviceError         `protobuf:"bytes,4,rep,name=devices,proto3" json:"devices,omitempty"` // by NVIDIA's library, which takes a while to tell; at most 8
+	Placed        []*Placed              `protobuf:"bytes,5,rep,name=placed,proto3" json:"placed,omitempty"`   // of a crash: what the frames are that the process's own handler wrote, in their order; at most 16
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4886,6 +4887,66 @@ func (x *OutputEnd) GetDevices() []*DeviceError {
 	return nil
 }
 
+func (x *OutputEnd) GetPlaced() []*Placed {
+	if x != nil {
+		return x.Placed
+	}
+	return nil
+}
+
+// Placed is a frame of a crash, by the program's symbols and lines.
+type Placed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Frame         string                 `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"` // as its handler wrote it, "a.out+0x11a9" or "step (a.out)"
+	Place         string                 `protobuf:"bytes,2,opt,name=place,proto3" json:"place,omitempty"` // "step (solver.c:41)"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placed) Reset() {
+	*x = Placed{}
+	mi := &file_mpiup_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placed) ProtoMessage() {}
+
+func (x *Placed) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placed.ProtoReflect.Descriptor instead.
+func (*Placed) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Placed) GetFrame() string {
+	if x != nil {
+		return x.Frame
+	}
+	return ""
+}
+
+func (x *Placed) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
 // Input is for all that the first job's Launch.stdin names.
 type Input struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4897,7 +4958,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4909,7 +4970,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4922,7 +4983,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Input) GetData() []byte {
@@ -4950,7 +5011,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5023,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5036,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -5002,7 +5063,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5014,7 +5075,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5027,7 +5088,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -5055,7 +5116,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +5128,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +5141,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -5114,7 +5175,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5187,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5200,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Stop) GetWhy() string {
@@ -5181,7 +5242,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5193,7 +5254,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5206,7 +5267,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -5341,7 +5402,7 @@ type DeviceError struct {
 
 func (x *DeviceError) Reset() {
 	*x = DeviceError{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5353,7 +5414,7 @@ func (x *DeviceError) String() string {
 func (*DeviceError) ProtoMessage() {}
 
 func (x *DeviceError) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5366,7 +5427,7 @@ func (x *DeviceError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceError.ProtoReflect.Descriptor instead.
 func (*DeviceError) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DeviceError) GetWhat() DeviceFault {
@@ -5411,7 +5472,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5484,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5497,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -5480,7 +5541,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5492,7 +5553,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5505,7 +5566,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -5554,7 +5615,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5566,7 +5627,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5579,7 +5640,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -5601,7 +5662,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5613,7 +5674,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5626,7 +5687,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -5664,7 +5725,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5676,7 +5737,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5689,7 +5750,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -5740,7 +5801,7 @@ type ProcStack struct {
 
 func (x *ProcStack) Reset() {
 	*x = ProcStack{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5752,7 +5813,7 @@ func (x *ProcStack) String() string {
 func (*ProcStack) ProtoMessage() {}
 
 func (x *ProcStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5765,7 +5826,7 @@ func (x *ProcStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
 func (*ProcStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProcStack) GetId() uint32 {
@@ -5809,7 +5870,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5821,7 +5882,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5834,7 +5895,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Wait) GetSet() string {
@@ -5881,7 +5942,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5893,7 +5954,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5906,7 +5967,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -5967,7 +6028,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5979,7 +6040,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5992,7 +6053,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -6047,7 +6108,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6059,7 +6120,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6072,7 +6133,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Place) GetIds() string {
@@ -6109,7 +6170,7 @@ type Waited struct {
 
 func (x *Waited) Reset() {
 	*x = Waited{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6121,7 +6182,7 @@ func (x *Waited) String() string {
 func (*Waited) ProtoMessage() {}
 
 func (x *Waited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6134,7 +6195,7 @@ func (x *Waited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waited.ProtoReflect.Descriptor instead.
 func (*Waited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Waited) GetJob() uint32 {
@@ -6228,7 +6289,7 @@ type RankWaited struct {
 
 func (x *RankWaited) Reset() {
 	*x = RankWaited{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6240,7 +6301,7 @@ func (x *RankWaited) String() string {
 func (*RankWaited) ProtoMessage() {}
 
 func (x *RankWaited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6253,7 +6314,7 @@ func (x *RankWaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankWaited.ProtoReflect.Descriptor instead.
 func (*RankWaited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RankWaited) GetId() uint32 {
@@ -6361,7 +6422,7 @@ type WaitPoint struct {
 
 func (x *WaitPoint) Reset() {
 	*x = WaitPoint{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6373,7 +6434,7 @@ func (x *WaitPoint) String() string {
 func (*WaitPoint) ProtoMessage() {}
 
 func (x *WaitPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6386,7 +6447,7 @@ func (x *WaitPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitPoint.ProtoReflect.Descriptor instead.
 func (*WaitPoint) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WaitPoint) GetSeq() uint64 {
@@ -6438,7 +6499,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6450,7 +6511,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6463,7 +6524,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -6508,7 +6569,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6520,7 +6581,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6533,7 +6594,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -6589,7 +6650,7 @@ type FlightCall struct {
 
 func (x *FlightCall) Reset() {
 	*x = FlightCall{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6601,7 +6662,7 @@ func (x *FlightCall) String() string {
 func (*FlightCall) ProtoMessage() {}
 
 func (x *FlightCall) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6614,7 +6675,7 @@ func (x *FlightCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightCall.ProtoReflect.Descriptor instead.
 func (*FlightCall) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FlightCall) GetSeq() uint64 {
@@ -6644,7 +6705,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6656,7 +6717,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6669,7 +6730,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -6720,7 +6781,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6732,7 +6793,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6745,7 +6806,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -6787,7 +6848,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6799,7 +6860,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6812,7 +6873,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Notice) GetText() string {
@@ -6829,17 +6890,18 @@ func (x *Notice) GetWarning() bool {
 	return false
 }
 
-// Ending: the agent got SIGTERM (pod deletion, preemption) and will be gone soon.
+// Ending: the agent got SIGTERM (pod deletion, preemption), or a launcher's Shutdown, and will be gone soon.
 type Ending struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	Shutdown      bool                   `protobuf:"varint,2,opt,name=shutdown,proto3" json:"shutdown,omitempty"` // by Shutdown; why says whose
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6851,7 +6913,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6864,7 +6926,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Ending) GetWhy() string {
@@ -6872,6 +6934,13 @@ func (x *Ending) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Ending) GetShutdown() bool {
+	if x != nil {
+		return x.Shutdown
+	}
+	return false
 }
 
 type Bye struct {
@@ -6882,7 +6951,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6894,7 +6963,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6907,7 +6976,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -6921,7 +6990,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6933,7 +7002,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6946,7 +7015,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Closed) GetText() string {
@@ -6971,7 +7040,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6983,7 +7052,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6996,7 +7065,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -7012,7 +7081,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7024,7 +7093,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7037,7 +7106,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -7081,7 +7150,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7093,7 +7162,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7106,7 +7175,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -7161,7 +7230,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7173,7 +7242,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7186,7 +7255,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -7250,7 +7319,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7262,7 +7331,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7275,7 +7344,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -7316,7 +7385,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7328,7 +7397,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7341,7 +7410,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Event) GetData() []byte {
@@ -7368,7 +7437,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7380,7 +7449,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7393,7 +7462,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -7460,7 +7529,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7472,7 +7541,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7485,7 +7554,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Gone) GetIds() string {
@@ -7544,7 +7613,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7556,7 +7625,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7569,7 +7638,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -7627,7 +7696,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7639,7 +7708,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7652,7 +7721,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -7698,7 +7767,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7710,7 +7779,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7723,7 +7792,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 type Peer struct {
@@ -7743,7 +7812,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7755,7 +7824,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7768,7 +7837,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Peer) GetName() string {
@@ -7844,7 +7913,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7856,7 +7925,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7869,7 +7938,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -7897,7 +7966,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7909,7 +7978,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7922,7 +7991,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -7954,7 +8023,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7966,7 +8035,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7979,7 +8048,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 type CheckupRequest struct {
@@ -7998,7 +8067,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8010,7 +8079,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8023,7 +8092,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -8097,7 +8166,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8109,7 +8178,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8122,7 +8191,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -8188,7 +8257,7 @@ type Seats struct {
 
 func (x *Seats) Reset() {
 	*x = Seats{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8200,7 +8269,7 @@ func (x *Seats) String() string {
 func (*Seats) ProtoMessage() {}
 
 func (x *Seats) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8213,7 +8282,7 @@ func (x *Seats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seats.ProtoReflect.Descriptor instead.
 func (*Seats) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Seats) GetMachine() *Machine {
@@ -8263,7 +8332,7 @@ type SeatDevice struct {
 
 func (x *SeatDevice) Reset() {
 	*x = SeatDevice{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8275,7 +8344,7 @@ func (x *SeatDevice) String() string {
 func (*SeatDevice) ProtoMessage() {}
 
 func (x *SeatDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8288,7 +8357,7 @@ func (x *SeatDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
 func (*SeatDevice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SeatDevice) GetName() string {
@@ -8331,7 +8400,7 @@ type Seat struct {
 
 func (x *Seat) Reset() {
 	*x = Seat{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8343,7 +8412,7 @@ func (x *Seat) String() string {
 func (*Seat) ProtoMessage() {}
 
 func (x *Seat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8356,7 +8425,7 @@ func (x *Seat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seat.ProtoReflect.Descriptor instead.
 func (*Seat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Seat) GetRank() uint32 {
@@ -8400,7 +8469,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8412,7 +8481,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8425,7 +8494,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8468,7 +8537,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8480,7 +8549,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8493,7 +8562,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Finding) GetName() string {
@@ -8534,7 +8603,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8546,7 +8615,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8559,7 +8628,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Fact) GetName() string {
@@ -8588,7 +8657,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8600,7 +8669,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8613,7 +8682,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -8646,7 +8715,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8658,7 +8727,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8671,7 +8740,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -8692,7 +8761,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8704,7 +8773,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8717,7 +8786,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -8751,7 +8820,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8763,7 +8832,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8776,7 +8845,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Target) GetHost() string {
@@ -8802,7 +8871,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8814,7 +8883,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8827,7 +8896,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -8851,7 +8920,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8863,7 +8932,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8876,7 +8945,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Way) GetHost() string {
@@ -8931,7 +9000,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8943,7 +9012,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8956,7 +9025,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RanksRequest) GetWindowNs() int64 {
@@ -8986,7 +9055,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8998,7 +9067,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9011,7 +9080,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -9063,7 +9132,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9075,7 +9144,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9088,7 +9157,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -9157,7 +9226,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9169,7 +9238,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9182,7 +9251,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9349,7 +9418,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9361,7 +9430,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9374,7 +9443,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -9402,7 +9471,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9414,7 +9483,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9427,7 +9496,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -9463,7 +9532,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9475,7 +9544,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9488,7 +9557,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9529,7 +9598,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9541,7 +9610,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9554,7 +9623,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{101}
+	return file_mpiup_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -9950,12 +10019,16 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06stream\x18\x02 \x01(\x0e2\x10.mpiup.v1.StreamR\x06stream\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12\x18\n" +
 	"\apartial\x18\x04 \x01(\bR\apartial\x12\x17\n" +
-	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"z\n" +
+	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"\xa4\x01\n" +
 	"\tOutputEnd\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03cut\x18\x02 \x01(\bR\x03cut\x12\x16\n" +
 	"\x06frames\x18\x03 \x03(\tR\x06frames\x12/\n" +
-	"\adevices\x18\x04 \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\"-\n" +
+	"\adevices\x18\x04 \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\x12(\n" +
+	"\x06placed\x18\x05 \x03(\v2\x10.mpiup.v1.PlacedR\x06placed\"4\n" +
+	"\x06Placed\x12\x14\n" +
+	"\x05frame\x18\x01 \x01(\tR\x05frame\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\tR\x05place\"-\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03eof\x18\x02 \x01(\bR\x03eof\"2\n" +
@@ -10114,9 +10187,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03end\x18\x04 \x01(\bR\x03end\"6\n" +
 	"\x06Notice\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
-	"\awarning\x18\x02 \x01(\bR\awarning\"\x1a\n" +
+	"\awarning\x18\x02 \x01(\bR\awarning\"6\n" +
 	"\x06Ending\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\"\x05\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\x12\x1a\n" +
+	"\bshutdown\x18\x02 \x01(\bR\bshutdown\"\x05\n" +
 	"\x03Bye\"I\n" +
 	"\x06Closed\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12+\n" +
@@ -10456,7 +10530,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10511,89 +10585,90 @@ var file_mpiup_proto_goTypes = []any{
 	(*StartFailed)(nil),     // 50: mpiup.v1.StartFailed
 	(*Output)(nil),          // 51: mpiup.v1.Output
 	(*OutputEnd)(nil),       // 52: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 53: mpiup.v1.Input
-	(*Credit)(nil),          // 54: mpiup.v1.Credit
-	(*Resize)(nil),          // 55: mpiup.v1.Resize
-	(*Signal)(nil),          // 56: mpiup.v1.Signal
-	(*Stop)(nil),            // 57: mpiup.v1.Stop
-	(*Exited)(nil),          // 58: mpiup.v1.Exited
-	(*DeviceError)(nil),     // 59: mpiup.v1.DeviceError
-	(*WireupFailed)(nil),    // 60: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 61: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 62: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 63: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 64: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 65: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 66: mpiup.v1.Wait
-	(*Met)(nil),             // 67: mpiup.v1.Met
-	(*Activity)(nil),        // 68: mpiup.v1.Activity
-	(*Place)(nil),           // 69: mpiup.v1.Place
-	(*Waited)(nil),          // 70: mpiup.v1.Waited
-	(*RankWaited)(nil),      // 71: mpiup.v1.RankWaited
-	(*WaitPoint)(nil),       // 72: mpiup.v1.WaitPoint
-	(*Flight)(nil),          // 73: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 74: mpiup.v1.FlightGroup
-	(*FlightCall)(nil),      // 75: mpiup.v1.FlightCall
-	(*FlightOp)(nil),        // 76: mpiup.v1.FlightOp
-	(*Control)(nil),         // 77: mpiup.v1.Control
-	(*Notice)(nil),          // 78: mpiup.v1.Notice
-	(*Ending)(nil),          // 79: mpiup.v1.Ending
-	(*Bye)(nil),             // 80: mpiup.v1.Bye
-	(*Closed)(nil),          // 81: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 82: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 83: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 84: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 85: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 86: mpiup.v1.FetchResult
-	(*Event)(nil),           // 87: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 88: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 89: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 90: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 91: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 92: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 93: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 94: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 95: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 96: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 97: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 98: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 99: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 100: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 101: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 102: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 103: mpiup.v1.Finding
-	(*Fact)(nil),            // 104: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 105: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 106: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 107: mpiup.v1.AskRequest
-	(*Target)(nil),          // 108: mpiup.v1.Target
-	(*AskReply)(nil),        // 109: mpiup.v1.AskReply
-	(*Way)(nil),             // 110: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 111: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 112: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 113: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 114: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 115: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 116: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 117: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 118: mpiup.v1.RankStack
+	(*Placed)(nil),          // 53: mpiup.v1.Placed
+	(*Input)(nil),           // 54: mpiup.v1.Input
+	(*Credit)(nil),          // 55: mpiup.v1.Credit
+	(*Resize)(nil),          // 56: mpiup.v1.Resize
+	(*Signal)(nil),          // 57: mpiup.v1.Signal
+	(*Stop)(nil),            // 58: mpiup.v1.Stop
+	(*Exited)(nil),          // 59: mpiup.v1.Exited
+	(*DeviceError)(nil),     // 60: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 61: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 62: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 63: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 64: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 65: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 66: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 67: mpiup.v1.Wait
+	(*Met)(nil),             // 68: mpiup.v1.Met
+	(*Activity)(nil),        // 69: mpiup.v1.Activity
+	(*Place)(nil),           // 70: mpiup.v1.Place
+	(*Waited)(nil),          // 71: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 72: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 73: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 74: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 75: mpiup.v1.FlightGroup
+	(*FlightCall)(nil),      // 76: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 77: mpiup.v1.FlightOp
+	(*Control)(nil),         // 78: mpiup.v1.Control
+	(*Notice)(nil),          // 79: mpiup.v1.Notice
+	(*Ending)(nil),          // 80: mpiup.v1.Ending
+	(*Bye)(nil),             // 81: mpiup.v1.Bye
+	(*Closed)(nil),          // 82: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 83: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 84: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 85: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 86: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 87: mpiup.v1.FetchResult
+	(*Event)(nil),           // 88: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 89: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 90: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 91: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 92: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 93: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 94: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 95: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 96: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 97: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 98: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 99: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 100: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 101: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 102: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 103: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 104: mpiup.v1.Finding
+	(*Fact)(nil),            // 105: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 106: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 107: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 108: mpiup.v1.AskRequest
+	(*Target)(nil),          // 109: mpiup.v1.Target
+	(*AskReply)(nil),        // 110: mpiup.v1.AskReply
+	(*Way)(nil),             // 111: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 112: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 113: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 114: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 115: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 116: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 117: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 118: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 119: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	35,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	53,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	56,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	57,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	55,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	84,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	91,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	80,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	54,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	57,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	58,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	56,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	85,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	92,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	81,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	45,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	89,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	90,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	46,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	62,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	63,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	63,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	64,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
 	48,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
 	37,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
 	20,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
@@ -10601,30 +10676,30 @@ var file_mpiup_proto_depIdxs = []int32{
 	50,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
 	51,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	52,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	58,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	83,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	90,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	61,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	78,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	79,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	81,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	60,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	59,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	84,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	91,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	62,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	79,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	80,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	82,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	61,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	43,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	47,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	77,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	64,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	67,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	68,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	73,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	78,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	65,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	68,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	69,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	74,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
 	38,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	70,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
-	54,  // 40: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	82,  // 41: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	85,  // 42: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	86,  // 43: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	87,  // 44: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	88,  // 45: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	71,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	55,  // 40: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	83,  // 41: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	86,  // 42: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	87,  // 43: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	88,  // 44: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	89,  // 45: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 46: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 47: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
 	19,  // 48: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
@@ -10654,55 +10729,56 @@ var file_mpiup_proto_depIdxs = []int32{
 	3,   // 72: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	4,   // 73: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 74: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	59,  // 75: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	6,   // 76: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 77: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 78: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	59,  // 79: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 80: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 81: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	66,  // 82: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	65,  // 83: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	69,  // 84: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	71,  // 85: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 86: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	72,  // 87: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	74,  // 88: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	76,  // 89: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	75,  // 90: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 91: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 92: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	93,  // 93: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 94: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 95: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 96: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	103, // 97: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	104, // 98: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	104, // 99: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	102, // 100: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	99,  // 101: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 102: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	100, // 103: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	100, // 104: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	101, // 105: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 106: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	108, // 107: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	110, // 108: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	114, // 109: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	113, // 110: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	70,  // 111: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	117, // 112: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	64,  // 113: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 114: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	71,  // 115: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	118, // 116: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	117, // 117: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	73,  // 118: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	119, // [119:119] is the sub-list for method output_type
-	119, // [119:119] is the sub-list for method input_type
-	119, // [119:119] is the sub-list for extension type_name
-	119, // [119:119] is the sub-list for extension extendee
-	0,   // [0:119] is the sub-list for field type_name
+	60,  // 75: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	53,  // 76: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	6,   // 77: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 78: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 79: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	60,  // 80: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 81: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 82: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	67,  // 83: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	66,  // 84: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	70,  // 85: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	72,  // 86: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	12,  // 87: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	73,  // 88: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	75,  // 89: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	77,  // 90: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	76,  // 91: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 92: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 93: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	94,  // 94: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 95: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	35,  // 96: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 97: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	104, // 98: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	105, // 99: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	105, // 100: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	103, // 101: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	100, // 102: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 103: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	101, // 104: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	101, // 105: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	102, // 106: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 107: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	109, // 108: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	111, // 109: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	115, // 110: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	114, // 111: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	71,  // 112: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	118, // 113: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	65,  // 114: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 115: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	72,  // 116: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	119, // 117: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	118, // 118: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	74,  // 119: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	120, // [120:120] is the sub-list for method output_type
+	120, // [120:120] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -10764,7 +10840,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   102,
+			NumMessages:   103,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

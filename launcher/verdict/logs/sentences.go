@@ -105,7 +105,7 @@ func ownWho(text string) (ending, bool) {
 func (r *Reader) notice(text string) {
 	switch {
 	case strings.HasPrefix(text, "no rank has worked for "), strings.HasPrefix(text, "no rank has shown work for "):
-		r.hang = &verdict.Verdict{Kind: verdict.TimeOut, Likely: true, Confidence: verdict.Unknown, Evidence: []string{cut(text)}}
+		r.hang = &verdict.Verdict{Kind: verdict.Stalled, Likely: true, Confidence: verdict.Unknown, Evidence: []string{cut(text)}}
 	case strings.HasPrefix(text, "ranks work again"):
 		r.hang = nil
 	case r.hang != nil && !verdict.Advises(text) && len(r.hang.Evidence) < maxBlock:

@@ -30,13 +30,16 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 		"wired":     rank(verdict.Fault{Event: verdict.NotWired, Text: "rank 2 never came"}),
 		"lost":      host(verdict.Fault{Event: verdict.HostLost, Ranks: "ranks 2-3", Text: "nothing was heard from it for 30s"}),
 		"taken":     host(verdict.Fault{Event: verdict.HostTaken, Ranks: "ranks 2-3"}),
-		"fenced":    host(verdict.Fault{Event: verdict.HostTaken, Ranks: "ranks 2-3", Fenced: true}),
+		"fenced":    host(verdict.Fault{Event: verdict.HostTaken, Ranks: "ranks 2-3", By: verdict.ByLauncher}),
+		"shutdown":  host(verdict.Fault{Event: verdict.HostTaken, Ranks: "ranks 2-3", By: verdict.ByShutdown, Text: "shut down by pod-7: mpiup shutdown"}),
 		"launcher":  host(verdict.Fault{Event: verdict.LauncherTaken}),
 		"time":      {Event: verdict.TimedOut, ID: -1, Text: "1h"},
 		"interrupt": {Event: verdict.Signalled, ID: -1, Code: 2},
 		"internal":  {Event: verdict.Internal, ID: -1, Text: "x"},
 		"evicted":   {Event: verdict.Signalled, ID: -1, Code: job.SIGTERM},
 		"stall":     {Event: verdict.TimedOut, Limit: verdict.StallLimit, ID: -1, Text: "10m0s"},
+		"steps":     {Event: verdict.TimedOut, Limit: verdict.WatchLimit, ID: -1, Text: "no new step in --watch-stall 10m0s: rank 3 wrote step 7 of 9 last"},
+		"value":     {Event: verdict.TimedOut, Limit: verdict.RuleLimit, ID: -1, Text: "step 7: --watch-fail 'loss=nan' of rank 3: loss is NaN"},
 		"init":      {Event: verdict.TimedOut, Limit: verdict.InitLimit, ID: -1, Text: "5m0s"},
 		"reader":    {Event: verdict.ReaderGone, ID: -1},
 		"disk":      {Event: verdict.NotWritten, ID: -1, Text: "out/rank.0: no space left on device", Errno: "ENOSPC"},
@@ -133,7 +136,7 @@ func TestNoticeOfAStall(t *testing.T) {
 		r.Line(l)
 	}
 	v, ok := r.Verdict()
-	if !ok || v.Kind != verdict.TimeOut || !v.Likely || rankOf(v) != 1 || v.Host != "127.0.0.21" || v.PID != 19196 || v.Confidence != verdict.Probable || v.Advice[0] != StillRuns {
+	if !ok || v.Kind != verdict.Stalled || !v.Likely || rankOf(v) != 1 || v.Host != "127.0.0.21" || v.PID != 19196 || v.Confidence != verdict.Probable || v.Advice[0] != StillRuns {
 		t.Errorf("%v %+v", ok, v)
 	}
 	r.Line("[1 w0] step 2")

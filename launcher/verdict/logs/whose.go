@@ -39,7 +39,8 @@ func (r *Reader) whose(f *finding) named {
 // ofTheJob says that a kind of failure is no rank's: whoever is named nearby was only ended with it.
 func ofTheJob(k verdict.Kind) bool {
 	switch k {
-	case verdict.Interrupted, verdict.TimeOut, verdict.Usage, verdict.Slots, verdict.HostsMissing, verdict.OtherVersion, verdict.DNS, verdict.Identity, verdict.OutputLost:
+	case verdict.Interrupted, verdict.TimeOut, verdict.Stalled, verdict.WatchFailed, verdict.Usage, verdict.Slots, verdict.HostsMissing,
+		verdict.OtherVersion, verdict.DNS, verdict.Identity, verdict.OutputLost:
 		return true
 	}
 	return false

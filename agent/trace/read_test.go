@@ -1,4 +1,4 @@
-package look
+package trace
 
 import (
 	"fmt"
@@ -62,22 +62,22 @@ func TestTraces(t *testing.T) {
 		text string
 		want string
 	}{
-		{"py-spy", pySpy, pySpyText, "load_batch (odd.py:5)|<module> (odd.py:8)"},
-		{"py-spy, no main thread", pySpy, "Thread 1 (active)\n    f (x.py:1)\nThread 2 (idle)\n    g (x.py:2)\n", "f (x.py:1)"},
-		{"py-spy that fails", pySpy, "Error: Operation not permitted\n    at x\n", ""},
-		{"faulthandler", faulthandler, faults, "allreduce (odd.py:7)|<module> (odd.py:8)"},
-		{"faulthandler of one thread", faulthandler, "Stack (most recent call first):\n  File \"x.py\", line 2 in f\n", "f (x.py:2)"},
-		{"two dumps", faulthandler, "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 2 in f\n" +
+		{"py-spy", PySpy, pySpyText, "load_batch (odd.py:5)|<module> (odd.py:8)"},
+		{"py-spy, no main thread", PySpy, "Thread 1 (active)\n    f (x.py:1)\nThread 2 (idle)\n    g (x.py:2)\n", "f (x.py:1)"},
+		{"py-spy that fails", PySpy, "Error: Operation not permitted\n    at x\n", ""},
+		{"faulthandler", Faulthandler, faults, "allreduce (odd.py:7)|<module> (odd.py:8)"},
+		{"faulthandler of one thread", Faulthandler, "Stack (most recent call first):\n  File \"x.py\", line 2 in f\n", "f (x.py:2)"},
+		{"two dumps", Faulthandler, "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 2 in f\n" +
 			"Current thread 0x1 (most recent call first):\n  File \"x.py\", line 3 in g\n", "g (x.py:3)"},
-		{"another handler", faulthandler, "saving a checkpoint\n", ""},
-		{"eu-stack", native, euStack, "clock_nanosleep|sleep|??|main"},
-		{"gdb", native, gdb, "clock_nanosleep|odd_one_out|std::vector::at|??|main"},
-		{"two threads", native, "#0  0x1 in f ()\n#1  0x1 in g ()\n#0  0x1 in h ()\n", "f|g"},
-		{"gdb that may not", native, "Could not attach to process.  ptrace: Operation not permitted.\n", ""},
-		{"kernel", kernelStack, kernel, "hrtimer_nanosleep|__x64_sys_clock_nanosleep"},
-		{"empty", kernelStack, "", ""},
-		{"deep", kernelStack, strings.Repeat("[<0>] f+0x1/0x2\n", 1000), strings.TrimSuffix(strings.Repeat("f|", maxFrames), "|")},
-		{"long", kernelStack, "[<0>] " + strings.Repeat("x", 1000) + "\n", strings.Repeat("x", maxFrame)},
+		{"another handler", Faulthandler, "saving a checkpoint\n", ""},
+		{"eu-stack", Native, euStack, "clock_nanosleep|sleep|??|main"},
+		{"gdb", Native, gdb, "clock_nanosleep|odd_one_out|std::vector::at|??|main"},
+		{"two threads", Native, "#0  0x1 in f ()\n#1  0x1 in g ()\n#0  0x1 in h ()\n", "f|g"},
+		{"gdb that may not", Native, "Could not attach to process.  ptrace: Operation not permitted.\n", ""},
+		{"kernel", KernelStack, kernel, "hrtimer_nanosleep|__x64_sys_clock_nanosleep"},
+		{"empty", KernelStack, "", ""},
+		{"deep", KernelStack, strings.Repeat("[<0>] f+0x1/0x2\n", 1000), strings.TrimSuffix(strings.Repeat("f|", MaxFrames), "|")},
+		{"long", KernelStack, "[<0>] " + strings.Repeat("x", 1000) + "\n", strings.Repeat("x", maxFrame)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if d := cmp.Diff(tt.want, strings.Join(tt.read(tt.text), "|")); d != "" {
@@ -87,76 +87,21 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func TestCatches(t *testing.T) {
-	const usr1, usr2 = 10, 12
-	for _, tt := range []struct {
-		status string
-		signal int
-		want   bool
-	}{
-		{"Name:\tx\nSigIgn:\t0000000000000200\nSigCgt:\t0000000000000200\n", usr1, true},
-		{"SigCgt:\t0000000000000200\n", usr2, false},
-		{"SigIgn:\t0000000000000200\nSigCgt:\t0000000000000000\n", usr1, false},
-		{"SigCgt:\tffffffffffffffff\n", 0, false},
-		{"SigCgt:\tnonsense\n", usr1, false},
-		{"", usr1, false},
-	} {
-		if got := catches(tt.status, tt.signal); got != tt.want {
-			t.Errorf("%q, %d: %v", tt.status, tt.signal, got)
-		}
-	}
-}
-
-func TestPtrace(t *testing.T) {
-	for _, tt := range []struct {
-		p    ptrace
-		want string // in the refusal; "": none
-	}{
-		{ptrace{Scope: -1, SameUser: true}, ""},
-		{ptrace{Scope: 0, SameUser: true}, ""},
-		{ptrace{Scope: -1}, "another user than the agent: to look into it needs CAP_SYS_PTRACE"},
-		{ptrace{Scope: 1, SameUser: true}, "kernel.yama.ptrace_scope is 1 on this node: to look into a process needs CAP_SYS_PTRACE"},
-		{ptrace{Scope: 2, Capable: true}, ""},
-		{ptrace{Scope: 0, AsRank: true}, ""},
-		{ptrace{Scope: 1, Capable: true, AsRank: true}, "tools look into ranks of another user than the agent as that user"},
-		{ptrace{Scope: 3, Capable: true, SameUser: true}, "ptrace_scope is 3"},
-	} {
-		if got := tt.p.Refusal(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-			t.Errorf("%+v: %q", tt.p, got)
-		}
-	}
-}
-
 func FuzzTraces(f *testing.F) {
 	for _, text := range []string{pySpyText, faults, euStack, gdb, kernel} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		defer cost.Watch(t, cost.Parser, 5*len(text))()
-		for _, read := range []func(string) []string{pySpy, faulthandler, native, kernelStack} {
+		for _, read := range []func(string) []string{PySpy, Faulthandler, Native, KernelStack} {
 			frames := read(text)
 			for _, frame := range frames {
-				if len(frames) > maxFrames || len(frame) > maxFrame || frame == "" || strings.Contains(frame, "\n") {
+				if len(frames) > MaxFrames || len(frame) > maxFrame || frame == "" || strings.Contains(frame, "\n") {
 					t.Errorf("%q", frames)
 				}
 			}
 		}
-		catches(text, 10)
 	})
-}
-
-func TestIDs(t *testing.T) {
-	for _, tt := range []struct{ status, want string }{
-		{"Name:\tx\nUid:\t1000\t1000\t1000\t1000\nGid:\t100\t100\t100\t100\n", "[1000 1000 1000 1000] [100 100 100 100]"},
-		{"Uid:\t0\t1000\t0\t0\n", "[0 1000 0 0] []"},
-		{"Uid:\t-1\t1\nGid:\tx\n", "[] []"},
-		{"", "[] []"},
-	} {
-		users, groups := userIDs(tt.status)
-		if got := fmt.Sprint(users, groups); got != tt.want {
-			t.Errorf("%q: %s, want %s", tt.status, got, tt.want)
-		}
-	}
 }
 
 func TestBrief(t *testing.T) {
@@ -194,7 +139,7 @@ func TestOfPython(t *testing.T) {
 		"_PyEval_EvalFrameDefault PyEval_EvalCode Py_BytesMain":                                          "_PyEval_EvalFrameDefault PyEval_EvalCode Py_BytesMain",
 		"PMPI_Recv _PyEval_EvalFrameDefault main":                                                        "PMPI_Recv main",
 	} {
-		if got := strings.Join(ofPython(strings.Fields(stack), nil), " "); got != want {
+		if got := strings.Join(OfPython(strings.Fields(stack), nil), " "); got != want {
 			t.Errorf("%q: %q, want %q", stack, got, want)
 		}
 	}
@@ -219,7 +164,7 @@ func TestBothStacks(t *testing.T) {
 		}
 		for _, tool := range []string{"eu-stack", "gdb"} {
 			for rank := 0; text[fmt.Sprint(rank, " ", tool)] != ""; rank++ {
-				frames := ofPython(native(text[fmt.Sprint(rank, " ", tool)]), pySpy(text[fmt.Sprint(rank, " py-spy")]))
+				frames := OfPython(Native(text[fmt.Sprint(rank, " ", tool)]), PySpy(text[fmt.Sprint(rank, " py-spy")]))
 				fmt.Fprintf(&b, "%s\t%s and py-spy\t%d\t%s\n", strings.TrimSuffix(filepath.Base(file), ".txt"), tool, rank, strings.Join(frames, "|"))
 			}
 		}
@@ -229,9 +174,9 @@ func TestBothStacks(t *testing.T) {
 
 // Lines of a deep program leave room: a stack of as many frames as there may be counts as one that goes on.
 func TestDeepPython(t *testing.T) {
-	stack := append(slices.Repeat([]string{"_PyEval_EvalFrameDefault"}, maxFrames-2), "Py_BytesMain")
-	got := ofPython(append([]string{"PMPI_Recv"}, stack...), slices.Repeat([]string{"f (x.py:1)"}, maxFrames))
-	if len(got) != maxFrames-1 || got[0] != "PMPI_Recv" || got[len(got)-1] != "Py_BytesMain" {
+	stack := append(slices.Repeat([]string{"_PyEval_EvalFrameDefault"}, MaxFrames-2), "Py_BytesMain")
+	got := OfPython(append([]string{"PMPI_Recv"}, stack...), slices.Repeat([]string{"f (x.py:1)"}, MaxFrames))
+	if len(got) != MaxFrames-1 || got[0] != "PMPI_Recv" || got[len(got)-1] != "Py_BytesMain" {
 		t.Errorf("%d: %q", len(got), got)
 	}
 }

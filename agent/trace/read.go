@@ -1,13 +1,12 @@
-package look
+package trace
 
 import (
 	"fmt"
+	"path"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/agent/reap/proctree"
-	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // The functions of this file read the stacks of one thread in the texts of tools and of the kernel: text in, frames out.
@@ -21,7 +20,7 @@ import (
 
 // Bounds of what is kept.
 const (
-	maxFrames = 64
+	MaxFrames = 64
 	maxFrame  = 200 // bytes
 )
 
@@ -29,13 +28,13 @@ const (
 type frames []string
 
 func (f *frames) add(text string) {
-	if text = strings.TrimSpace(text); text != "" && len(*f) < maxFrames {
+	if text = strings.TrimSpace(text); text != "" && len(*f) < MaxFrames {
 		*f = append(*f, text[:min(len(text), maxFrame)])
 	}
 }
 
-// pySpy is the main thread in the output of py-spy dump; without one that is called so, the first.
-func pySpy(text string) []string {
+// PySpy is the main thread in the output of py-spy dump; without one that is called so, the first.
+func PySpy(text string) []string {
 	var first, found frames
 	threads, main := 0, false
 	for line := range strings.Lines(text) {
@@ -59,8 +58,8 @@ func pySpy(text string) []string {
 	return first
 }
 
-// faulthandler is the thread that got the signal, in what Python's faulthandler writes; of several dumps the last.
-func faulthandler(text string) (found []string) {
+// Faulthandler is the thread that got the signal, in what Python's faulthandler writes; of several dumps the last.
+func Faulthandler(text string) (found []string) {
 	var now frames
 	in := false
 	for line := range strings.Lines(text) {
@@ -86,8 +85,8 @@ func faulthandler(text string) (found []string) {
 	return found
 }
 
-// native is the first thread in the output of eu-stack, or of gdb's bt.
-func native(text string) []string {
+// Native is the first thread in the output of eu-stack, or of gdb's bt.
+func Native(text string) []string {
 	var found frames
 	for line := range strings.Lines(text) {
 		number, rest, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -115,6 +114,34 @@ func native(text string) []string {
 	}
 	return found
 }
+
+// Sourced is Native with the file and line of each function, where the tools tell them: gdb behind the function, eu-stack -s in the next line.
+func Sourced(text string) (list []string) {
+	var block strings.Builder // a frame with what belongs to it
+	names := Native(text)
+	flush := func() {
+		if at := source().FindStringSubmatch(block.String()); at != nil && len(list) > 0 {
+			list[len(list)-1] += fmt.Sprintf(" (%s:%s)", path.Base(at[1]), at[2])
+		}
+		block.Reset()
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			if flush(); len(list) == len(names) {
+				return list
+			}
+			list = append(list, names[len(list)])
+		}
+		if block.Len() < maxSymbol {
+			block.WriteString(line)
+		}
+	}
+	flush()
+	return list
+}
+
+// source is a file and a line in what a tool tells of a frame.
+var source = pattern.Of(`(?m)(?: at |^ +)([^\s:()]+):(\d+)(?::\d+)?$`)
 
 // maxSymbol is how much of a symbol is looked at: a rank's program may have any, of any length.
 const maxSymbol = 2 << 10 // bytes
@@ -147,9 +174,9 @@ func brief(name string) string {
 var interpreting = strings.Fields("?? _PyEval_ PyEval_ _PyObject_ PyObject_ _PyFunction_ _PyVectorcall PyVectorcall_ _PyMethodDef_ PyCFunction_ _PyStack_ " +
 	"PyRun_ _PyRun_ Py_RunMain pymain_ run_mod run_eval_code_obj cfunction_ method_vectorcall slot_tp_ type_call object_vacall")
 
-// ofPython is the stack of an interpreter with the program's own lines in place of these, where any are known. The outermost stays: by it a
+// OfPython is the stack of an interpreter with the program's own lines in place of these, where any are known. The outermost stays: by it a
 // stack is seen to be whole.
-func ofPython(stack, lines []string) []string {
+func OfPython(stack, lines []string) []string {
 	last := len(stack) - 1
 	if last < 0 {
 		return lines
@@ -166,7 +193,7 @@ func ofPython(stack, lines []string) []string {
 	if len(called)+len(around)+len(lines) == 0 {
 		return stack
 	}
-	room := max(maxFrames-2-len(called)-len(around), 0) // as many as there may be are of a stack that may go on
+	room := max(MaxFrames-2-len(called)-len(around), 0) // as many as there may be are of a stack that may go on
 	return slices.Concat(called, lines[:min(len(lines), room)], around, stack[last:])
 }
 
@@ -175,8 +202,8 @@ func begins(name string) bool {
 	return strings.HasPrefix(name, "__libc_start") || name == "_start" || name == "start_thread" || strings.HasPrefix(name, "clone")
 }
 
-// kernelStack is /proc/PID/stack.
-func kernelStack(text string) []string {
+// KernelStack is /proc/PID/stack.
+func KernelStack(text string) []string {
 	var found frames
 	for line := range strings.Lines(text) {
 		_, name, ok := strings.Cut(strings.TrimSpace(line), "] ")
@@ -187,46 +214,4 @@ func kernelStack(text string) []string {
 		found.add(name)
 	}
 	return found
-}
-
-// catches says whether a process handles a signal itself, by its /proc/PID/status; sent to any other, it may end it.
-func catches(status string, signal int) bool {
-	mask, _ := sysfs.Field(status, "SigCgt:")
-	bits, err := strconv.ParseUint(mask, 16, 64)
-	return err == nil && signal >= 1 && signal <= 64 && bits&(1<<(signal-1)) != 0
-}
-
-// ptrace is what is known of whether a tool may stop a process and look into it (ptrace(2), Yama).
-type ptrace struct {
-	Scope    int  // kernel.yama.ptrace_scope; -1: there is no Yama
-	Capable  bool // the tool has CAP_SYS_PTRACE
-	SameUser bool // the process runs as the agent's user
-	AsRank   bool // the tool runs as the process's user, which is another than the agent's, and has no capabilities
-}
-
-// Reads says that Yama forbids tools what it allows a process's ancestors, which the agent is of its ranks: to read its memory.
-func (p ptrace) Reads() bool { return p.Scope == 1 && p.SameUser && !p.AsRank }
-
-// userIDs are the user and group ids in a process's status (proc_pid_status(5)): real, effective, saved, of the file system.
-func userIDs(status string) (users, groups []uint32) {
-	return proctree.IDs(status, "Uid:"), proctree.IDs(status, "Gid:")
-}
-
-// Refusal says why no tool can look into the process, and what would let it; "": one may try.
-func (p ptrace) Refusal() string {
-	const add = "give the workers' containers the capability SYS_PTRACE (securityContext.capabilities.add)"
-	switch {
-	case p.Scope >= 3:
-		return "kernel.yama.ptrace_scope is 3 on this node: nothing may look into a process until the node is booted anew"
-	case p.AsRank && p.Scope > 0:
-		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: tools look into ranks of another user than the "+
-			"agent as that user, and it forbids that", p.Scope)
-	case p.AsRank, p.Capable:
-		return ""
-	case p.Scope > 0:
-		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: to look into a process needs CAP_SYS_PTRACE; %s", p.Scope, add)
-	case !p.SameUser:
-		return "the rank runs as another user than the agent: to look into it needs CAP_SYS_PTRACE; " + add
-	}
-	return ""
 }

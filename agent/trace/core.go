@@ -1,25 +1,39 @@
-package look
+// Package trace reads where processes are, and where one crashed.
+//
+//	texts of eu-stack, gdb, py-spy, faulthandler, the kernel ─read.go──▶ functions and lines, the innermost first
+//	core file ────────────────────────────────────core.go, notes.go──▶ those of a crash
+//	"./a.out(+0x11a9)", as crash handlers write ───────────resolve.go──▶ "step (solver.c:41)", by symbols (elf.go) and lines (lines.go)
+//
+// All of these are a rank's texts and files: what is read of them is bounded. Functions may be called from any goroutine and keep nothing. Nothing here
+// needs a right that the process itself has not. Not done: functions beyond the innermost of a core without tools, programs of 32 bits, symbols in files
+// of their own.
+package trace
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
+// ErrNoProgram is RunTool's error where a program is not there.
+var ErrNoProgram = errors.New("not on PATH")
+
 // RunTool runs a tool for what it prints, of which no more than limit bytes are kept. ErrNoProgram: it is not there.
 type RunTool func(ctx context.Context, argv []string, limit int) (string, error)
 
-// Crash is a process that the kernel says has left a core file (WCOREDUMP).
-type Crash struct {
+// Process is one that the kernel says has left a core file (WCOREDUMP).
+type Process struct {
 	PID     int
 	Dir     string    // its working directory
 	Since   time.Time // its start
@@ -28,46 +42,53 @@ type Crash struct {
 
 // Bounds of a look at a core file.
 const (
+	maxOutput = 1 << 20 // bytes of a tool
 	coreTime  = 5 * time.Second
 	maxCores  = 4    // files that may be it
 	maxBeside = 4096 // names looked at
 	topFrames = 6
 )
 
-// Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb. No file: the pattern hands cores to a
-// program, or none is there. No frames: neither tool is there, or it tells nothing.
-func Core(ctx context.Context, run RunTool, c Crash) (file string, frames []string) {
+// Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb, with lines where the program has a table of them. Where
+// neither tool is there it is the innermost alone, by the core's own notes. No file: the pattern hands cores to a program, or none is there.
+func Core(ctx context.Context, run RunTool, c Process) (file string, frames []string) {
 	ctx, cancel := awake.Within(ctx, coreTime)
 	defer cancel()
 	files := c.files()
 	for _, file := range files {
-		out, err := run(ctx, []string{"eu-stack", "-n", "16", "--core", file}, maxOutput)
-		owner, _, told := strings.Cut(out, " - core\n")
-		if told && owner != "PID "+strconv.Itoa(c.PID) {
-			continue // another process's
+		n, ok := notesIn(file)
+		if ok && n.pid != c.PID || !ok && len(files) > 1 {
+			continue // another process's, or who knows
 		}
+		out, err := run(ctx, []string{"eu-stack", "-s", "-n", "16", "--core", file}, maxOutput)
 		if err == ErrNoProgram {
 			out = c.byGDB(ctx, run, file)
-			told = len(files) == 1 // gdb does not say whose
 		}
-		if !told {
-			continue
-		}
-		frames = native(out)
-		if i := slices.Index(frames, "__restore_rt"); i >= 0 { // what a handler called
+		frames = Sourced(out)
+		if i := slices.IndexFunc(frames, func(f string) bool { return strings.HasPrefix(f, "__restore_rt") }); i >= 0 { // what a handler called
 			frames = frames[i+1:]
 		}
+		if !slices.ContainsFunc(frames, func(f string) bool { return f != "??" }) {
+			frames = n.crashed(ctx)
+		}
 		return file, frames[:min(len(frames), topFrames)]
-	}
-	if len(files) == 1 {
-		return files[0], nil
 	}
 	return "", nil
 }
 
+// notesIn are those of a core file; false: it has none that are read here.
+func notesIn(file string) (notes, bool) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return notes{}, false
+	}
+	defer f.Close()
+	return notesOf(f)
+}
+
 // byGDB is what gdb says of a core. It finds no functions without the program, and does not look for it by itself: the kernel has
 // written into the core what was executed (AT_EXECFN, getauxval(3)).
-func (c Crash) byGDB(ctx context.Context, run RunTool, file string) string {
+func (c Process) byGDB(ctx context.Context, run RunTool, file string) string {
 	gdb := func(more ...string) string {
 		argv := []string{"gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-c", file}
 		out, _ := run(ctx, append(argv, more...), maxOutput) // what it cannot read it has written
@@ -93,7 +114,7 @@ func (c Crash) byGDB(ctx context.Context, run RunTool, file string) string {
 var executed = pattern.Of(`AT_EXECFN [^"\n]*"([^"\\\n]+)"`)
 
 // files may be the core, the newest first: regular files of the agent's user, of one name, that the pattern can name, written since the process started.
-func (c Crash) files() (list []string) {
+func (c Process) files() (list []string) {
 	pattern := strings.TrimSpace(c.Pattern)
 	if pattern == "" || pattern[0] == '|' || !filepath.IsAbs(pattern) && c.Dir == "" {
 		return nil

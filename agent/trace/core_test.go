@@ -1,7 +1,8 @@
-package look
+package trace
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestCore(t *testing.T) {
-	const told = "PID 4711 - core\nTID 4711:\n#0  0x00007f raise\n#1  0x00007f __restore_rt\n#2  0x000055 apply_flux\n#3  0x000055 main\n#4  0x00007f __libc_start_call_main\n"
+	const told = "PID 4711 - core\nTID 4711:\n#0  0x00007f raise\n#1  0x00007f __restore_rt\n#2  0x000055 apply_flux\n    /home/me/flux.c:3:5\n#3  0x000055 main\n    flux.c:9:2\n#4  0x00007f __libc_start_call_main\n"
 	began := time.Now().Add(-time.Minute)
 	for _, tt := range []struct {
 		name    string
@@ -25,12 +26,12 @@ func TestCore(t *testing.T) {
 		file    string
 		frames  []string
 	}{
-		{"in the working directory", "core\n", []string{"core"}, told, "", "core", []string{"apply_flux", "main"}},
-		{"with its number", "core.%e.%p", []string{"core.solver.4711"}, told, "", "core.solver.4711", []string{"apply_flux", "main"}},
+		{"in the working directory", "core\n", []string{"core"}, told, "", "core", []string{"apply_flux (flux.c:3)", "main (flux.c:9)"}},
+		{"with its number", "core.%e.%p", []string{"core.solver.4711"}, told, "", "core.solver.4711", []string{"apply_flux (flux.c:3)", "main (flux.c:9)"}},
 		{"to a program", "|/usr/lib/systemd/systemd-coredump %P", []string{"core"}, told, "", "", nil},
 		{"to a directory by name", "/var/%h/core", []string{"core"}, told, "", "", nil},
-		{"of another process", "core.%p", []string{"core.1"}, "PID 1 - core\nTID 1:\n#0  0x1 f\n", "", "core.1", nil},
-		{"by gdb", "core", []string{"core", "solver"}, "", "#0  0x000055 in apply_flux (p=0x0) at f.c:3\nframes:\n#0  0x000055 in apply_flux (p=0x0) at f.c:3\n#1  0x000055 in main () at f.c:9\n", "core", []string{"apply_flux", "main"}},
+		{"of another process", "core.%p", []string{"core.1"}, "PID 1 - core\nTID 1:\n#0  0x1 f\n", "", "", nil},
+		{"by gdb", "core", []string{"core", "solver"}, "", "#0  0x000055 in apply_flux (p=0x0) at f.c:3\nframes:\n#0  0x000055 in apply_flux (p=0x0) at f.c:3\n#1  0x000055 in main () at f.c:9\n", "core", []string{"apply_flux (f.c:3)", "main (f.c:9)"}},
 		{"by gdb without the program", "core", []string{"core"}, "", "#0  0x000055 in ?? ()\n", "core", nil},
 		{"no tool", "core", []string{"core"}, "", "", "core", nil},
 		{"none", "core", []string{"score", "cor"}, told, "", "", nil},
@@ -38,7 +39,11 @@ func TestCore(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, f := range tt.files {
-				if err := os.WriteFile(filepath.Join(dir, f), []byte("x"), 0o600); err != nil {
+				pid := 4711
+				if f == "core.1" {
+					pid = 1
+				}
+				if err := os.WriteFile(filepath.Join(dir, f), coreFile(pid, 0x1000), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -55,7 +60,7 @@ func TestCore(t *testing.T) {
 				}
 				return out, nil
 			}
-			file, frames := Core(t.Context(), run, Crash{PID: 4711, Dir: dir, Since: began, Pattern: tt.pattern})
+			file, frames := Core(t.Context(), run, Process{PID: 4711, Dir: dir, Since: began, Pattern: tt.pattern})
 			if file != "" {
 				file = filepath.Base(file)
 			}
@@ -80,7 +85,7 @@ func TestCoreIsNoOtherFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := (Crash{PID: 1, Dir: dir, Since: time.Now().Add(-time.Minute), Pattern: "core.%p"}).files(); len(got) > 0 {
+	if got := (Process{PID: 1, Dir: dir, Since: time.Now().Add(-time.Minute), Pattern: "core.%p"}).files(); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
 }
@@ -112,8 +117,48 @@ func TestCoreByGDB(t *testing.T) {
 		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 		return string(out), err
 	}
-	file, frames := Core(t.Context(), run, Crash{PID: crash.ProcessState.Pid(), Dir: dir, Since: began, Pattern: string(pattern)})
-	if file == "" || !slices.Equal(frames, []string{"apply_flux", "main"}) {
+	file, frames := Core(t.Context(), run, Process{PID: crash.ProcessState.Pid(), Dir: dir, Since: began, Pattern: string(pattern)})
+	if file == "" || !slices.Equal(frames, []string{"apply_flux (solver.c:1)", "main (solver.c:2)"}) {
 		t.Errorf("%q %q", file, frames)
 	}
+	none := func(context.Context, []string, int) (string, error) { return "", ErrNoProgram }
+	file, frames = Core(t.Context(), none, Process{PID: crash.ProcessState.Pid(), Dir: dir, Since: began, Pattern: string(pattern)})
+	if file == "" || !slices.Equal(frames, []string{"apply_flux (solver.c:1)"}) {
+		t.Errorf("without tools: %q %q", file, frames)
+	}
+}
+
+// coreFile is a core of a process of x86-64 as the kernel writes it, cut behind its notes.
+func coreFile(pid int, pc uint64, files ...mapping) []byte {
+	le := binary.LittleEndian
+	var notes []byte
+	note := func(kind uint32, body []byte) {
+		notes = le.AppendUint32(le.AppendUint32(le.AppendUint32(notes, 5), uint32(len(body))), kind)
+		notes = append(append(notes, "CORE\x00\x00\x00\x00"...), body...)
+		notes = append(notes, make([]byte, (4-len(body)%4)%4)...)
+	}
+	status := make([]byte, 336)
+	le.PutUint64(status[112+16*8:], pc)
+	info := make([]byte, 136)
+	le.PutUint32(info[24:], uint32(pid))
+	mapped := le.AppendUint64(le.AppendUint64(nil, uint64(len(files))), 4096)
+	var names []byte
+	for _, f := range files {
+		mapped = le.AppendUint64(le.AppendUint64(le.AppendUint64(mapped, f.begin), f.end), f.offset/4096)
+		names = append(append(names, f.name...), 0)
+	}
+	note(1, status)
+	note(3, info)
+	note(0x46494c45, append(mapped, names...))
+	core := make([]byte, 120)
+	copy(core, "\x7fELF\x02\x01\x01")
+	le.PutUint16(core[16:], 4)
+	le.PutUint16(core[18:], 62)
+	le.PutUint64(core[32:], 64)
+	le.PutUint16(core[54:], 56)
+	le.PutUint16(core[56:], 1)
+	le.PutUint32(core[64:], 4)
+	le.PutUint64(core[72:], uint64(len(core)))
+	le.PutUint64(core[96:], uint64(len(notes)))
+	return append(core, notes...)
 }
