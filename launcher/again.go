@@ -102,7 +102,7 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 			return r, nil
 		}
 		last, r = r, r.another(next)
-		r.cfg.Metrics.Phase("gathering")
+		r.remains.Enter("gathering")
 	}
 }
 

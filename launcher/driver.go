@@ -49,8 +49,8 @@ type driver struct {
 	input   *streams.Input // nil: nobody gets standard input
 	feed    chan struct{}  // closed when every rank that gets it runs
 	mail    *mailbox
-	remains *report.Keeper
 	back    credits
+	status  *iof.Status // below the ranks' output; nil: none
 	joiners joiners
 
 	copier *streams.Copier // nil: nothing is copied
@@ -243,6 +243,11 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 		o := b.Output
 		if r.places.who().Owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
 			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
+			return nil
+		}
+	case *apiv1.Frame_Progress:
+		if r.places.who().Owns(h, b.Progress.Rank) {
+			r.sink.Told(int(b.Progress.Rank), b.Progress.Data)
 			return nil
 		}
 	case *apiv1.Frame_OutputEnd:

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
@@ -31,6 +32,7 @@ type planner struct {
 	exec    *ExecConfig // nil: a run
 	begun   time.Time
 	say     func(format string, args ...any)
+	remains *report.Keeper
 	phase   string // how far the run has come, before there are ranks
 	sources *streams.Files
 	course  *phases.Run    // what is to be done next, and which hosts are known
@@ -195,7 +197,7 @@ func (r *planner) place(found []reach.Found, all []choose.Answer, seated []job.H
 // enter notes how far the run has come.
 func (r *planner) enter(phase string) {
 	r.phase = phase
-	r.cfg.Metrics.Phase(phase)
+	r.remains.Enter(phase)
 	r.cfg.Log.Debug("job", "state", phase, "after", time.Since(r.begun))
 }
 

@@ -18,12 +18,18 @@ import (
 // returns.
 func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) error {
 	var parts, sink, input sync.WaitGroup
+	own := r.cfg.Stderr
 	defer func() {
 		parts.Wait()
 		reach.CloseAll(r.joiners.takeAll()) // those that came too late
+		r.cfg.Stderr = own
 	}()
 	defer cancel()
 	r.aside = func(f func(context.Context)) { parts.Go(func() { f(life) }) }
+	if r.status != nil {
+		r.cfg.Stderr = r.status
+		r.aside(r.status.Run)
+	}
 	parts.Go(func() { r.clock.Run(life, r.tickHosts) })
 	sinkCtx, unblock := context.WithCancel(life)
 	r.unblock = unblock
@@ -116,6 +122,7 @@ func (r *driver) loop(ctx context.Context) {
 			done = nil
 			r.step(run.Cancelled{})
 		}
+		r.remains.Stands(r.run.Stand())
 	}
 }
 
@@ -149,16 +156,7 @@ func (r *driver) resize() {
 }
 
 // step hands an event to the run, and carries out what it orders.
-func (r *driver) step(e run.Event) {
-	r.carryOut(r.run.Step(r.now(), e))
-	if r.cfg.Metrics != nil {
-		r.cfg.Metrics.Phase(r.run.State())
-		r.cfg.Metrics.Census(r.run.Census(), r.run.Active())
-		waits := r.run.Waits()
-		r.cfg.Metrics.Quiet(waits.Quiet, waits.Stalled)
-		r.cfg.Metrics.Slow(waits.For, waits.Lost)
-	}
-}
+func (r *driver) step(e run.Event) { r.carryOut(r.run.Step(r.now(), e)) }
 
 func (r *driver) now() run.Now { return run.Now{Wall: time.Now(), Clock: r.clock.Now()} }
 
@@ -229,6 +227,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		r.remains.Dump(o.Rank, o.Gzip)
 	case run.Seen:
 		r.remains.Did(o.Works, o.Busy, o.Idle)
+		r.remains.Memory(o.Host, o.Memory, o.Limit)
+	case run.Held:
+		r.remains.Waited(o.Finding)
 	case run.Note:
 		r.remains.Event(o.Kind, o.Host, o.Text)
 	case run.Grow:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -67,11 +68,16 @@ func (r *driver) prepareOutput() error {
 		begun, name := r.clock.Now(), func(id int) string { return fmt.Sprintf("%v on %s", out.Process(id), out.Host(id)) }
 		follow := progress.NewFollow(r.cfg.Stall.Progress, out.Ranks, name, func() time.Duration { return r.clock.Now() - begun })
 		follow.Keep = r.remains.Point
+		r.remains.Watched()
 		follow.Found = func(f progress.Finding) {
 			r.mail.put(run.Watched{Text: f.Text, Ends: r.cfg.Stall.Progress.Abort, Hangs: f.Hangs})
 		}
 		r.sink.Follow(follow)
 		r.cfg.Metrics.Progress(follow.Numbers)
+		term, logs := r.cfg.Env("TERM"), r.cfg.Log.Enabled(context.Background(), slog.LevelInfo) // whose lines go their own way
+		if r.cfg.Terminal && term != "" && term != "dumb" && !logs {
+			r.status = r.sink.Status(r.cfg.Stderr, r.cfg.Width, follow.Status)
+		}
 	}
 	return nil
 }
@@ -226,7 +232,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	first := newNamespace()
 	if r.heir != nil {
-		first, cfg.Adopted, cfg.Asked, cfg.Hold = r.heir.journal.Namespace, true, anyNumber(), r.signs(r.heir.text)
+		first, cfg.Adopted, cfg.Asked, cfg.Hold = r.heir.journal.Namespace, true, anyNumber(), r.signs(r.heir.journal)
 	} else if cfg.Hold, err = r.describe(o.Run, first, r.places.hosts()); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	cfg.Fill()
 	r := newDriver(cfg)
 	r.exec = exec
+	cfg.Metrics.Run(r.remains.Now)
 	err := r.ready()
 	if err == nil {
 		r, err = attempts(ctx, r)
@@ -43,6 +44,9 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 			return exec.failed(End(&r.cfg.Reach, err))
 		}
 		return r.early(err)
+	}
+	if line := r.remains.Hours(); line != "" && exec == nil {
+		r.say("%s", line)
 	}
 	var cause verdict.Fault
 	bad := false

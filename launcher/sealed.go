@@ -52,7 +52,7 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time
 	if _, err := r.sign(b, time.Now()); err != nil {
 		return nil, reach.Failf(job.ExitTLS, "--on-launcher-loss hold: %v", err)
 	}
-	return r.signs(b), nil
+	return r.signs(j), nil
 }
 
 // sign is a journal as hosts get it, from a launcher that lives at that time.
@@ -63,10 +63,15 @@ func (r *planner) sign(text []byte, at time.Time) (h *apiv1.Hold, err error) {
 	return h, err
 }
 
-// signs signs a journal whenever it is asked; nil: it cannot, and hosts keep the one that they have.
-func (r *planner) signs(text []byte) func(time.Time) *apiv1.Hold {
+// signs signs a journal whenever it is asked, with where the ranks' time went until then; nil: it cannot, and hosts keep the one that they have.
+func (r *planner) signs(j *model.Journal) func(time.Time) *apiv1.Hold {
 	return func(at time.Time) *apiv1.Hold {
-		h, err := r.sign(text, at)
+		var h *apiv1.Hold
+		j.Left, j.Spent = at, r.remains.Handed(at)
+		text, err := j.Encode()
+		if err == nil {
+			h, err = r.sign(text, at)
+		}
 		if err != nil {
 			r.cfg.Log.Warn("what another launcher needs of this run is not signed anew", "cause", err)
 			return nil

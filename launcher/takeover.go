@@ -29,7 +29,6 @@ import (
 // heir is what a launcher has from the one before it.
 type heir struct {
 	journal *model.Journal
-	text    []byte                 // of it, as hosts keep it
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 	taken   []time.Time            // when each host was handed over, or given up
 	settled time.Time              // when all were
@@ -136,7 +135,7 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 	}
 	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, visible.Count(len(j.Plan.Placements), "rank"), visible.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
-	o.Run, r.heir = j.Run, &heir{journal: j, text: of.Hold.Journal, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
+	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
 	found, any, first := r.adopt(ctx, life, o)
 	if first != nil {
 		reach.CloseAll(found) // without a word: the ranks wait, and the other takes these too
@@ -147,6 +146,7 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 	lines := r.heir.lines()
 	if next = r.course.Adopted(any, ctx.Err() != nil, j.Restarts, of.Launcher, lines); any {
 		r.plan, r.begun = j.Plan, j.Begun
+		r.remains.Takes(j.Begun, j.Left, j.Spent)
 		r.settle(j)
 	} else {
 		r.heir = nil

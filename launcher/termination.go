@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -49,9 +48,8 @@ func (r *driver) early(err error) int {
 
 // tell says how the run has ended, to people and to machines. unseen: nobody can see any more what the guilty rank wrote.
 func (r *driver) tell(v verdict.Verdict, tail []string, unseen bool) int {
-	r.cfg.Metrics.Ended(&v)
 	kept, err := r.remains.Leave(&v, v.ExitCode)
-	if err != nil {
+	if r.cfg.Metrics.Ended(&v); err != nil {
 		r.cfg.Say("%v", err)
 	}
 	how := verdict.LastLines{All: r.run == nil || r.cfg.Log.Enabled(context.Background(), slog.LevelInfo), Unseen: unseen, Report: kept}
@@ -147,9 +145,6 @@ func (r *driver) wrote(tail []string) (w verdict.Wrote) {
 	return w
 }
 
-// maxTermination is what the kubelet keeps of a container's termination message.
-const maxTermination = 4096
-
 // writeTermination leaves the verdict where Kubernetes looks for it (the container's terminationMessagePath), the most useful
 // first. The kubelet makes that file, and mounts it: it is written in its place. Where there is none, nothing is written,
 // but a file that the user named is made. Only of that one is said that it could not be had: stderr has said all else.
@@ -164,32 +159,11 @@ func writeTermination(r *reach.Reach, code int, lines, first, tail []string) {
 		}
 	}
 	if err == nil {
-		err = f.Write([]byte(termination(code, lines, first, tail)), r.TerminationBy != "")
+		err = f.Write([]byte(report.Termination(code, lines, first, tail)), r.TerminationBy != "")
 	}
 	if err != nil && r.TerminationBy != "" {
 		r.Say("%s %s: %v", r.TerminationBy, r.TerminationLog, err)
 	}
-}
-
-func termination(code int, lines, first, tail []string) string {
-	var b strings.Builder
-	write := func(list ...string) {
-		for _, l := range report.Masked(list) {
-			b.WriteString(visible.Line(l) + "\n")
-		}
-	}
-	write(append(slices.Clone(lines), fmt.Sprint("exit code ", code))...)
-	if len(first) > 0 {
-		write(append([]string{"its first lines:"}, first...)...)
-	}
-	if tail = slices.DeleteFunc(slices.Clone(tail), func(l string) bool { return slices.Contains(first, l) }); len(tail) > 0 {
-		write(append([]string{"its last lines:"}, tail...)...)
-	}
-	text := b.String()
-	if len(text) <= maxTermination {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxTermination], "") // without half a character
 }
 
 // last prints a failure's last lines, mirrors them to the termination log, and returns code.

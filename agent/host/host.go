@@ -126,3 +126,15 @@ func (h *Host) TempDir() string {
 	dir, _ := h.Getenv("TMPDIR")
 	return cmp.Or(dir, "/tmp")
 }
+
+// Memory is what this container uses of its memory, in steps that are worth telling, and how much it may, both in bytes; 0: it does not show, or has no
+// limit.
+func (h *Host) Memory() (used, limit uint64) {
+	const steps, unlimited = 128, 64 << 20
+	limit = h.Cgroups().MemoryLimit()
+	step := max(limit/steps, 1)
+	if limit == 0 {
+		step = unlimited
+	}
+	return h.Cgroups().MemoryUsed() / step * step, limit
+}

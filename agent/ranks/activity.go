@@ -34,7 +34,8 @@ func watchActivity(st *Job) {
 		if err != nil {
 			return // without /proc there is nothing to see
 		}
-		if m := activityOf(st.Launch.Job.Number, tally, looked, at); looked.Again && !proto.Equal(m, told) {
+		m := activityOf(st.Launch.Job.Number, tally, looked, at)
+		if m.Memory, m.MemoryLimit = st.s.Host.Memory(); looked.Again && !proto.Equal(m, told) {
 			told = m
 			st.send(m.Frame())
 		}

@@ -50,7 +50,7 @@ func (p *Process) start() (err error) {
 	}
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
-	env := p.Job.waits.Environment(p.ID, p, cmp.Or(with.Path, with.Argv[0]), with.Env)
+	env := p.Job.trails.Environment(p.ID, p.Job.waits.Environment(p.ID, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -143,6 +143,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 	st := p.Job
 	st.meeting.last()
 	st.sendDumps()
+	st.trails.Last(p.ID, st.send)
 	st.tellLast(p.ID, st.Launch.Job, st.send)
 	ex := p.process.Exit()
 	p.mu.Lock()

@@ -31,6 +31,9 @@ func dress(st *Job) error {
 	if st.Launch.Job.WatchMs > 0 && len(st.Launch.Procs) > 0 {
 		st.waits = watch.NewJob(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.WatchLibrary, st.Notice)
 	}
+	if st.Launch.Job.Progress && len(st.Launch.Procs) > 0 {
+		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.Notice)
+	}
 	if st.Launch.Exec == nil {
 		st.devices = checkup.WatchDevices(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
 	}

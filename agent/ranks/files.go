@@ -60,6 +60,7 @@ func (st *Job) CopyData(data []byte) error {
 // RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps.
 func (st *Job) RemoveFiles() {
 	st.waits.Close()
+	st.trails.Close()
 	if st.flight != nil {
 		st.flight.Remove()
 	}
@@ -70,7 +71,7 @@ func (st *Job) RemoveFiles() {
 	if st.files != "" {
 		os.RemoveAll(dir)
 	}
-	if st.files != "" || st.flight != nil || st.waits != nil {
+	if st.files != "" || st.flight != nil || st.waits != nil || st.trails != nil {
 		os.Remove(dir) // if nothing else is in it, and so is theirs
 		os.Remove(st.s.Host.RunDir())
 	}

@@ -103,6 +103,9 @@ func (st *Job) Start() {
 	if st.waits != nil {
 		st.wg.Go(func() { st.tellWaits(st.ctx, l.Job, st.All, st.send) })
 	}
+	if st.trails != nil {
+		st.wg.Go(func() { st.trails.Tell(st.ctx, time.Second, st.send) })
+	}
 	if st.meeting != nil {
 		st.wg.Go(st.meeting.watch)
 	}

@@ -14,6 +14,7 @@ import (
 type recorders struct {
 	flight *look.Recorder // of torch's flight recorders; nil: none
 	waits  *watch.Job     // how long they wait in MPI; nil: nobody wants to know
+	trails *watch.Trails  // what they write of how far they are; nil: nobody wants to know
 
 	devices *checkup.Devices // of the host, as the job finds them
 }

@@ -114,7 +114,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	// What only a terminal or a spawning rank brings is tested with those.
 	elsewhere := []string{"TERM", "PMI_SPAWNED"}
 	// The library for --watch-ranks is made by a C compiler: test/integration has it.
-	elsewhere = append(elsewhere, "MPIUP_WATCH_PAGE")
+	elsewhere = append(elsewhere, "MPIUP_WATCH_PAGE", "MPIUP_PROGRESS")
 	// Whose agents share /dev/shm: pmi/pmix/jobdata and test/integration have those.
 	elsewhere = append(elsewhere, "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory", "OMPI_MCA_osc_rdma_backing_directory")
 	// Nor is every machine one with RDMA devices: package rdma tests what those bring.

@@ -54,7 +54,8 @@ With --for, show for whom the others waited in that time, as mpiup top does.`,
 	fs := c.Flags()
 	q.register(fs)
 	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.BoolVar(&watch, "watch", false, "look again every two seconds, until it is interrupted; a terminal shows the CPU of the last minute beside each rank")
+	fs.BoolVar(&watch, "watch", false,
+		"look again every two seconds, until it is interrupted; a terminal shows the CPU of the last minute beside each rank (how far a run is: mpiup run --watch)")
 	fs.DurationVar(&long, "for", 0, "look for so long (10s), and show for whom the others waited meanwhile")
 	return c
 }

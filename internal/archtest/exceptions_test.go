@@ -24,7 +24,7 @@ var wideTypes = pile{
 	"agent/session.session":  56,
 	"cmd/mpiup.process":      99,
 	"launcher.driver":        44,
-	"launcher/run.Run":       88,
+	"launcher/run.Run":       86,
 	"pmi/pmix.conn":          49,
 	"pmi/pmix/bfrops.Reader": 44,
 	"pmi/pmix/bfrops.Writer": 41,

@@ -79,6 +79,7 @@ var levels = map[string]int{
 	"launcher/verdict/logs": 3,
 	"launcher/exchange":     2,
 	"launcher/report":       3,
+	"launcher/hours":        1,
 	"launcher/aftermath":    5,
 	"launcher/page":         4,
 	"launcher/runmetrics":   3,

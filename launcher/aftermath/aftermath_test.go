@@ -32,6 +32,30 @@ func left(t *testing.T, dir string) {
 	}
 }
 
+// A log without a report, as of a run that goes on, makes a page of its lines; one that has half a report does not.
+func TestPageOfALogWithoutAReport(t *testing.T) {
+	dir := t.TempDir()
+	log, to := filepath.Join(dir, "launcher.log"), filepath.Join(dir, "run.html")
+	lines := "{\"time\":\"2026-01-02T03:04:05Z\",\"rank\":1,\"host\":\"w1\",\"stream\":\"stdout\",\"text\":\"step 1 password=hunter2hunter2\"}\n" +
+		"{\"time\":\"2026-01-02T03:04:07Z\",\"rank\":0,\"host\":\"w0\",\"stream\":\"stdout\",\"text\":\"step 1\"}\n"
+	if err := os.WriteFile(log, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &Desk{Stdout: &strings.Builder{}, Stderr: &strings.Builder{}}
+	if err := d.Page(log, "", to); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(to)
+	for _, want := range []string{`"begun":"2026-01-02T03:04:05Z"`, `{"rank":0,"host":"w0"}`, `{"rank":1,"host":"w1"}`, "the log has no report"} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("%v: the page lacks %s", err, want)
+		}
+	}
+	if err := d.Page(filepath.Join(dir, "none"), "", to); err == nil {
+		t.Error("a file that is not there made a page")
+	}
+}
+
 // Without a name, at a terminal, the newest failure of this user is shown, of a folder that is this user's alone.
 func TestTheNewestFailure(t *testing.T) {
 	dir := t.TempDir()

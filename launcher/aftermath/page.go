@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/pattern"
@@ -29,7 +31,16 @@ func (d *Desk) Page(name, log, to string) error {
 		return errors.New("a page is made of a file, which is read twice; write kubectl logs POD > launcher.log, and name that")
 	}
 	r, doubts, err := d.read(name, io.Discard)
-	if err != nil {
+	switch none := errors.Is(err, report.ErrNone) || errors.Is(err, fs.ErrNotExist) && log != ""; {
+	case none && log == "":
+		log = name
+		fallthrough
+	case none:
+		if r, err = d.unfinished(log); err != nil {
+			return err
+		}
+		doubts = []string{"the log has no report: the run goes on, its launcher was killed, or it ran without --seal. What stands here is what its lines tell"}
+	case err != nil:
 		return err
 	}
 	var text bytes.Buffer
@@ -56,6 +67,46 @@ func (d *Desk) Page(name, log, to string) error {
 		return fmt.Errorf("--html %s: %w", to, err)
 	}
 	return nil
+}
+
+// unfinished is what a log without a report tells of its run.
+func (d *Desk) unfinished(name string) (*report.Report, error) {
+	in, err := d.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	const most = 8 << 10 // ranks
+	r, f := &report.Report{Version: report.Version, Command: []string{name}}, logs.NewFilter(logs.Wanted{})
+	var lines reading
+	ranks, hosts := map[int]bool{}, map[string]bool{}
+	err = eachLine(in, func(piece []byte, begins bool) error {
+		if !begins {
+			return nil
+		}
+		piece = bytes.TrimRight(piece, "\r\n")
+		lines.Line(string(piece))
+		f.Begin(piece)
+		t := f.Told()
+		if r.Begun.IsZero() {
+			r.Begun = t.Time
+		}
+		if t.Rank >= 0 && !ranks[t.Rank] && len(ranks) < most {
+			ranks[t.Rank] = true
+			r.Ranks = append(r.Ranks, report.Rank{Rank: t.Rank, Host: t.Host})
+		}
+		if t.Host != "" && !hosts[t.Host] && len(hosts) < most {
+			hosts[t.Host] = true
+			r.Hosts = append(r.Hosts, report.Host{Name: t.Host})
+		}
+		return nil
+	})
+	if v, failed := lines.Verdict(); failed {
+		v.Evidence, v.Others, v.Stderr = report.Masked(v.Evidence), report.Masked(v.Others), report.Masked(v.Stderr)
+		r.Verdict = &v
+	}
+	slices.SortFunc(r.Ranks, func(a, b report.Rank) int { return a.Rank - b.Rank })
+	return r, err
 }
 
 // isReport says that a file is a report alone, or a folder that may hold one. What can be read but once, as a pipe is, is a log.

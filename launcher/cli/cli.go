@@ -182,7 +182,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
 	addVar(fs, &f.Watch.Patterns, "watch", "", progress.ParsePattern,
 		"read from the ranks' output how far they are: `PATTERN` is a regular expression with named groups, "+
-			"'step (?P<step>\\d+).*loss (?P<loss>\\S+)', or "+strings.Join(progress.ReadyNames(), ", ")+
+			"'step (?P<step>\\d+).*loss (?P<loss>\\S+)', or "+strings.Join(progress.ReadyNames(), ", ")+", "+progress.OwnFile+
 			"; may be repeated (mpiup help progress; mpiup ps --watch is another matter) (default: none)")
 	f.Watch.Rank = progress.First
 	valueVar(fs, &f.Watch.Rank, "watch-rank", "", parseWatchRank, "`WHO` --watch reads: a rank, each, or first, the one whose line matches first (default first)")

@@ -25,6 +25,7 @@ type out struct {
 	err     error
 	midline bool // the last byte written was no line end
 	stopped atomic.Bool
+	status  *Status // below what is written; nil: none
 }
 
 type credit struct {
@@ -104,7 +105,7 @@ func (o *out) write(b []byte) {
 		return
 	}
 	o.midline = b[len(b)-1] != '\n'
-	if _, err := o.w.Write(b); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := o.status.before(o.w, b); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		o.fail(err)
 	}
 }

@@ -171,6 +171,13 @@ func sameFile(a, b io.Writer) bool {
 // Follow hands all output to f too, which Run runs. It is called before Run, once at most.
 func (s *Sink) Follow(f *progress.Follow) { s.follow = f }
 
+// Told takes lines that a process has written on how far it is, beside its output.
+func (s *Sink) Told(id int, lines []byte) {
+	if s.follow != nil {
+		s.follow.Told(id, lines)
+	}
+}
+
 // Progress is what is to be said of how far the ranks came, once Run has returned.
 func (s *Sink) Progress() []string {
 	if s.follow == nil {

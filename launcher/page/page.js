@@ -12,7 +12,7 @@ const rankName = r => (r.job ? 'job ' + r.job + ' ' : '') + 'rank ' + r.rank;
 // The head and the verdict.
 $('title').textContent = 'Job ' + R.job + ': ' + (R.command || []).join(' ');
 $('summary').textContent = new Date(begun).toISOString().replace('T', ' ').slice(0, 19) + ' UTC on ' + R.launcher + ', mpiup ' + R.mpiup +
-  (ended > begun ? ', for ' + clock(last) + ', exit code ' + R.exit_code : ', it runs still');
+  (ended > begun ? ', for ' + clock(last) + ', exit code ' + R.exit_code : ', without an end');
 $('notes').textContent = (R.notes || []).concat((R.left_out || []).map(l => 'left out: ' + l)).join('; ');
 if (R.verdict) {
   const v = R.verdict, box = $('verdict-text');
@@ -47,7 +47,43 @@ const spans = list => { // [0,1,2,5] as 0-2,5
   return out.join(',');
 };
 table('hosts', ['host', 'ranks', 'CPUs', 'GPUs', 'node', 'address', 'agent'], hosts.map(h => [h.name, spans(ranks.filter(r => r.host === h.name && !r.job).map(r => r.rank)), h.cpus || 0, h.gpus || 0, h.node, h.address, h.agent]));
+const svg = (name, at) => { const e = document.createElementNS('http://www.w3.org/2000/svg', name); for (const k in at) e.setAttribute(k, at[k]); return e; };
+const titled = (e, text) => { e.append(Object.assign(svg('title', {}), { textContent: text })); return e; };
+const color = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+
+// Where the time went: of all ranks, by cause.
+const causes = { waiting: ['waiting for hosts', '#999999'], starting: ['starting', '#cc79a7'], init: ['in MPI_Init', '#8a6a92'], 'before-step': ['before the first step', '#56b4e9'], running: ['running', '#0072b2'],
+  stalled: ['stalled', '#d55e00'], slow: ['waiting for a slow rank', '#e69f00'], lost: ['lost, since it was done again', '#b3261e'], restarting: ['restarting', '#f0e442'], over: ['over before others', '#c9ced6'] };
+const spent = R.spent || [], all = spent.reduce((n, s) => n + s.rank_s, 0);
+if (all > 0) {
+  $('hours').hidden = false;
+  const bar = svg('svg', { viewBox: '0 0 1000 28', preserveAspectRatio: 'none', role: 'img' });
+  let at = 0;
+  for (const s of spent) {
+    const [text, fill] = causes[s.cause] || [s.cause, '#888888'], wide = s.rank_s / all * 1000;
+    bar.append(titled(svg('rect', { x: at.toFixed(2), y: 0, width: Math.max(wide, .5).toFixed(2), height: 28, fill }), text + ': ' + (wide / 10).toFixed(1) + ' %'));
+    at += wide;
+  }
+  $('hours-bar').append(bar);
+  table('spent', ['', 'cause', 'share', 'of ranks', 'of GPUs'], spent.map(s => {
+    const [text, fill] = causes[s.cause] || [s.cause, '#888888'], key = svg('svg', { width: 12, height: 12 }), cell = el('td');
+    key.append(svg('rect', { width: 12, height: 12, fill })); cell.append(key);
+    return [cell, text, (s.rank_s / all * 100).toFixed(1) + ' %', clock(s.rank_s), s.gpu_s ? clock(s.gpu_s) : ''];
+  }));
+}
+if ((R.waits || []).length) {
+  $('waits-section').hidden = false;
+  table('waits', ['s', 'for rank', 'share of the time', 'why', ''], R.waits.map(w => [Number(w.at.toFixed(1)), (w.ranks || []).length ? spans(w.ranks) : 'one, then another', (w.share * 100).toFixed(0) + ' %', w.cause, w.text]));
+}
+
+// Hosts as they are: a square a GPU, and one a rank, of which those that failed are red.
 const failed = r => r.end && r.end !== 'exit code 0';
+for (const h of hosts.slice(0, 256)) {
+  const own = ranks.filter(r => r.host === h.name), rows = Math.ceil(Math.min(own.length, 128) / 16), gpus = Math.min(h.gpus || 0, 16), s = svg('svg', { width: 16 * 13 + 2, height: rows * 13 + (gpus ? 15 : 0) + 2, role: 'img' });
+  for (let g = 0; g < gpus; g++) s.append(titled(svg('rect', { x: 1 + g * 13, y: 1, width: 11, height: 11, fill: 'none', stroke: color('m'), 'stroke-width': 2 }), 'GPU ' + g));
+  own.slice(0, 128).forEach((r, i) => s.append(titled(svg('rect', { x: 1 + i % 16 * 13, y: 1 + (gpus ? 15 : 0) + Math.floor(i / 16) * 13, width: 11, height: 11, fill: color(failed(r) ? 'bad' : 'w') }), rankName(r) + (r.cpus ? ', CPUs ' + r.cpus : '') + (r.end ? ', ' + r.end : ''))));
+  const f = el('figure'); f.append(el('figcaption', h.name + (h.cpus ? ': ' + h.cpus + ' CPUs' : '')), s); $('machines').append(f);
+}
 table('ranks', ['rank', 'host', 'CPUs', 'pid', 'end', 'last lines'], ranks.map(r => [rankName(r), r.host, r.cpus, r.pid, el('td', r.end || 'runs', failed(r) ? 'bad' : ''), el('td', (r.last || []).slice(-3).join(' ⏎ '))]));
 const showEvents = () => {
   const find = $('event-find').value.toLowerCase();
@@ -71,7 +107,8 @@ for (const name of [...new Set(hosts.map(h => h.name).concat(rows.map(r => r.hos
 const box = $('rows'), canvas = $('canvas'), left = 110, bottom = 18;
 const high = lines.length > 200 ? 4 : lines.length > 60 ? 8 : 14;
 let t0 = 0, t1 = last, picked = lines.findIndex(l => l.row);
-const color = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+const memory = Object.fromEntries((R.memory || []).map(m => [m.host, m]));
+const size = b => b >= 2 ** 30 ? (b / 2 ** 30).toFixed(1) + ' GiB' : (b / 2 ** 20).toFixed(0) + ' MiB';
 const lineHigh = l => l.host ? 16 : high;
 const place = []; let total = 0;
 for (const l of lines) { place.push(total); total += lineHigh(l); }
@@ -84,7 +121,15 @@ const draw = () => {
   const tone = { s: color('s'), w: color('w'), b: color('b'), i: color('i'), e: color('e') }, fg = color('fg'), edge = color('line');
   lines.forEach((l, n) => {
     const y = place[n];
-    if (l.host) { c.fillStyle = fg; c.fillText(l.host, 4, y + 8, wide - 8); return; }
+    if (l.host) {
+      const m = memory[l.host], most = m && (Number(m.limit) || Math.max(...m.values.map(Number)));
+      c.fillStyle = color('m');
+      for (let i = 0; most && i < m.at.length; i++) {
+        const from = Math.max(m.at[i], t0), to = Math.min(i + 1 < m.at.length ? m.at[i + 1] : last, t1), tall = Math.min(m.values[i] / most, 1) * 14;
+        if (to > from) c.fillRect(x(from), y + 15 - tall, Math.max(x(to) - x(from), 1), tall);
+      }
+      c.fillStyle = fg; c.fillText(l.host, 4, y + 8, m ? left - 8 : wide - 8); return;
+    }
     if (high >= 8) { c.fillStyle = fg; c.fillText(rankName(l.row), 14, y + high / 2, left - 18); }
     const at = l.row.at;
     for (let i = 0; i < at.length; i++) {
@@ -105,7 +150,9 @@ const draw = () => {
 };
 const words = { s: 'has started, and was not looked at yet', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
 const point = (n, t) => {
-  const l = lines[n]; if (!l || !l.row) return;
+  const l = lines[n], m = l && l.host && memory[l.host];
+  if (m) { let used = 0; m.at.forEach((at, i) => { if (at <= t) used = m.values[i]; }); $('pointed').textContent = l.host + ' at ' + clock(t) + ': ' + size(used) + ' of memory' + (Number(m.limit) ? ' of ' + size(m.limit) : ', no limit'); }
+  if (!l || !l.row) return;
   picked = n;
   let did = 'not looked at yet'; l.row.at.forEach((at, i) => { if (at <= t) did = words[l.row.did[i]] || did; });
   $('pointed').textContent = rankName(l.row) + ' on ' + l.row.host + ' at ' + clock(t) + ': ' + did;
@@ -128,7 +175,6 @@ matchMedia('(prefers-color-scheme:dark)').addEventListener('change', draw);
 if (lines.length) draw(); else box.replaceChildren(el('p', 'the report has no rows of ranks'));
 
 // Curves of --watch.
-const svg = (name, at) => { const e = document.createElementNS('http://www.w3.org/2000/svg', name); for (const k in at) e.setAttribute(k, at[k]); return e; };
 for (const c of R.curves || []) {
   $('progress').hidden = false;
   const v = c.values.map(Number), fine = v.filter(Number.isFinite), lo = Math.min(...fine), hi = Math.max(...fine);
@@ -138,7 +184,7 @@ for (const c of R.curves || []) {
   v.forEach((y, i) => { if (Number.isFinite(y)) { d += pen + px(i) + ' ' + py(y); pen = 'L'; } else { pen = 'M'; s.append(svg('circle', { cx: px(i), cy: 75, r: 3 })); } });
   s.append(svg('path', { d }));
   const text = c.name + ' of rank ' + c.rank + ': ' + v[0] + ' to ' + v[v.length - 1] + (fine.length ? ', from ' + lo + ' to ' + hi : '') + (c.every > 1 ? ', each ' + c.every + 'th' : '');
-  s.append(Object.assign(svg('title', {}), { textContent: text }));
+  titled(s, text);
   f.append(s, el('figcaption', text)); $('curves').append(f);
 }
 

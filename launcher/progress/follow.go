@@ -55,6 +55,11 @@ func (f *Follow) Put(id int, stream job.Stream, data []byte) {
 	f.put(chunk{lane: lane{id, stream}, data: data, at: time.Now()})
 }
 
+// Told takes lines of the file that a rank has for them, which nobody changes any more. It does not block.
+func (f *Follow) Told(id int, lines []byte) {
+	f.put(chunk{lane: lane{id, file}, data: lines, at: time.Now()})
+}
+
 // End says that a rank writes no more.
 func (f *Follow) End(id int) { f.put(chunk{lane: lane{id: id}, end: true}) }
 
@@ -156,11 +161,16 @@ func (f *Follow) Numbers() map[string]float64 {
 	return f.judge.Numbers()
 }
 
+// Status is how far the run is, in a line; "" before anything is known.
+func (f *Follow) Status() string {
+	f.judging.Lock()
+	defer f.judging.Unlock()
+	return f.judge.Status()
+}
+
 // Last is what is to be said when the ranks have ended: how far they came, and what nobody could look at.
 func (f *Follow) Last() (lines []string) {
-	f.judging.Lock()
-	status := f.judge.Status()
-	f.judging.Unlock()
+	status := f.Status()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {

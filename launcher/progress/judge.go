@@ -33,6 +33,9 @@ func (c Config) On() bool { return len(c.Patterns) > 0 }
 func (c Config) Check() error {
 	names := map[string]bool{Rate: true}
 	for _, p := range c.Patterns {
+		if p.parts == nil {
+			return nil // its names show when they are written
+		}
 		for _, part := range p.parts {
 			for _, g := range part.groups {
 				names[g] = true

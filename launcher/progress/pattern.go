@@ -30,8 +30,11 @@ const (
 	Rate = "rate" // steps a second
 )
 
-// Pattern is what lines are compared with: one expression, or several of one name.
+// Pattern is what lines are compared with: one expression, or several of one name; none: lines of ranks' own files alone are read.
 type Pattern struct{ parts []part }
+
+// OwnFile is the pattern of ranks that write NAME=VALUE to a file of their own.
+const OwnFile = "file"
 
 type part struct {
 	expr   *regexp.Regexp
@@ -40,6 +43,9 @@ type part struct {
 
 // ParsePattern reads what --watch was given: a ready pattern's name, or an expression with named groups.
 func ParsePattern(text string) (p Pattern, err error) {
+	if text == OwnFile {
+		return p, nil
+	}
 	for _, line := range strings.Split(readyText, "\n") {
 		if name, rest, ok := strings.Cut(line, "\t"); ok && name == text {
 			_, expr, _ := strings.Cut(rest, "\t")
@@ -114,6 +120,26 @@ func (p *part) match(line []byte) (values []Value) {
 		}
 	}
 	return values
+}
+
+// pairs reads NAME=VALUE ..., of which a value may be any number; names are such as those of groups.
+func pairs(line string) (values []Value) {
+	for _, word := range strings.Fields(line) {
+		name, text, ok := strings.Cut(word, "=")
+		if !ok || len(values) == maxNames || len(name) > maxName || !isName(name) {
+			continue
+		}
+		if v, ok := number(text); ok {
+			values = append(values, Value{Name: name, Number: v})
+		}
+	}
+	return values
+}
+
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
 }
 
 // number reads a number as programs write it: 1,200 and 45% and 1.5D-03 too, with k, M or G behind it.

@@ -294,6 +294,24 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// A rank's own file has NAME=VALUE; what is none says nothing, and names are such as groups have.
+func TestOwnFile(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"step=450 of=1000 loss=2.31", "[{step 450} {of 1000} {loss 2.31}]"},
+		{"epoch 3: step=4, loss=nan lr=1e-4", "[{step 4} {loss NaN} {lr 0.0001}]"},
+		{"=3 a-b=4 x{y=5 name=word " + strings.Repeat("n", 33) + "=6", "[]"},
+		{strings.Repeat("a=1 ", 100), "[" + strings.TrimSpace(strings.Repeat("{a 1} ", maxNames)) + "]"},
+	} {
+		var got []Value
+		r := Reader{}
+		r.Read(0, file, []byte(tt.line+"\n"), time.Time{}, func(p Point) { got = p.Values })
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%q: %v, want %s", tt.line, got, tt.want)
+		}
+		r.Read(1, job.Stdout, []byte(tt.line+"\n"), time.Time{}, func(p Point) { t.Errorf("output was read so: %v", p) })
+	}
+}
+
 // FuzzReader: whatever ranks write, no value comes that stands in no line, memory is bounded, and time grows with the bytes alone.
 func FuzzReader(f *testing.F) {
 	var all []Pattern
@@ -305,6 +323,7 @@ func FuzzReader(f *testing.F) {
 		all = append(all, p)
 	}
 	f.Add([]byte("45%| 450/1000 [00:45<00:55]\rstep 3\n"), uint8(3))
+	f.Add([]byte("step=3 of=4 loss=nan x y=\nstep=1e999\n"), uint8(2))
 	f.Add([]byte("\x1b[1;31m   100  1.0 2.0 3.0\n{'loss': nan, 'epoch': 1}\n"), uint8(200))
 	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
 		defer cost.Watch(t, cost.Parser, len(data))()
@@ -312,7 +331,7 @@ func FuzzReader(f *testing.F) {
 		now := time.Duration(0)
 		points := 0
 		for i := 0; i < len(data); i += int(size) + 1 {
-			r.Read(int(size)%3, job.Stdout, data[i:min(i+int(size)+1, len(data))], time.Time{}, func(p Point) {
+			r.Read(int(size)%3, job.Stream(size%3), data[i:min(i+int(size)+1, len(data))], time.Time{}, func(p Point) {
 				points++
 				now += time.Second
 				j.Hear(now, p)

@@ -72,25 +72,31 @@ func (r *Reader) Read(id int, stream job.Stream, data []byte, at time.Time, foun
 			line = b.text
 		}
 		if !b.torn && len(line) > 0 {
-			r.line(id, line[:min(len(line), maxLine)], at, found)
+			r.line(lane{id, stream}, line[:min(len(line), maxLine)], at, found)
 		}
 		b.text, b.torn = b.text[:0], false
 		data = data[end+1:]
 	}
 }
 
-func (r *Reader) line(id int, line []byte, at time.Time, found func(Point)) {
+// file is the lane of a rank's own file of lines (MPIUP_PROGRESS), which are read as NAME=VALUE too.
+const file job.Stream = 2
+
+func (r *Reader) line(of lane, line []byte, at time.Time, found func(Point)) {
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		line = withoutEscapes(line)
 	}
 	var values []Value
+	if of.stream == file {
+		values = pairs(string(line))
+	}
 	for _, p := range r.Patterns {
 		for i := range p.parts {
 			values = append(values, p.parts[i].match(line)...)
 		}
 	}
 	if values != nil {
-		found(Point{ID: id, At: at, Values: values})
+		found(Point{ID: of.id, At: at, Values: values})
 	}
 }
 

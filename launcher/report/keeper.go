@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -82,12 +84,15 @@ func (k *Keeper) Launched(id string, programs []Program, ranks []Rank, text stri
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rec.Job(id)
-	first := k.rec.Programs(programs)
+	at, first := time.Now(), k.rec.Programs(programs)
+	if len(ranks) > 0 && ranks[0].Job == 0 {
+		k.rec.Places(at, ranks)
+	}
 	for _, r := range ranks {
 		r.Program += first
 		k.rec.Rank(r)
 	}
-	k.rec.Event(time.Now(), Event{Kind: Launched, Text: text})
+	k.rec.Event(at, Event{Kind: Launched, Text: text})
 }
 
 // Started notes a process's pid.
@@ -126,12 +131,68 @@ func (k *Keeper) Last(id int, to job.Stream, lines []string) {
 func (k *Keeper) Point(p progress.Point) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.rec.Point(p)
 	for _, v := range p.Values {
 		if v.Name == progress.Of { // the same all along
 			continue
 		}
 		k.rec.Value(p.At, p.ID, v.Name, v.Number)
 	}
+}
+
+// Watched says that ranks' lines tell steps.
+func (k *Keeper) Watched() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.hours.Watched()
+}
+
+// Enter notes a phase.
+func (k *Keeper) Enter(phase string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.Enter(time.Now(), phase)
+}
+
+// Stands notes how the run stands.
+func (k *Keeper) Stands(s hours.Stand) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.Stands(time.Now(), s)
+}
+
+// Now is how the run stands, how long it was in each phase, and where its ranks' time went until now.
+func (k *Keeper) Now() (s hours.Stand, in map[string]time.Duration, spent []hours.Spent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := time.Now()
+	k.rec.hours.Advance(at)
+	in = maps.Clone(k.rec.in)
+	in[k.rec.stand.Phase] += at.Sub(k.rec.since)
+	return k.rec.stand, in, k.rec.hours.Told()
+}
+
+// Hours is where the time of a run that is over went, in a sentence; "" where nothing is to be said.
+func (k *Keeper) Hours() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := time.Now()
+	k.rec.Over(at)
+	return hours.Sentence(k.rec.hours.Told(), at.Sub(k.rec.report.Begun))
+}
+
+// Handed is where the time went, for the next launcher.
+func (k *Keeper) Handed(at time.Time) hours.Account {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rec.hours.Handed(at)
+}
+
+// Takes goes on with what another launcher of the run left at a time.
+func (k *Keeper) Takes(begun, left time.Time, a hours.Account) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.hours.Takes(begun, left, a)
 }
 
 // Did notes what processes do from now on.
@@ -144,6 +205,20 @@ func (k *Keeper) Did(works, busy, idle idset.Set) {
 			k.rec.Did(at, id, []byte{Works, Busy, Idle}[i])
 		}
 	}
+}
+
+// Memory notes what a host's container uses of its memory, and how much it may, in bytes.
+func (k *Keeper) Memory(host string, used, limit uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.MemoryOf(time.Now(), host, used, limit)
+}
+
+// Waited notes who the others wait for.
+func (k *Keeper) Waited(w Wait) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.Waited(time.Now(), w)
 }
 
 // maxDumps bounds the dumps of flight recorders that are kept.
@@ -246,7 +321,9 @@ func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
 func (k *Keeper) made(v *verdict.Verdict, code int) *Report {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.rec.Report(Report{Ended: time.Now(), ExitCode: code, Verdict: v})
+	at := time.Now()
+	k.rec.Over(at)
+	return k.rec.Report(Report{Ended: at, ExitCode: code, Verdict: v})
 }
 
 // writeDumps leaves flight recorders' dumps as torch wrote them: DIR/flight/rank_0 and so on. What a host sent that is none is left out: no run fails

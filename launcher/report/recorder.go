@@ -7,6 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hours"
 )
 
 // Recorder collects a run's report. The zero Recorder is ready once Begin was called.
@@ -21,6 +22,12 @@ type Recorder struct {
 	rowOf  map[rowKey]int
 	now    []int // index in rows, by id of this attempt
 	curves []curve
+	memory []curve
+	ofHost map[string]int // index in memory
+	hours  hours.Book
+	stand  hours.Stand
+	in     map[string]time.Duration // spent in the phases before this one
+	since  time.Time                // this one began
 }
 
 // Begin notes what does not change: Version, Job, Command, Launcher and Begun.
@@ -28,6 +35,45 @@ func (r *Recorder) Begin(is Report) {
 	r.report = is
 	r.report.Version = Version
 	r.report.Command = words(is.Command)
+	r.hours.Begin(is.Begun)
+	r.since, r.stand.Phase, r.in = is.Begun, hours.Phases[0], map[string]time.Duration{}
+}
+
+// Enter notes a phase.
+func (r *Recorder) Enter(at time.Time, phase string) {
+	r.hours.Enter(at, phase)
+	if phase != r.stand.Phase {
+		r.in[r.stand.Phase] += at.Sub(r.since)
+		r.stand.Phase, r.since = phase, at
+	}
+}
+
+// Over notes that the run is: nothing more is spent.
+func (r *Recorder) Over(at time.Time) {
+	r.Enter(at, hours.Phases[len(hours.Phases)-1])
+	r.hours.Close(at)
+}
+
+// Stands notes how the run stands.
+func (r *Recorder) Stands(at time.Time, s hours.Stand) {
+	r.hours.Stands(at, s)
+	r.Enter(at, s.Phase)
+	r.stand = s
+}
+
+// Places notes that the ranks of the first job have their hosts, which are noted.
+func (r *Recorder) Places(at time.Time, ranks []Rank) {
+	hosts := make([]string, len(ranks))
+	for i, p := range ranks {
+		hosts[i] = p.Host
+	}
+	r.hours.Placed(at, hosts, func(name string) int {
+		at := slices.IndexFunc(r.report.Hosts, func(h Host) bool { return h.Name == name })
+		if at < 0 {
+			return 0
+		}
+		return min(r.report.Hosts[at].GPUs, maxGPUs)
+	})
 }
 
 // Job notes the job's id.
@@ -76,6 +122,7 @@ func (r *Recorder) Rank(p Rank) {
 func (r *Recorder) Started(at time.Time, id, pid int) {
 	if id < len(r.report.Ranks) {
 		r.report.Ranks[id].PID = pid
+		r.hours.Started(at, id)
 		r.Did(at, id, Starts)
 		r.joined(at, Started, id, "")
 	}
@@ -86,6 +133,7 @@ func (r *Recorder) Ended(at time.Time, id int, how string) {
 	if id < len(r.report.Ranks) {
 		how = plain(how)
 		r.report.Ranks[id].End = how
+		r.hours.Ended(at, id)
 		r.Did(at, id, Over)
 		r.joined(at, Ended, id, how)
 	}
@@ -139,7 +187,9 @@ func (r *Recorder) newest() *Event {
 
 // Event notes something that happened.
 func (r *Recorder) Event(at time.Time, e Event) {
-	r.settle()
+	if r.settle(); e.Kind == Lost {
+		r.hours.Gone(at, e.Host)
+	}
 	e.At = float64(at.Sub(r.report.Begun).Milliseconds()) / 1000
 	e.Text = cut(plain(e.Text), maxText)
 	switch {
@@ -161,7 +211,9 @@ func (r *Recorder) Report(end Report) *Report {
 	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, masked(end.Verdict)
 	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
 	is.Dropped = r.more
-	is.Rows, is.Curves = r.drawn()
+	is.Rows, is.Curves, is.Memory = r.drawn()
+	r.hours.Advance(end.Ended)
+	is.Spent = r.hours.Told()
 	return &is
 }
 

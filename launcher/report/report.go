@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -40,10 +41,13 @@ const (
 	maxRanks    = 8 << 10
 	maxPrograms = 256
 	maxRestarts = 64        // the first
+	maxGPUs     = 1 << 10   // of a host
 	maxLines    = 10        // of a rank's output
 	maxChanges  = 128 << 10 // of all rows
 	maxCurves   = 64
 	maxPoints   = 500       // of a curve
+	maxMemory   = 16 << 10  // points of all hosts' memory
+	maxWaits    = 64        // the first
 	MaxSealed   = 256 << 10 // bytes of a sealed report, in base64
 )
 
@@ -63,10 +67,18 @@ type Report struct {
 	Ranks    []Rank           `json:"ranks"`
 	Programs []Program        `json:"programs"`
 	Events   []Event          `json:"events"`
-	Rows     []Row            `json:"rows,omitempty"`           // what each rank did, in the order of Ranks
-	Curves   []Curve          `json:"curves,omitempty"`         // what --watch read
-	Dropped  int              `json:"dropped_events,omitempty"` // between the first and the last half
-	LeftOut  []string         `json:"left_out,omitempty"`       // what a sealed report had no room for
+	Spent    []hours.Spent    `json:"spent,omitempty"` // where the ranks' time went
+	Course
+	Dropped int      `json:"dropped_events,omitempty"` // between the first and the last half
+	LeftOut []string `json:"left_out,omitempty"`       // what a sealed report had no room for
+}
+
+// Course is what went on, over the run's seconds.
+type Course struct {
+	Rows   []Row   `json:"rows,omitempty"`   // what each rank did, in the order of Ranks
+	Curves []Curve `json:"curves,omitempty"` // what --watch read
+	Memory []Curve `json:"memory,omitempty"` // bytes that each host's container used
+	Waits  []Wait  `json:"waits,omitempty"`  // who the others waited for (--watch-ranks)
 }
 
 // Started says that a rank of the run was started.
@@ -151,9 +163,20 @@ const (
 	Over   = 'e' // it has ended
 )
 
-// Curve is a value that a rank's lines have told, over the run's seconds.
+// Wait is who the others waited for, from a time on.
+type Wait struct {
+	At    float64 `json:"at"`
+	Ranks []int   `json:"ranks,omitempty"` // none: now for one and now for another
+	Share float64 `json:"share"`           // of the last window, that the others lost by it
+	Cause string  `json:"cause,omitempty"`
+	Text  string  `json:"text"` // as it was said
+}
+
+// Curve is a value that a rank's lines have told, over the run's seconds; of Memory a host's, with its limit.
 type Curve struct {
 	Rank   int      `json:"rank"`
+	Host   string   `json:"host,omitempty"`
+	Limit  Number   `json:"limit,omitempty"`
 	Name   string   `json:"name"`
 	At     []Second `json:"at"`
 	Values []Number `json:"values"`

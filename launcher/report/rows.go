@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/progress"
 )
 
 // row is a Row that grows. When it has too many changes for its share of maxChanges, its slot doubles and those within one become one.
@@ -101,26 +103,71 @@ func (r *Recorder) Value(at time.Time, rank int, name string, value float64) {
 		i = len(r.curves)
 		r.curves = append(r.curves, curve{Curve: Curve{Rank: rank, Name: cut(plain(name), maxText), Every: 1}})
 	}
-	c := &r.curves[i]
+	r.curves[i].add(at.Sub(r.report.Begun).Seconds(), value, maxPoints)
+}
+
+// add appends a value to those that are kept, which are at most so many.
+func (c *curve) add(at, value float64, most int) {
 	odd := math.IsNaN(value) || math.IsInf(value, 0)
 	if c.skipped++; c.skipped < c.Every && !odd {
 		return
 	}
 	c.skipped = 0
-	c.At = append(c.At, Second(at.Sub(r.report.Begun).Seconds()))
+	c.At = append(c.At, Second(at))
 	c.Values = append(c.Values, Number(value))
-	if len(c.At) < maxPoints {
-		return
+	for len(c.At) >= max(most, 4) { // others may have come, which take their part
+		c.halve()
 	}
+}
+
+// halve leaves each second value.
+func (c *curve) halve() {
 	c.Every *= 2
-	for k := range maxPoints / 2 {
+	half := len(c.At) / 2
+	for k := range half {
 		c.At[k], c.Values[k] = c.At[2*k], c.Values[2*k]
 	}
-	c.At, c.Values = c.At[:maxPoints/2], c.Values[:maxPoints/2]
+	c.At, c.Values = c.At[:half], c.Values[:half]
+}
+
+// MemoryOf notes what a host's container uses of its memory, in bytes; 0: unknown. A limit of 0 is none.
+func (r *Recorder) MemoryOf(at time.Time, host string, used, limit uint64) {
+	i, known := r.ofHost[host]
+	switch {
+	case used == 0 || !known && len(r.memory) >= maxMemory/4:
+		return
+	case !known:
+		if i = len(r.memory); r.ofHost == nil {
+			r.ofHost = map[string]int{}
+		}
+		r.ofHost[host] = i
+		r.memory = append(r.memory, curve{Curve: Curve{Host: host, Name: "memory", Every: 1}})
+	}
+	c := &r.memory[i]
+	if c.Limit = Number(limit); len(c.Values) == 0 || c.Values[len(c.Values)-1] != Number(used) {
+		c.add(at.Sub(r.report.Begun).Seconds(), float64(used), maxMemory/len(r.memory))
+	}
+}
+
+// Waited notes who the others wait for.
+func (r *Recorder) Waited(at time.Time, w Wait) {
+	if len(r.report.Waits) < maxWaits {
+		w.At, w.Text = float64(at.Sub(r.report.Begun).Milliseconds())/1000, cut(plain(w.Text), maxText)
+		w.Ranks = w.Ranks[:min(len(w.Ranks), maxWaits)]
+		r.report.Waits = append(r.report.Waits, w)
+	}
+}
+
+// Point notes that a rank's line has told how far it is.
+func (r *Recorder) Point(p progress.Point) {
+	at := slices.IndexFunc(p.Values, func(v progress.Value) bool { return v.Name == progress.Step && !math.IsNaN(v.Number) })
+	if r.hours.Point(p.At, p.ID, 0, false); at >= 0 {
+		r.hours.Point(p.At, p.ID, p.Values[at].Number, true)
+	}
 }
 
 // drawn is what was noted, for a report.
-func (r *Recorder) drawn() (rows []Row, curves []Curve) {
+func (r *Recorder) drawn() (rows []Row, curves, memory []Curve) {
 	for i := range r.rows {
 		r.rows[i].shrink(r.share()) // which others have made less since its last change
 		rows = append(rows, r.rows[i].Row)
@@ -128,7 +175,13 @@ func (r *Recorder) drawn() (rows []Row, curves []Curve) {
 	for _, c := range r.curves {
 		curves = append(curves, c.Curve)
 	}
-	return rows, curves
+	for i := range r.memory {
+		for len(r.memory[i].At) > max(maxMemory/len(r.memory), 4) {
+			r.memory[i].halve()
+		}
+		memory = append(memory, r.memory[i].Curve)
+	}
+	return rows, curves, memory
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -159,8 +212,13 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 }
 
 // fits says that rows and curves are such as a Recorder makes.
-func fits(rows []Row, curves []Curve) bool {
-	changes := 0
+func fits(rows []Row, curves, memory []Curve) bool {
+	changes, points := 0, 0
+	for _, m := range memory {
+		if points += len(m.At); len(m.At) != len(m.Values) {
+			return false
+		}
+	}
 	for _, w := range rows {
 		if changes += len(w.At); len(w.At) != len(w.Did) {
 			return false
@@ -171,5 +229,5 @@ func fits(rows []Row, curves []Curve) bool {
 			return false
 		}
 	}
-	return len(rows) <= maxRanks && changes <= maxChanges && len(curves) <= maxCurves
+	return len(rows) <= maxRanks && changes <= maxChanges && len(curves) <= maxCurves && points <= maxMemory+4*len(memory) && len(memory) <= maxMemory/4
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -64,8 +65,57 @@ func TestRowsStayReadable(t *testing.T) {
 		r.Started(at, i, 1)
 	}
 	is := r.Report(Report{})
-	if len(is.Rows) != maxRanks || !fits(is.Rows, is.Curves) || len(is.Rows[0].At) == 0 {
+	if len(is.Rows) != maxRanks || !fits(is.Rows, is.Curves, is.Memory) || len(is.Rows[0].At) == 0 {
 		t.Errorf("%d rows, the first of %d changes", len(is.Rows), len(is.Rows[0].At))
+	}
+}
+
+// A run of 512 ranks on 64 hosts that changes what it does at each look of an hour, with what --watch and --watch-ranks tell, stays small.
+func TestReportOfAnHour(t *testing.T) {
+	const most = 20 << 20
+	r, at := Recorder{}, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r.Begin(Report{Begun: at})
+	for rank := range 512 {
+		r.Rank(Rank{Rank: rank, Host: fmt.Sprint("w", rank/8)})
+		r.Started(at, rank, 1)
+	}
+	for look := range 360 {
+		at = at.Add(10 * time.Second)
+		for rank := range 512 {
+			r.Did(at, rank, "wbi"[look%3])
+		}
+		for host := range 64 {
+			r.MemoryOf(at, fmt.Sprint("w", host), uint64(1+look)<<26, 64<<30)
+		}
+		r.Value(at, 0, "loss", 1/float64(1+look))
+		r.Waited(at, Wait{Ranks: []int{3}, Share: 0.2, Text: "rank 3"})
+		r.Event(at, Event{Kind: Said, Text: strings.Repeat("x", 300)})
+	}
+	is := r.Report(Report{Ended: at})
+	text, err := json.Marshal(is)
+	if err != nil || len(text) > most {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	t.Logf("%d bytes", len(text))
+	if back, err := parse(text); err != nil || len(back.Memory) != 64 || len(back.Waits) != maxWaits {
+		t.Errorf("read again: %v", err)
+	}
+	if m := is.Memory[63]; len(m.At) < 100 || m.At[0] != 10 || m.Limit != 64<<30 || m.Values[0] != 1<<26 {
+		t.Errorf("memory of a host: %d points, %v", len(m.At), m)
+	}
+}
+
+// Memory of more hosts than there is room for thins all, and keeps what can be read back.
+func TestMemoryOfManyHosts(t *testing.T) {
+	r, at := Recorder{}, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r.Begin(Report{Begun: at})
+	for look := range 20 {
+		for host := range maxMemory/4 + 50 {
+			r.MemoryOf(at.Add(time.Duration(look)*time.Second), fmt.Sprint("w", host), uint64(1+look)<<30, 0)
+		}
+	}
+	if is := r.Report(Report{}); !fits(is.Rows, is.Curves, is.Memory) || len(is.Memory) != maxMemory/4 {
+		t.Errorf("memory of %d hosts", len(is.Memory))
 	}
 }
 

@@ -273,7 +273,7 @@ func parse(text []byte) (*Report, error) {
 	if len(r.Ranks) > maxRanks || len(r.Programs) > maxPrograms || len(r.Events) > MaxEvents || len(r.Restarts) > maxRestarts {
 		return nil, errors.New("it is no report: no run leaves so many ranks, programs, events or restarts")
 	}
-	if !fits(r.Rows, r.Curves) {
+	if !fits(r.Rows, r.Curves, r.Memory) || len(r.Spent) > maxCurves || len(r.Waits) > maxWaits {
 		return nil, errors.New("it is no report: its rows or curves are too long, or lack parts")
 	}
 	if i := slices.IndexFunc(r.Ranks, func(p Rank) bool { return p.Job == 0 && (p.Rank < 0 || p.Rank >= maxRanks) }); i >= 0 {

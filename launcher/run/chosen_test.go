@@ -114,7 +114,7 @@ func TestWhetherAJobWiresUp(t *testing.T) {
 		for id := range r.ranks {
 			r.on(r.who.HostOf(id), (&apiv1.Started{Rank: uint32(id), Pid: 1}).Frame())
 		}
-		if got := r.State(); got != tt.want {
+		if got := r.Stand().Phase; got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/rdma"
@@ -184,8 +185,14 @@ type (
 		Host string
 		Gzip []byte
 	}
-	// Seen is what processes of one host do from now on, for the run's report.
-	Seen struct{ Works, Busy, Idle idset.Set }
+	// Seen is what processes of one host do from now on, for the run's report, and what its container uses of its memory, in bytes; 0: unknown.
+	Seen struct {
+		Works, Busy, Idle idset.Set
+		Host              string
+		Memory, Limit     uint64
+	}
+	// Held is who the others wait for, for the run's report.
+	Held struct{ Finding report.Wait }
 	// Note is for the run's report.
 	Note struct{ Kind, Host, Text string }
 	// Grow makes place for the output of another job, with its rank 0's id: Grown answers, before any other event.
@@ -229,6 +236,7 @@ func (Silent) order()     {}
 func (Note) order()       {}
 func (Dump) order()       {}
 func (Seen) order()       {}
+func (Held) order()       {}
 func (Grow) order()       {}
 func (Place) order()      {}
 func (ReadHosts) order()  {}

@@ -60,6 +60,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/exchange"
+	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
@@ -105,45 +106,27 @@ type Now struct {
 // Active is how many hosts have a connection still; the run is over when none has.
 func (r *Run) Active() int { return r.active }
 
-// State is where the first job is, as those who watch the run know it: ranks that leave run.
-func (r *Run) State() string {
+// Stand is how the run stands, as those know it who watch it: ranks that leave run.
+func (r *Run) Stand() hours.Stand {
+	s := hours.Stand{Phase: r.job.String(), Ranks: map[string]int{}, Hosts: r.active}
 	if r.job == jobLeaving {
-		return jobRunning.String()
+		s.Phase = jobRunning.String()
 	}
-	return r.job.String()
-}
-
-// Census is how many ranks are in each state.
-func (r *Run) Census() map[string]int {
-	n := map[string]int{}
-	for s := range rankLost + 1 {
-		n[s.String()] = 0
+	for state := range rankLost + 1 {
+		s.Ranks[state.String()] = 0
 	}
 	for i := range r.ranks {
-		n[r.ranks[i].state.String()]++
+		s.Ranks[r.ranks[i].state.String()]++
 	}
-	return n
-}
-
-// Waits is how the ranks wait.
-type Waits struct {
-	Quiet   time.Time      // since when no rank has shown work, zero while one does or nobody looks
-	Stalled bool           // that is a stall
-	For     map[int]string // the host of each rank that the others wait for, where some are named
-	Lost    float64        // the share of the time that these lose by it
-}
-
-// Waits is how they wait now.
-func (r *Run) Waits() (w Waits) {
 	if quiet := r.stalls.watch.Quiet(r.now.Clock, r.running()); quiet > 0 && r.cfg.activityEvery() > 0 {
-		w.Quiet, w.Stalled = r.now.Wall.Add(-quiet), r.stalls.told
+		s.Quiet, s.Stalled = r.now.Wall.Add(-quiet), r.stalls.told
 	}
 	ranks, lost := r.stalls.slow.Last()
-	w.For, w.Lost = make(map[int]string, len(ranks)), lost
+	s.For, s.Lost = make(map[int]string, len(ranks)), lost
 	for _, rank := range ranks {
-		w.For[rank] = r.hosts[r.who.HostOf(rank)].Name
+		s.For[rank] = r.hosts[r.who.HostOf(rank)].Name
 	}
-	return w
+	return s
 }
 
 // Phase is where it was when something went wrong first.

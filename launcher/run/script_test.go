@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -39,6 +42,7 @@ func TestScripts(t *testing.T) {
 		return func(line string) {
 			words := strings.Fields(line)
 			s.do(words[0], words[1:])
+			s.addUp()
 		}
 	})
 }
@@ -51,6 +55,9 @@ type script struct {
 	full string // why there is no place for the output of the next job
 	asks uint64
 	tell bool // the script has what hosts say of stacks
+	rec  report.Recorder
+	at   time.Time // the recorder's clock, which goes on at each command
+	size int
 }
 
 func (s *script) begin(args []string) {
@@ -101,6 +108,11 @@ func (s *script) begin(args []string) {
 	}
 	p := playing(s.t, cfg, hosts)
 	s.run, s.now, s.asks = p.Run, Now{Wall: epoch, Clock: time.Millisecond}, 0
+	s.rec, s.at, s.size = report.Recorder{}, epoch, s.number(args[1])
+	s.rec.Begin(report.Report{Begun: epoch})
+	for _, h := range hosts {
+		s.rec.Host(report.Host{Name: h.Name, GPUs: gpus}, epoch)
+	}
 	if cfg.Adopted {
 		s.take(s.run.Adopt(s.now))
 	} else {
@@ -275,6 +287,27 @@ func (s *script) do(command string, args []string) {
 	}
 }
 
+// gpus is how many each host has: its ranks cannot share them evenly.
+const gpus = 3
+
+// addUp lets time pass, and sees that what the ranks' time went into is all of it, whatever has happened.
+func (s *script) addUp() {
+	s.t.Helper()
+	s.at = s.at.Add(time.Duration(1+len(s.out.String())%977) * time.Millisecond)
+	s.rec.Stands(s.at, s.run.Stand())
+	on, sum := map[int]bool{}, hours.Spent{}
+	for id := range s.size {
+		on[s.run.who.HostOf(id)] = true
+	}
+	for _, spent := range s.rec.Report(report.Report{Ended: s.at}).Spent {
+		sum.Ranks, sum.GPUs = sum.Ranks+spent.Ranks, sum.GPUs+spent.GPUs
+	}
+	long := s.at.Sub(epoch).Seconds()
+	if ranks, all := long*float64(s.size), long*float64(gpus*len(on)); math.Abs(sum.Ranks-ranks) > 1e-6 || math.Abs(sum.GPUs-all) > 1e-6 {
+		s.t.Fatalf("%d ranks for %v s: %v rank-seconds and %v GPU-seconds are accounted for, want %v and %v, after\n%s", s.size, long, sum.Ranks, sum.GPUs, ranks, all, s.out)
+	}
+}
+
 func (s *script) step(e Event) { s.take(s.run.Step(s.now, e)) }
 
 var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit", "hang", "renewal"}
@@ -284,6 +317,7 @@ func (s *script) take(orders []Order) {
 	var answers []Event
 	for _, o := range orders {
 		line := ""
+		s.record(o)
 		switch o := o.(type) {
 		case Send:
 			line = fmt.Sprintf("w%d %s", o.Host, shown(o.Frame))
@@ -332,6 +366,30 @@ func (s *script) take(orders []Order) {
 	}
 	for _, e := range answers {
 		s.step(e)
+	}
+}
+
+// record notes an order as the launcher does (driver.do).
+func (s *script) record(o Order) {
+	switch o := o.(type) {
+	case Place:
+		if o.Job.Number > 0 {
+			return
+		}
+		var ranks []report.Rank
+		for i, p := range o.Job.Plan.Placements {
+			ranks = append(ranks, report.Rank{Rank: i, Host: o.Job.Plan.Hosts[p.Host].Name})
+			s.rec.Rank(ranks[i])
+		}
+		s.rec.Places(s.at, ranks)
+	case Started:
+		s.rec.Started(s.at, o.ID, o.PID)
+	case NotStarted:
+		s.rec.Ended(s.at, o.ID, o.Why)
+	case Exited:
+		s.rec.Ended(s.at, o.ID, "")
+	case Note:
+		s.rec.Event(s.at, report.Event{Kind: o.Kind, Host: o.Host, Text: o.Text})
 	}
 }
 

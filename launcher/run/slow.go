@@ -9,6 +9,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	troubles "github.com/mpiup/mpiup/internal/known"
 	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/slow"
 )
 
@@ -32,6 +33,8 @@ func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
 	g.slow.Hear(now, at, reports)
 	if line := g.slow.News(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.job == jobRunning {
 		g.say("%s", line)
+		ranks, lost := g.slow.Last()
+		g.give(Held{report.Wait{Ranks: ranks, Share: lost, Cause: g.slow.Why().String(), Text: line}})
 	}
 	return nil
 }

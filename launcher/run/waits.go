@@ -257,7 +257,7 @@ func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
 	}
 	own := g.who.On(h)
 	g.watch.Hear(now, own, report)
-	g.give(Seen{Works: report.Works.Intersect(own), Busy: report.Busy.Intersect(own), Idle: report.Idle.Intersect(own)})
+	g.give(Seen{report.Works.Intersect(own), report.Busy.Intersect(own), report.Idle.Intersect(own), g.hosts[h].Name, m.Memory, m.MemoryLimit})
 	return nil
 }
 

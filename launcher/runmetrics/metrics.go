@@ -1,6 +1,7 @@
 // Package runmetrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS).
 //
-//	launcher ──Phase, Census, Quiet, Slow, Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
+//	launcher ──Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
+//	report.Keeper, how it stands ──────┘
 //
 // A launcher ends with its run, and a scrape that comes later finds nobody. So Linger waits, where somebody scrapes, until
 // the verdict was read too.
@@ -19,11 +20,9 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
-
-// Phases are how far a run has come, in their order.
-var Phases = []string{"gathering", "placing", "launching", "wiring", "running", "stopping", "done"}
 
 // success is the verdict on a run in which nothing went wrong.
 const success = "success"
@@ -36,18 +35,10 @@ type Metrics struct {
 	read     chan struct{} // capacity 1: somebody has read what stands
 
 	mu      sync.Mutex
-	now     string                    // phase, guarded by mu
-	since   time.Time                 // it began, guarded by mu
-	past    map[string]time.Duration  // spent in phases before, guarded by mu
-	census  map[string]int            // ranks by state, guarded by mu
-	reached int                       // hosts, guarded by mu
-	quiet   time.Time                 // since when no rank has shown work, zero: one does, guarded by mu
-	hangs   bool                      // guarded by mu
-	slow    map[int]string            // hosts of ranks that the others wait for, guarded by mu
-	lost    float64                   // share of the time that these lose by it, guarded by mu
-	values  func() map[string]float64 // of --watch, by name; nil: nobody watches, guarded by mu
-	scraped bool                      // guarded by mu
-	over    bool                      // Ended was called, guarded by mu
+	run     func() (hours.Stand, map[string]time.Duration, []hours.Spent) // nil: none yet, guarded by mu
+	values  func() map[string]float64                                     // of --watch, by name; nil: nobody watches, guarded by mu
+	scraped bool                                                          // guarded by mu
+	over    bool                                                          // Ended was called, guarded by mu
 }
 
 // New is the metrics of a run of this build that begins.
@@ -56,52 +47,17 @@ func New(version string) *Metrics {
 	for _, k := range verdict.Kinds {
 		kinds = append(kinds, string(k.Kind))
 	}
-	return &Metrics{version: version, read: make(chan struct{}, 1), now: Phases[0], since: time.Now(), past: map[string]time.Duration{},
-		verdicts: exposition.NewCounts("kind", kinds...)}
+	return &Metrics{version: version, read: make(chan struct{}, 1), verdicts: exposition.NewCounts("kind", kinds...)}
 }
 
-// Phase notes that the run enters a phase.
-func (m *Metrics) Phase(name string) {
+// Run says who knows how the run stands, how long it was in each phase, and where its ranks' time went.
+func (m *Metrics) Run(now func() (hours.Stand, map[string]time.Duration, []hours.Spent)) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if name != m.now {
-		at := time.Now()
-		m.past[m.now] += at.Sub(m.since)
-		m.now, m.since = name, at
-	}
-}
-
-// Census notes the ranks by state, and how many hosts are connected.
-func (m *Metrics) Census(ranks map[string]int, hosts int) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.census, m.reached = ranks, hosts
-}
-
-// Quiet notes since when no rank has shown work, zero while one does, and whether the run has stalled.
-func (m *Metrics) Quiet(since time.Time, stalled bool) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.quiet, m.hangs = since, stalled
-}
-
-// Slow notes for which ranks the others wait, the host of each, and the share of the time that they lose by it.
-func (m *Metrics) Slow(hosts map[int]string, share float64) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.slow, m.lost = hosts, share
+	m.run = now
 }
 
 // Progress says who knows what the ranks' lines told last, by name.
@@ -134,7 +90,6 @@ func (m *Metrics) Ended(v *verdict.Verdict) {
 	if v != nil {
 		kind = string(v.Kind)
 	}
-	m.Phase("done")
 	m.verdicts.Inc(kind)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,27 +103,41 @@ func (m *Metrics) page() []exposition.Family {
 	phase := exposition.Family{Name: "mpiup_run_phase", Kind: exposition.Gauge, Help: "1 for the phase that the run is in."}
 	spent := exposition.Family{Name: "mpiup_run_phase_seconds_total", Kind: exposition.Counter, Help: "Time spent in a phase."}
 	ranks := exposition.Family{Name: "mpiup_run_ranks", Kind: exposition.Gauge, Help: "Ranks by state."}
-	for _, name := range Phases {
-		is, took := 0.0, m.past[name]
-		if name == m.now {
-			is, took = 1, took+time.Since(m.since)
-		}
-		phase.Add(is, "phase", name)
-		spent.Add(took.Seconds(), "phase", name)
+	var is hours.Stand
+	var in map[string]time.Duration
+	var where []hours.Spent
+	if m.run != nil {
+		is, in, where = m.run()
 	}
-	for _, state := range slices.Sorted(maps.Keys(m.census)) {
-		ranks.Add(float64(m.census[state]), "state", state)
+	for _, name := range hours.Phases {
+		now := 0.0
+		if name == is.Phase {
+			now = 1
+		}
+		phase.Add(now, "phase", name)
+		spent.Add(in[name].Seconds(), "phase", name)
+	}
+	for _, state := range slices.Sorted(maps.Keys(is.Ranks)) {
+		ranks.Add(float64(is.Ranks[state]), "state", state)
+	}
+	went := exposition.Family{Name: "mpiup_run_spent_seconds", Kind: exposition.Gauge,
+		Help: "Time of all ranks, and of their hosts' GPUs, by what it went into."}
+	for _, s := range where {
+		went.Add(s.Ranks, "of", "ranks", "cause", s.Cause)
+		if s.GPUs > 0 {
+			went.Add(s.GPUs, "of", "gpus", "cause", s.Cause)
+		}
 	}
 	slow := exposition.Family{Name: "mpiup_run_waited_for_ratio", Kind: exposition.Gauge,
 		Help: "Share of the time that the other ranks wait for this one, where one is named (--watch-ranks)."}
-	for _, rank := range slices.Sorted(maps.Keys(m.slow)) {
-		slow.Add(m.lost, "rank", strconv.Itoa(rank), "host", m.slow[rank])
+	for _, rank := range slices.Sorted(maps.Keys(is.For)) {
+		slow.Add(is.Lost, "rank", strconv.Itoa(rank), "host", is.For[rank])
 	}
 	idle, stalled := 0.0, 0.0
-	if !m.quiet.IsZero() && !m.over {
-		idle = time.Since(m.quiet).Seconds()
+	if !is.Quiet.IsZero() && !m.over {
+		idle = time.Since(is.Quiet).Seconds()
 	}
-	if m.hangs && !m.over {
+	if is.Stalled && !m.over {
 		stalled = 1
 	}
 	progress := exposition.Family{Name: "mpiup_run_progress", Kind: exposition.Gauge,
@@ -179,8 +148,8 @@ func (m *Metrics) page() []exposition.Family {
 			progress.Add(values[name], "name", name)
 		}
 	}
-	return []exposition.Family{phase, spent, ranks, slow, progress,
-		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(m.reached)),
+	return []exposition.Family{phase, spent, ranks, went, slow, progress,
+		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(is.Hosts)),
 		exposition.One(exposition.Gauge, "mpiup_run_idle_seconds", "How long no rank has shown work, as far as agents look.", idle),
 		exposition.One(exposition.Gauge, "mpiup_run_stalled", "1 while the run has stalled by its --stall-timeout.", stalled),
 		exposition.One(exposition.Gauge, "mpiup_build_info", "1, with the build as label.", 1, "version", m.version),

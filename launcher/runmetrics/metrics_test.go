@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/hours"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -30,24 +32,32 @@ func has(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// Each phase's time adds up over restarts, and one phase is the run's at a time.
-func TestPhases(t *testing.T) {
+// A run is shown as its report's keeper knows it: each phase's time adds up over restarts, and so does the ranks' time.
+func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New("v1")
+		m, k := New("v1"), report.New(report.Config{}, report.Report{Begun: time.Now()}, nil, nil)
+		m.Run(k.Now)
+		k.Host(report.Host{Name: "w0", GPUs: 4})
 		time.Sleep(2 * time.Second)
-		m.Phase("running")
+		k.Launched("j", nil, []report.Rank{{Host: "w0"}, {Rank: 1, Host: "w0"}}, "")
+		k.Started(0, 7)
+		k.Started(1, 8)
+		k.Enter("running")
 		time.Sleep(3 * time.Second)
-		m.Phase("running")
-		m.Phase("gathering")
+		k.Enter("running")
+		k.Enter("gathering")
 		m.Restarted(verdict.GPUFault)
-		m.Census(map[string]int{"running": 7, "lost": 1}, 2)
-		m.Quiet(time.Now().Add(-4*time.Second), true)
+		is := hours.Stand{Phase: "gathering", Ranks: map[string]int{"running": 7, "lost": 1}, Hosts: 2, Quiet: time.Now().Add(-4 * time.Second), Stalled: true}
+		k.Stands(is)
 		time.Sleep(time.Second)
 		has(t, scrape(t, m), `mpiup_run_phase{phase="gathering"} 1`, `mpiup_run_phase{phase="running"} 0`,
 			`mpiup_run_phase_seconds_total{phase="gathering"} 3`, `mpiup_run_phase_seconds_total{phase="running"} 3`,
 			`mpiup_run_ranks{state="running"} 7`, `mpiup_run_ranks{state="lost"} 1`, `mpiup_run_hosts 2`, `mpiup_run_idle_seconds 5`, `mpiup_run_stalled 1`, `mpiup_run_restarts_total 1`,
+			`mpiup_run_spent_seconds{of="ranks",cause="waiting"} 4`, `mpiup_run_spent_seconds{of="ranks",cause="running"} 6`,
+			`mpiup_run_spent_seconds{of="gpus",cause="running"} 12`, `mpiup_run_spent_seconds{of="gpus",cause="restarting"} 4`,
 			`mpiup_run_verdicts_total{kind="gpu-fault"} 1`, `mpiup_run_verdicts_total{kind="out-of-memory"} 0`, `mpiup_build_info{version="v1"} 1`)
-		m.Quiet(time.Time{}, false)
+		is.Quiet, is.Stalled = time.Time{}, false
+		k.Stands(is)
 		has(t, scrape(t, m), `mpiup_run_idle_seconds 0`, `mpiup_run_stalled 0`)
 	})
 }
@@ -63,7 +73,7 @@ func TestLinger(t *testing.T) {
 		{"nobody scrapes", false, nil, 0},
 		{"nobody comes again", true, nil, patience},
 		{"somebody reads the end", true, func(t *testing.T, m *Metrics, _ chan os.Signal) {
-			has(t, scrape(t, m), `mpiup_run_verdicts_total{kind="killed"} 1`, `mpiup_run_verdicts_total{kind="success"} 0`, `mpiup_run_phase{phase="done"} 1`)
+			has(t, scrape(t, m), `mpiup_run_verdicts_total{kind="killed"} 1`, `mpiup_run_verdicts_total{kind="success"} 0`)
 		}, 4 * time.Second},
 		{"a signal", true, func(_ *testing.T, _ *Metrics, s chan os.Signal) { s <- syscall.SIGTERM }, 4 * time.Second},
 		{"another signal", true, func(_ *testing.T, _ *Metrics, s chan os.Signal) { s <- syscall.SIGWINCH }, patience},
@@ -115,9 +125,7 @@ func TestSilentClients(t *testing.T) {
 
 func TestNone(t *testing.T) {
 	var m *Metrics
-	m.Phase("running")
-	m.Census(nil, 0)
-	m.Quiet(time.Time{}, false)
+	m.Run(nil)
 	m.Restarted(verdict.Killed)
 	m.Ended(nil)
 	m.Linger(nil, nil)

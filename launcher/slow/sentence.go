@@ -80,6 +80,14 @@ func (w *Watch) Last() ([]int, float64) {
 	return nil, 0
 }
 
+// Why is why who is named holds the others up, as far as it shows.
+func (w *Watch) Why() Cause {
+	if len(w.told) == 0 {
+		return Unclear
+	}
+	return w.last.Cause.Cause
+}
+
 // Sentence names whom the others wait for.
 func (f Finding) Sentence(names Names) string {
 	return f.sentence("of the last "+long(f.Window), names)

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/mpiup/mpiup/launcher/hours"
 	runpage "github.com/mpiup/mpiup/launcher/page"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -52,6 +53,9 @@ func made(t *testing.T) (path string, lines, needles int) {
 		r.Rows = append(r.Rows, row)
 	}
 	r.Events = []report.Event{{At: 1, Kind: "found", Host: "w0"}, {At: 3000, Kind: "lost", Host: "w63", Text: "silent"}}
+	r.Spent = []hours.Spent{{Cause: "waiting", Ranks: 1000, GPUs: 1000}, {Cause: "running", Ranks: 3000, GPUs: 3000}, {Cause: "<b>", Ranks: 1}}
+	r.Memory = []report.Curve{{Host: "w0", Name: "memory", Limit: 8 << 30, At: []report.Second{0, 1800}, Values: []report.Number{1 << 30, 7 << 30}}}
+	r.Waits = []report.Wait{{At: 60, Ranks: []int{3, 4}, Share: 0.18, Cause: "CPU quota", Text: "<i>ranks 3-4</i>"}}
 	r.Curves = []report.Curve{{Rank: 0, Name: "loss", At: []report.Second{1, 2, 3}, Values: []report.Number{3, 2, 1}}}
 	var b bytes.Buffer
 	p, err := runpage.New(&b, r, nil)
@@ -162,6 +166,17 @@ func TestPage(t *testing.T) {
 	run(chromedp.Evaluate(`document.getElementById('event-find').focus()`, nil), chromedp.KeyEvent("silent"), chromedp.Text("#event-count", &count))
 	if count != "1 of 2" {
 		t.Errorf("events with a word: %q", count)
+	}
+	var spent, waits, machines string
+	run(chromedp.Text("#spent", &spent), chromedp.Text("#waits", &waits), chromedp.Text("#machines", &machines))
+	if !strings.Contains(spent, "waiting for hosts") || !strings.Contains(spent, "25.0 %") || !strings.Contains(spent, "<b>") || !strings.Contains(waits, "3-4") ||
+		!strings.Contains(waits, "<i>ranks") || !strings.Contains(machines, "w63: 96 CPUs") {
+		t.Errorf("where the time went: %q; who waited: %q; hosts: %.80q", spent, waits, machines)
+	}
+	run(chromedp.Evaluate(`(() => { const c = document.getElementById('canvas'), b = c.getBoundingClientRect();
+		c.dispatchEvent(new PointerEvent('pointermove', { clientX: b.left + b.width - 20, clientY: b.top + 8 })); })()`, nil), chromedp.Text("#pointed", &pointed))
+	if !strings.Contains(pointed, "7.0 GiB of memory of 8.0 GiB") {
+		t.Errorf("a host's memory: %q", pointed)
 	}
 	var wide float64
 	run(chromedp.EmulateViewport(390, 800), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +50,7 @@ func (d *demo) pictures(ctx context.Context, to string) error {
 		}
 		all[name] = b.Bytes()
 	}
-	for _, name := range []string{"stacks.svg", "net.svg"} {
+	for _, name := range []string{"stacks.svg", "net.svg", "run.png"} {
 		if all[name], err = os.ReadFile(filepath.Join(d.dir, name)); err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (d *demo) hang(ctx context.Context) (page string, err error) {
 	defer cancel()
 	list := strings.Join(h.names(), ":2,") + ":2"
 	run := []string{"mpiup", "run", "--host", list, "--stall-timeout", "20s", "python3", "train.py"}
-	job := d.command(ctx, h, append(run[:len(run)-1:len(run)-1], filepath.Join(d.dir, "train.py")))
+	job := d.command(ctx, h, slices.Concat(run[:len(run)-2], []string{"--report", d.dir + "/report", "--watch", `step (?P<step>\d+)(?:.*loss (?P<loss>\S+))?`}, run[len(run)-2:len(run)-1], []string{d.dir + "/train.py"}))
 	out, err := job.StdoutPipe()
 	if err != nil {
 		return "", err
@@ -140,7 +141,23 @@ func (d *demo) hang(ctx context.Context) (page string, err error) {
 	err = errors.Join(err, job.Process.Signal(syscall.SIGINT))
 	_, _ = io.Copy(io.Discard, said)
 	_ = job.Wait() // it was interrupted
+	if err == nil {
+		err = d.page(ctx)
+	}
 	return strings.ReplaceAll(b.String(), d.dir+"/", ""), err
+}
+
+// page is a picture of what a browser shows of the run's report.
+func (d *demo) page(ctx context.Context) error {
+	if out, err := exec.CommandContext(ctx, d.mpiup, "report", d.dir+"/report", "--html", d.dir+"/run.html").CombinedOutput(); err != nil {
+		return fmt.Errorf("mpiup report: %w\n%s", err, out)
+	}
+	out, err := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+d.dir+"/chromium",
+		"--window-size=1100,1250", "--screenshot="+d.dir+"/run.png", "file://"+d.dir+"/run.html").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("chromium, which make page-check brings: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // command is mpiup on the launcher's host, under its own name.

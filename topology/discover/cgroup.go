@@ -224,6 +224,32 @@ func (g *Cgroups) MemoryLimit() (least uint64) {
 	return least
 }
 
+// MemoryUsed is how many bytes the processes of this container use together, but for pages of files that the kernel can drop; 0: it does not show.
+func (g *Cgroups) MemoryUsed() uint64 {
+	for _, h := range g.all {
+		file, cache := "memory.current", "inactive_file " // Documentation/admin-guide/cgroup-v2.rst
+		if !h.v2 {
+			if !slices.Contains(h.controllers, "memory") {
+				continue
+			}
+			file, cache = "memory.usage_in_bytes", "total_inactive_file " // cgroup-v1/memory.rst
+		}
+		text, err := readFile(g.fsys, path.Join(h.own, file))
+		used, bad := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+		if err != nil || bad != nil {
+			continue
+		}
+		if stat, err := readFile(g.fsys, path.Join(h.own, "memory.stat")); err == nil {
+			if count, ok := sysfs.Field(stat, cache); ok {
+				n, _ := strconv.ParseUint(count, 10, 64)
+				used -= min(n, used)
+			}
+		}
+		return used
+	}
+	return 0
+}
+
 // OOMKills is how many processes of this container the kernel has killed for memory so far. A rank that died by
 // SIGKILL while this number grew was killed for memory. Where no memory group can be seen the error is
 // fs.ErrNotExist.

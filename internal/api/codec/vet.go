@@ -25,7 +25,7 @@ import (
 func VetFrame(f *apiv1.Frame) {
 	switch f.GetBody().(type) {
 	case *apiv1.Frame_Output, *apiv1.Frame_Credit, *apiv1.Frame_Heartbeat, *apiv1.Frame_Started, *apiv1.Frame_FenceEnter, *apiv1.Frame_CopyCredit,
-		*apiv1.Frame_FetchRequest, *apiv1.Frame_FetchResult, *apiv1.Frame_NameRequest, *apiv1.Frame_Event, *apiv1.Frame_Rendezvous:
+		*apiv1.Frame_FetchRequest, *apiv1.Frame_FetchResult, *apiv1.Frame_NameRequest, *apiv1.Frame_Event, *apiv1.Frame_Rendezvous, *apiv1.Frame_Progress:
 		return // nothing but numbers and data, and many of them: TestFramesOfDataHaveNoText
 	}
 	Vet(f)

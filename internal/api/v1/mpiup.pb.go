@@ -1021,6 +1021,7 @@ type Frame struct {
 	//	*Frame_Flight
 	//	*Frame_Resumed
 	//	*Frame_Waited
+	//	*Frame_Progress
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -1450,6 +1451,15 @@ func (x *Frame) GetWaited() *Waited {
 	return nil
 }
 
+func (x *Frame) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1670,6 +1680,10 @@ type Frame_Waited struct {
 	Waited *Waited `protobuf:"bytes,52,opt,name=waited,proto3,oneof"`
 }
 
+type Frame_Progress struct {
+	Progress *Progress `protobuf:"bytes,53,opt,name=progress,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1774,6 +1788,8 @@ func (*Frame_Flight) isFrame_Body() {}
 func (*Frame_Resumed) isFrame_Body() {}
 
 func (*Frame_Waited) isFrame_Body() {}
+
+func (*Frame_Progress) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -3425,6 +3441,7 @@ type Job struct {
 	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"` // tells ranks that a pod of the run is being taken away; 0: SIGTERM
 	Flight         FlightUse              `protobuf:"varint,49,opt,name=flight,proto3,enum=mpiup.v1.FlightUse" json:"flight,omitempty"`            // what is wanted of torch's flight recorder
 	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`  // where ranks save; made where it is missing; empty: none
+	Progress       bool                   `protobuf:"varint,52,opt,name=progress,proto3" json:"progress,omitempty"`                                // ranks have a file for lines on how far they are (Progress)
 	WatchMs        uint32                 `protobuf:"varint,51,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`                   // between reports of how long ranks wait in MPI (Waited); 0: they are not watched
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3703,6 +3720,13 @@ func (x *Job) GetCheckpointDir() string {
 		return x.CheckpointDir
 	}
 	return ""
+}
+
+func (x *Job) GetProgress() bool {
+	if x != nil {
+		return x.Progress
+	}
+	return false
 }
 
 func (x *Job) GetWatchMs() uint32 {
@@ -6017,11 +6041,13 @@ func (x *Met) GetVisited() bool {
 type Activity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Works         string                 `protobuf:"bytes,2,opt,name=works,proto3" json:"works,omitempty"`    // they had output, I/O, a GPU that worked, or a word to PMI
-	Busy          string                 `protobuf:"bytes,3,opt,name=busy,proto3" json:"busy,omitempty"`      // they used CPU, and nothing else shows
-	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"`      // nothing of that
-	Places        []*Place               `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`  // where idle ones wait, at most 16
-	Looked        uint32                 `protobuf:"varint,6,opt,name=looked,proto3" json:"looked,omitempty"` // Looked: at what of all of them; 0: the agent is older and does not say
+	Works         string                 `protobuf:"bytes,2,opt,name=works,proto3" json:"works,omitempty"`                                 // they had output, I/O, a GPU that worked, or a word to PMI
+	Busy          string                 `protobuf:"bytes,3,opt,name=busy,proto3" json:"busy,omitempty"`                                   // they used CPU, and nothing else shows
+	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"`                                   // nothing of that
+	Places        []*Place               `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`                               // where idle ones wait, at most 16
+	Looked        uint32                 `protobuf:"varint,6,opt,name=looked,proto3" json:"looked,omitempty"`                              // Looked: at what of all of them; 0: the agent is older and does not say
+	Memory        uint64                 `protobuf:"varint,7,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes that this container uses, but for what the kernel can drop, in steps of 1/128 of the limit; 0: it does not show
+	MemoryLimit   uint64                 `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"` // bytes that it may use; 0: no limit is seen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6098,6 +6124,20 @@ func (x *Activity) GetLooked() uint32 {
 	return 0
 }
 
+func (x *Activity) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Activity) GetMemoryLimit() uint64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           string                 `protobuf:"bytes,1,opt,name=ids,proto3" json:"ids,omitempty"`
@@ -6150,6 +6190,59 @@ func (x *Place) GetWhere() string {
 	return ""
 }
 
+// Progress is whole lines that a rank has written to the file that MPIUP_PROGRESS names (Job.progress).
+type Progress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_mpiup_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *Progress) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Progress) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // Waited is how long ranks of a job here have waited for others in MPI (Job.watch_ms, agent/watch), with what else may hold them up.
 // Sums count from the start of each, and times are CLOCK_MONOTONIC of this host.
 type Waited struct {
@@ -6170,7 +6263,7 @@ type Waited struct {
 
 func (x *Waited) Reset() {
 	*x = Waited{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6182,7 +6275,7 @@ func (x *Waited) String() string {
 func (*Waited) ProtoMessage() {}
 
 func (x *Waited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6195,7 +6288,7 @@ func (x *Waited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waited.ProtoReflect.Descriptor instead.
 func (*Waited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Waited) GetJob() uint32 {
@@ -6289,7 +6382,7 @@ type RankWaited struct {
 
 func (x *RankWaited) Reset() {
 	*x = RankWaited{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6301,7 +6394,7 @@ func (x *RankWaited) String() string {
 func (*RankWaited) ProtoMessage() {}
 
 func (x *RankWaited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6314,7 +6407,7 @@ func (x *RankWaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankWaited.ProtoReflect.Descriptor instead.
 func (*RankWaited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RankWaited) GetId() uint32 {
@@ -6422,7 +6515,7 @@ type WaitPoint struct {
 
 func (x *WaitPoint) Reset() {
 	*x = WaitPoint{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6434,7 +6527,7 @@ func (x *WaitPoint) String() string {
 func (*WaitPoint) ProtoMessage() {}
 
 func (x *WaitPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6447,7 +6540,7 @@ func (x *WaitPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitPoint.ProtoReflect.Descriptor instead.
 func (*WaitPoint) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WaitPoint) GetSeq() uint64 {
@@ -6499,7 +6592,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6511,7 +6604,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6524,7 +6617,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -6569,7 +6662,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6581,7 +6674,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6594,7 +6687,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -6650,7 +6743,7 @@ type FlightCall struct {
 
 func (x *FlightCall) Reset() {
 	*x = FlightCall{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6662,7 +6755,7 @@ func (x *FlightCall) String() string {
 func (*FlightCall) ProtoMessage() {}
 
 func (x *FlightCall) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6675,7 +6768,7 @@ func (x *FlightCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightCall.ProtoReflect.Descriptor instead.
 func (*FlightCall) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FlightCall) GetSeq() uint64 {
@@ -6705,7 +6798,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6717,7 +6810,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6730,7 +6823,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -6781,7 +6874,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6793,7 +6886,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6806,7 +6899,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -6848,7 +6941,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6860,7 +6953,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6873,7 +6966,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Notice) GetText() string {
@@ -6901,7 +6994,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6913,7 +7006,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6926,7 +7019,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Ending) GetWhy() string {
@@ -6951,7 +7044,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6963,7 +7056,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6976,7 +7069,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -6990,7 +7083,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7002,7 +7095,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7015,7 +7108,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Closed) GetText() string {
@@ -7040,7 +7133,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7052,7 +7145,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7065,7 +7158,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -7081,7 +7174,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7093,7 +7186,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7106,7 +7199,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -7150,7 +7243,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7162,7 +7255,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7175,7 +7268,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -7230,7 +7323,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7242,7 +7335,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7255,7 +7348,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -7319,7 +7412,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7331,7 +7424,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7344,7 +7437,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -7385,7 +7478,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7397,7 +7490,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7410,7 +7503,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Event) GetData() []byte {
@@ -7437,7 +7530,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7449,7 +7542,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7462,7 +7555,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -7529,7 +7622,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7541,7 +7634,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7554,7 +7647,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Gone) GetIds() string {
@@ -7613,7 +7706,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7625,7 +7718,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7638,7 +7731,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -7696,7 +7789,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7708,7 +7801,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7721,7 +7814,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -7767,7 +7860,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7779,7 +7872,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7792,7 +7885,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 type Peer struct {
@@ -7812,7 +7905,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7824,7 +7917,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7837,7 +7930,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Peer) GetName() string {
@@ -7913,7 +8006,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7925,7 +8018,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7938,7 +8031,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -7966,7 +8059,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7978,7 +8071,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7991,7 +8084,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -8023,7 +8116,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8035,7 +8128,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8048,7 +8141,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 type CheckupRequest struct {
@@ -8067,7 +8160,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8079,7 +8172,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8092,7 +8185,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -8166,7 +8259,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8178,7 +8271,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8191,7 +8284,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -8257,7 +8350,7 @@ type Seats struct {
 
 func (x *Seats) Reset() {
 	*x = Seats{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8269,7 +8362,7 @@ func (x *Seats) String() string {
 func (*Seats) ProtoMessage() {}
 
 func (x *Seats) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8282,7 +8375,7 @@ func (x *Seats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seats.ProtoReflect.Descriptor instead.
 func (*Seats) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Seats) GetMachine() *Machine {
@@ -8332,7 +8425,7 @@ type SeatDevice struct {
 
 func (x *SeatDevice) Reset() {
 	*x = SeatDevice{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8344,7 +8437,7 @@ func (x *SeatDevice) String() string {
 func (*SeatDevice) ProtoMessage() {}
 
 func (x *SeatDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8357,7 +8450,7 @@ func (x *SeatDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
 func (*SeatDevice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SeatDevice) GetName() string {
@@ -8400,7 +8493,7 @@ type Seat struct {
 
 func (x *Seat) Reset() {
 	*x = Seat{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8412,7 +8505,7 @@ func (x *Seat) String() string {
 func (*Seat) ProtoMessage() {}
 
 func (x *Seat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8425,7 +8518,7 @@ func (x *Seat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seat.ProtoReflect.Descriptor instead.
 func (*Seat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Seat) GetRank() uint32 {
@@ -8469,7 +8562,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8481,7 +8574,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8494,7 +8587,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8537,7 +8630,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8549,7 +8642,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8562,7 +8655,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Finding) GetName() string {
@@ -8603,7 +8696,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8615,7 +8708,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8628,7 +8721,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Fact) GetName() string {
@@ -8657,7 +8750,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8669,7 +8762,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8682,7 +8775,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -8715,7 +8808,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8727,7 +8820,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8740,7 +8833,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -8761,7 +8854,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8773,7 +8866,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8786,7 +8879,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -8820,7 +8913,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8832,7 +8925,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8845,7 +8938,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Target) GetHost() string {
@@ -8871,7 +8964,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8883,7 +8976,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8896,7 +8989,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -8920,7 +9013,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8932,7 +9025,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8945,7 +9038,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Way) GetHost() string {
@@ -9000,7 +9093,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9012,7 +9105,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9025,7 +9118,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RanksRequest) GetWindowNs() int64 {
@@ -9055,7 +9148,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9067,7 +9160,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9080,7 +9173,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -9132,7 +9225,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9144,7 +9237,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9157,7 +9250,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -9226,7 +9319,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9238,7 +9331,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9251,7 +9344,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9418,7 +9511,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9430,7 +9523,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9443,7 +9536,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -9471,7 +9564,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9483,7 +9576,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9496,7 +9589,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -9532,7 +9625,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9544,7 +9637,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9557,7 +9650,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{101}
+	return file_mpiup_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9598,7 +9691,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9610,7 +9703,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9623,7 +9716,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{102}
+	return file_mpiup_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -9686,7 +9779,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\x82\x12\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xb4\x12\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12\x15\n" +
@@ -9736,7 +9829,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bactivity\x181 \x01(\v2\x12.mpiup.v1.ActivityH\x00R\bactivity\x12*\n" +
 	"\x06flight\x182 \x01(\v2\x10.mpiup.v1.FlightH\x00R\x06flight\x12-\n" +
 	"\aresumed\x183 \x01(\v2\x11.mpiup.v1.ResumedH\x00R\aresumed\x12*\n" +
-	"\x06waited\x184 \x01(\v2\x10.mpiup.v1.WaitedH\x00R\x06waited\x12*\n" +
+	"\x06waited\x184 \x01(\v2\x10.mpiup.v1.WaitedH\x00R\x06waited\x120\n" +
+	"\bprogress\x185 \x01(\v2\x12.mpiup.v1.ProgressH\x00R\bprogress\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -9892,7 +9986,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xa8\b\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xc4\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -9931,7 +10025,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
 	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12+\n" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
-	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\x12\x19\n" +
+	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\x12\x1a\n" +
+	"\bprogress\x184 \x01(\bR\bprogress\x12\x19\n" +
 	"\bwatch_ms\x183 \x01(\rR\awatchMs\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
@@ -10111,17 +10206,22 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06loaded\x18\x03 \x01(\tR\x06loaded\x12\x10\n" +
 	"\x03met\x18\x04 \x01(\tR\x03met\x12\x1c\n" +
 	"\telsewhere\x18\x05 \x01(\tR\telsewhere\x12\x18\n" +
-	"\avisited\x18\x06 \x01(\bR\avisited\"\x9b\x01\n" +
+	"\avisited\x18\x06 \x01(\bR\avisited\"\xd6\x01\n" +
 	"\bActivity\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05works\x18\x02 \x01(\tR\x05works\x12\x12\n" +
 	"\x04busy\x18\x03 \x01(\tR\x04busy\x12\x12\n" +
 	"\x04idle\x18\x04 \x01(\tR\x04idle\x12'\n" +
 	"\x06places\x18\x05 \x03(\v2\x0f.mpiup.v1.PlaceR\x06places\x12\x16\n" +
-	"\x06looked\x18\x06 \x01(\rR\x06looked\"/\n" +
+	"\x06looked\x18\x06 \x01(\rR\x06looked\x12\x16\n" +
+	"\x06memory\x18\a \x01(\x04R\x06memory\x12!\n" +
+	"\fmemory_limit\x18\b \x01(\x04R\vmemoryLimit\"/\n" +
 	"\x05Place\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x14\n" +
-	"\x05where\x18\x02 \x01(\tR\x05where\"\xb5\x02\n" +
+	"\x05where\x18\x02 \x01(\tR\x05where\"2\n" +
+	"\bProgress\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xb5\x02\n" +
 	"\x06Waited\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12!\n" +
@@ -10530,7 +10630,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10603,55 +10703,56 @@ var file_mpiup_proto_goTypes = []any{
 	(*Met)(nil),             // 68: mpiup.v1.Met
 	(*Activity)(nil),        // 69: mpiup.v1.Activity
 	(*Place)(nil),           // 70: mpiup.v1.Place
-	(*Waited)(nil),          // 71: mpiup.v1.Waited
-	(*RankWaited)(nil),      // 72: mpiup.v1.RankWaited
-	(*WaitPoint)(nil),       // 73: mpiup.v1.WaitPoint
-	(*Flight)(nil),          // 74: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 75: mpiup.v1.FlightGroup
-	(*FlightCall)(nil),      // 76: mpiup.v1.FlightCall
-	(*FlightOp)(nil),        // 77: mpiup.v1.FlightOp
-	(*Control)(nil),         // 78: mpiup.v1.Control
-	(*Notice)(nil),          // 79: mpiup.v1.Notice
-	(*Ending)(nil),          // 80: mpiup.v1.Ending
-	(*Bye)(nil),             // 81: mpiup.v1.Bye
-	(*Closed)(nil),          // 82: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 83: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 84: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 85: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 86: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 87: mpiup.v1.FetchResult
-	(*Event)(nil),           // 88: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 89: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 90: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 91: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 92: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 93: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 94: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 95: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 96: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 97: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 98: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 99: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 100: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 101: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 102: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 103: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 104: mpiup.v1.Finding
-	(*Fact)(nil),            // 105: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 106: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 107: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 108: mpiup.v1.AskRequest
-	(*Target)(nil),          // 109: mpiup.v1.Target
-	(*AskReply)(nil),        // 110: mpiup.v1.AskReply
-	(*Way)(nil),             // 111: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 112: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 113: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 114: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 115: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 116: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 117: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 118: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 119: mpiup.v1.RankStack
+	(*Progress)(nil),        // 71: mpiup.v1.Progress
+	(*Waited)(nil),          // 72: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 73: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 74: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 75: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 76: mpiup.v1.FlightGroup
+	(*FlightCall)(nil),      // 77: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 78: mpiup.v1.FlightOp
+	(*Control)(nil),         // 79: mpiup.v1.Control
+	(*Notice)(nil),          // 80: mpiup.v1.Notice
+	(*Ending)(nil),          // 81: mpiup.v1.Ending
+	(*Bye)(nil),             // 82: mpiup.v1.Bye
+	(*Closed)(nil),          // 83: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 84: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 85: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 86: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 87: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 88: mpiup.v1.FetchResult
+	(*Event)(nil),           // 89: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 90: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 91: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 92: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 93: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 94: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 95: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 96: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 97: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 98: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 99: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 100: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 101: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 102: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 103: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 104: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 105: mpiup.v1.Finding
+	(*Fact)(nil),            // 106: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 107: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 108: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 109: mpiup.v1.AskRequest
+	(*Target)(nil),          // 110: mpiup.v1.Target
+	(*AskReply)(nil),        // 111: mpiup.v1.AskReply
+	(*Way)(nil),             // 112: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 113: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 114: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 115: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 116: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 117: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 118: mpiup.v1.StacksReply
+	(*RunFlight)(nil),       // 119: mpiup.v1.RunFlight
+	(*RankStack)(nil),       // 120: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -10660,11 +10761,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	57,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	58,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	56,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	85,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	92,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	81,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	86,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	93,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	82,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	45,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	90,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	91,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	46,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
 	63,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
@@ -10677,108 +10778,109 @@ var file_mpiup_proto_depIdxs = []int32{
 	51,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	52,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	59,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	84,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	91,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	85,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	92,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	62,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	79,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	80,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	82,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	80,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	81,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	83,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
 	61,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	43,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	47,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	78,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	79,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
 	65,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
 	68,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
 	69,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	74,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	75,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
 	38,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	71,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
-	55,  // 40: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	83,  // 41: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	86,  // 42: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	87,  // 43: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	88,  // 44: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	89,  // 45: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	1,   // 46: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	0,   // 47: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	19,  // 48: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
-	2,   // 49: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	24,  // 50: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	22,  // 51: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	21,  // 52: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	37,  // 53: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	25,  // 54: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	26,  // 55: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	28,  // 56: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	36,  // 57: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	27,  // 58: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	32,  // 59: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	29,  // 60: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	34,  // 61: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	40,  // 62: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	3,   // 63: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	33,  // 64: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	42,  // 65: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	41,  // 66: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	13,  // 67: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	39,  // 68: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	44,  // 69: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	34,  // 70: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	27,  // 71: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 72: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 73: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 74: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	60,  // 75: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	53,  // 76: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
-	6,   // 77: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 78: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 79: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	60,  // 80: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 81: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 82: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	67,  // 83: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	66,  // 84: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	70,  // 85: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	72,  // 86: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 87: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	73,  // 88: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	75,  // 89: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	77,  // 90: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	76,  // 91: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 92: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 93: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	94,  // 94: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 95: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 96: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 97: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	104, // 98: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	105, // 99: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	105, // 100: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	103, // 101: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	100, // 102: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 103: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	101, // 104: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	101, // 105: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	102, // 106: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 107: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	109, // 108: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	111, // 109: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	115, // 110: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	114, // 111: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	71,  // 112: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	118, // 113: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	65,  // 114: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 115: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	72,  // 116: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	119, // 117: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	118, // 118: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	74,  // 119: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	120, // [120:120] is the sub-list for method output_type
-	120, // [120:120] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	72,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	71,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
+	55,  // 41: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	84,  // 42: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	87,  // 43: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	88,  // 44: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	89,  // 45: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	90,  // 46: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	1,   // 47: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	0,   // 48: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
+	19,  // 49: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	2,   // 50: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	24,  // 51: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	22,  // 52: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	21,  // 53: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	37,  // 54: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	25,  // 55: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	26,  // 56: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	28,  // 57: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	36,  // 58: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	27,  // 59: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	32,  // 60: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	29,  // 61: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	34,  // 62: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	40,  // 63: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 64: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	33,  // 65: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	42,  // 66: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	41,  // 67: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	13,  // 68: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	39,  // 69: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	44,  // 70: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	34,  // 71: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	27,  // 72: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 73: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 74: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 75: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	60,  // 76: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	53,  // 77: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	6,   // 78: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 79: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 80: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	60,  // 81: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 82: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 83: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	67,  // 84: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	66,  // 85: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	70,  // 86: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	73,  // 87: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	12,  // 88: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	74,  // 89: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	76,  // 90: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	78,  // 91: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	77,  // 92: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 93: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 94: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	95,  // 95: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 96: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	35,  // 97: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 98: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	105, // 99: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	106, // 100: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	106, // 101: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	104, // 102: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	101, // 103: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 104: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	102, // 105: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	102, // 106: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	103, // 107: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 108: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	110, // 109: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	112, // 110: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	116, // 111: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	115, // 112: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	72,  // 113: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	119, // 114: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	65,  // 115: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 116: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	73,  // 117: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	120, // 118: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	119, // 119: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	75,  // 120: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	121, // [121:121] is the sub-list for method output_type
+	121, // [121:121] is the sub-list for method input_type
+	121, // [121:121] is the sub-list for extension type_name
+	121, // [121:121] is the sub-list for extension extendee
+	0,   // [0:121] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -10827,6 +10929,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Flight)(nil),
 		(*Frame_Resumed)(nil),
 		(*Frame_Waited)(nil),
+		(*Frame_Progress)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -10840,7 +10943,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   103,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -34,14 +34,16 @@ import (
 // Bytes of an agent may be anybody's: Decode bounds them and checks each field. Whether a launcher of the job has written them, and
 // when, is for who reads them to find out before.
 type Journal struct {
-	Format    int       `json:"format"`
-	Run       string    `json:"run"` // its id, in all its sessions
-	Begun     time.Time `json:"begun"`
-	Namespace string    `json:"namespace"` // PMIx's name of the first job
-	Restarts  int       `json:"restarts,omitempty"`
-	Sites     []Site    `json:"sites"`
-	Hosts     []Session `json:"hosts"`
-	Plan      *job.Plan `json:"-"` // the hosts are those of Hosts. What they look like inside is not in a journal
+	Format    int                 `json:"format"`
+	Run       string              `json:"run"` // its id, in all its sessions
+	Begun     time.Time           `json:"begun"`
+	Namespace string              `json:"namespace"` // PMIx's name of the first job
+	Restarts  int                 `json:"restarts,omitempty"`
+	Left      time.Time           `json:"left,omitzero"`   // when Spent was so
+	Spent     map[string][2]int64 `json:"spent,omitempty"` // where the ranks' time went, by cause (launcher/report.Account)
+	Sites     []Site              `json:"sites"`
+	Hosts     []Session           `json:"hosts"`
+	Plan      *job.Plan           `json:"-"` // the hosts are those of Hosts. What they look like inside is not in a journal
 }
 
 // Session is what a launcher has of a host with ranks.
@@ -72,10 +74,11 @@ type seat struct {
 const MaxJournal = 4 << 20
 
 const (
-	format   = 1
-	maxHosts = 1 << 16
-	maxText  = 253 // bytes of a name
-	maxSlots = 1 << 20
+	format    = 1
+	maxHosts  = 1 << 16
+	maxText   = 253 // bytes of a name
+	maxSlots  = 1 << 20
+	maxCauses = 32
 )
 
 // Encode is the journal as agents keep it.
@@ -126,6 +129,8 @@ func (w *written) check() error {
 		return errors.New("a namespace that is none")
 	case w.Universe < 0 || w.Universe > maxSlots || w.Restarts < 0 || w.Restarts > job.MaxRestarts:
 		return fmt.Errorf("%d slots, %d restarts", w.Universe, w.Restarts)
+	case len(w.Spent) > maxCauses:
+		return fmt.Errorf("%d causes", len(w.Spent))
 	case len(w.Hosts) == 0 || len(w.Sites) < len(w.Hosts) || len(w.Sites) > maxHosts || len(w.Ranks) < len(w.Hosts) || len(w.Ranks) > maxSlots:
 		return fmt.Errorf("%d ranks on %d of %d hosts", len(w.Ranks), len(w.Hosts), len(w.Sites))
 	}

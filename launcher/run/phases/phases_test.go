@@ -2,6 +2,7 @@ package phases
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
@@ -35,6 +37,7 @@ func TestScripts(t *testing.T) {
 		return func(line string) {
 			words := strings.Fields(line)
 			s.do(words[0], words[1:])
+			s.addUp()
 		}
 	})
 }
@@ -58,6 +61,10 @@ type script struct {
 	choice  choose.Choice
 	plan    *job.Plan
 	attempt *run.Run
+
+	rec       report.Recorder // of the run, whose clock goes on at each command
+	at, seats time.Time       // now, and since when this attempt's ranks have theirs
+	want      time.Duration   // of all ranks, in attempts before
 }
 
 func (s *script) number(text string) int {
@@ -149,7 +156,10 @@ func (s *script) begin(args []string) {
 			s.cfg.Apps[0].N = 0
 		}
 	}
-	s.course, s.attempt = New(s.cfg), nil
+	s.course, s.attempt, s.plan = New(s.cfg), nil, nil
+	s.at = s.now.Wall
+	s.seats, s.want, s.rec = s.at, 0, report.Recorder{}
+	s.rec.Begin(report.Report{Begun: s.at})
 }
 
 func answer(name string, slots int) choose.Answer {
@@ -200,6 +210,11 @@ func (s *script) begun(seated []job.Host, hosts []choose.Answer, adopted bool) {
 	if s.cfg.Elastic.On() {
 		w.Apps[0].N = s.choice.Sum
 	}
+	if s.plan != nil {
+		s.want += s.at.Sub(s.seats) * time.Duration(len(s.plan.Placements))
+		s.rec.Restart(s.at, report.Restart{})
+		s.seats = s.at
+	}
 	var err error
 	if s.plan, err = w.Plan(seated); err != nil {
 		s.t.Fatalf("%v, after\n%s", err, s.out)
@@ -214,6 +229,12 @@ func (s *script) begun(seated []job.Host, hosts []choose.Answer, adopted bool) {
 		fmt.Fprintf(s.out, " %s: %v", s.plan.Hosts[i].Name, ranks)
 	}
 	fmt.Fprintln(s.out)
+	var ranks []report.Rank
+	for i, p := range s.plan.Placements {
+		ranks = append(ranks, report.Rank{Rank: i, Host: s.plan.Hosts[p.Host].Name})
+		s.rec.Rank(ranks[i])
+	}
+	s.rec.Places(s.at, ranks)
 	if s.attempt = run.New(cfg); adopted {
 		s.orders(s.attempt.Adopt(s.now))
 	} else {
@@ -227,6 +248,12 @@ func (s *script) step(e run.Event) { s.orders(s.attempt.Step(s.now, e)) }
 func (s *script) orders(list []run.Order) {
 	for _, o := range list {
 		switch o := o.(type) {
+		case run.Started:
+			s.rec.Started(s.at, o.ID, o.PID)
+		case run.Exited:
+			s.rec.Ended(s.at, o.ID, "")
+		case run.Note:
+			s.rec.Event(s.at, report.Event{Kind: o.Kind, Host: o.Host})
 		case run.Say:
 			s.say([]string{o.Line})
 		case run.Send:
@@ -256,7 +283,29 @@ func (s *script) attempted(args []string) {
 	for i, ranks := range s.plan.On() {
 		o.Seats = append(o.Seats, choose.Seat{Host: s.plan.Hosts[i].Name, Ranks: ranks, Lost: losses[i].Lost})
 	}
-	s.take(s.course.Attempted(o))
+	next := s.course.Attempted(o)
+	if s.attempt = nil; next.Do == Rest {
+		s.rec.Enter(s.at, "gathering")
+	}
+	s.take(next)
+}
+
+// addUp lets time pass, and sees that the ranks' time is accounted for, over all attempts.
+func (s *script) addUp() {
+	if s.plan == nil {
+		return
+	}
+	s.at = s.at.Add(time.Duration(1+len(s.out.String())%977) * time.Millisecond)
+	if s.attempt != nil {
+		s.rec.Stands(s.at, s.attempt.Stand())
+	}
+	sum := 0.0
+	for _, spent := range s.rec.Report(report.Report{Ended: s.at}).Spent {
+		sum += spent.Ranks
+	}
+	if want := s.want + s.at.Sub(s.seats)*time.Duration(len(s.plan.Placements)); math.Abs(sum-want.Seconds()) > 1e-6 {
+		s.t.Fatalf("%v rank-seconds are accounted for, want %v, after\n%s", sum, want.Seconds(), s.out)
+	}
 }
 
 func (s *script) say(lines []string) {
