@@ -92,7 +92,7 @@ var facts = sync.OnceValue(func() []fact {
 		first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
 		// Slurm.
 		says(`: Terminated`, `^srun: error: (?P<host>\S+): tasks [\d,-]+: Terminated`), // with the step, when another one failed
-		says(`srun: error: `, `^srun: error: (?P<host>\S+): task (?P<rank>\d+)`),
+		says(`run: error: `, `^(?:s|yh)run: error: (?P<host>\S+): task (?P<rank>\d+)`),
 		// mpiup.
 		ours(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
 	}
@@ -316,14 +316,16 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = pattern.Of(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:: \S|$)`)
+var raisedLine = pattern.Of(`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|` +
+	`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|subprocess.TimeoutExpired): \S)`)
 
 func looksRaised(text string) bool { return raisedLine().MatchString(text) }
 
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
 	for _, p := range []string{"torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError", "torch.multiprocessing.spawn.Process",
-		"ChildFailedError", "vllm.v1.engine.exceptions.EngineDeadError", "RuntimeError: Horovod detected that one or more processes exited", "RuntimeError: horovod.run", "torch.distributed.elastic.multiprocessing.api.SignalException"} {
+		"ChildFailedError", "vllm.v1.engine.exceptions.EngineDeadError", "RuntimeError: Horovod detected that one or more processes exited", "RuntimeError: horovod.run",
+		"torch.distributed.elastic.multiprocessing.api.SignalException", "UnexpectedStatusException"} {
 		if strings.HasPrefix(text, p) {
 			return true
 		}
@@ -336,6 +338,18 @@ var warning = pattern.Of(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: 
 
 func warns(text string) bool {
 	return warning().MatchString(text) && !strings.Contains(text, "NCCL WARN")
+}
+
+// complaint is a line that begins as one of an error does, whoever's.
+var complaint = pattern.Of(`^\W*(?:(?i:fatal|internal|severe|critical|runtime|input|syntax|unhandled|unexpected|unrecoverable) )?` +
+	`(?:(?:ERROR|Error|FATAL|Fatal)\b(?:[!*]|:? \S|:$)|error(?:: \S|:$)|Abort(?:ing|ed)? \w)`)
+
+// complains says that a line tells of an error by its own word: its level, or how it begins.
+func complains(text string) bool {
+	if level, said := stated(text); said {
+		return level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
+	}
+	return complaint().MatchString(text)
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or

@@ -327,8 +327,10 @@ func (r *Reader) look(l line, h *heard) *finding {
 		}
 		return r.exception(text, h)
 	}
-	if text == "Killed" { // a shell's last word
-		return &finding{kind: verdict.OutOfMemory, weight: verdict.Cause, likely: true, who: ending{rank: -1}}
+	if signal := lastWords[text]; signal > 0 {
+		f := bySignals[signal]
+		f.who.rank = -1
+		return &f
 	}
 	s, ok := verdict.Recognise(text)
 	if s == nil || s.General { // which may be the end of a line that tells more
@@ -336,8 +338,17 @@ func (r *Reader) look(l line, h *heard) *finding {
 			s, ok = w, more
 		}
 	}
-	if level, said := stated(text); s == nil && said && level == Error { // by its own word
-		return &finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
+	if s == nil || s.General || s.Kind == verdict.ExitCode {
+		if f, ended := status(text); ended {
+			return &f
+		}
+	}
+	if s == nil && complains(text) {
+		kind := verdict.ExitCode
+		if m := levelLetter().FindStringSubmatch(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
+			kind = verdict.Crash
+		}
+		return &finding{kind: kind, likely: true, general: true, weak: true, who: ending{rank: -1}}
 	}
 	if !ok {
 		return nil
@@ -394,10 +405,14 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	known = known && (!s.General || s.Weight() == verdict.Wait)
 	if relayed(text) {
 		if !known {
+			if end, ok := status(text); ok {
+				return &end
+			}
 			return nil
 		}
 		f.weight = verdict.Ending
 	}
+	known = known && s.Kind != verdict.Crash // an assertion that became an exception has ended nothing by itself
 	if known && s.Weight() != verdict.Ending {
 		f.kind, f.likely, f.weak = s.Kind, s.Likely, starts(s.Kind)
 		if f.weight != verdict.Ending && !s.General {

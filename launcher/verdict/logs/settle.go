@@ -23,9 +23,11 @@ var (
 		`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|exit(?:ed with)?(?: code| status)?:? 0$`)
 	met     = pattern.Of(`(?i)^\W*hello\b.*\d|^\d+ {8,}\d+\.\d\d$|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
 	isBad   = pattern.Of(`(?i)\b(?:but|not|un\w+|without success|fail\w*|error\w*|abort\w*|killed|timed? ?out)\b`)
-	passed  = pattern.Of(`\bPASSED\b|\bAll tests passed\b|^\W*No Errors$`) // a test; Catch's, MPICH's
-	initing = "Init COMPLETE"                                              // NCCL
-	noCUDA  = "not interested in CUDA-aware support"                       // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for
+	initing = "Init COMPLETE"                        // NCCL
+	noCUDA  = "not interested in CUDA-aware support" // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for
+
+	// A test that went well: its own word, Catch's, netCDF's, MPICH's.
+	passed = pattern.Of(`\bPASSED\b|\b(?:All tests passed|Tests successful)\b|^\W*No Errors$`)
 )
 
 const (

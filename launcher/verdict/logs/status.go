@@ -1,0 +1,70 @@
+package logs
+
+import (
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// How a process ended, in whatever words: its code, or the signal that ended it. A shell's code of a signal is 128 more than it (POSIX, 2.8.2),
+// Python's is negative, and Hydra's is the signal.
+var (
+	exitCode = pattern.Of(`(?i)\b(?:exit|return|terminated with)[\w -]{0,20}?(?:code|status)s?["']*` +
+		`(?: of| is| was)?[ :=("']*(-?\d{1,3})(?:[^.\w]|\.?$|\. )|[; ]status=(\d{1,3})\b`)
+	hydraCode = pattern.Of(`EXIT CODE: (\d{1,2})$`)
+	bySignal  = pattern.Of(`(?i)\b(?:exit|kill|die|terminat|end|crash|abort|caught|fail)\w*\b` +
+		`[^\d]{0,30}?\bsignals?\b[^\d]{0,30}?(\d{1,2})(?:\D|$)|\bWTERMSIG (\d{1,2})\b`)
+)
+
+// bySignals is what a signal tells. Others were sent by somebody.
+var bySignals = map[int]finding{
+	2:  {kind: verdict.Interrupted, weight: verdict.Ending},
+	4:  {kind: verdict.Crash, weight: verdict.Cause},
+	5:  {kind: verdict.Crash, weight: verdict.Ending},
+	6:  {kind: verdict.Crash, weight: verdict.Ending},
+	7:  {kind: verdict.SharedMemory, weight: verdict.Cause, likely: true},
+	8:  {kind: verdict.Crash, weight: verdict.Cause},
+	9:  {kind: verdict.OutOfMemory, weight: verdict.Cause, likely: true},
+	11: {kind: verdict.Segfault, weight: verdict.Cause},
+}
+
+// lastWords are a shell's, alone on their line.
+var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Aborted!": 6, "Killed: 9": 9}
+
+// status is what a line says of a process's end; false: nothing, or that it ended well.
+func status(text string) (f finding, ok bool) {
+	code, signal := 0, 0
+	switch m := exitCode().FindStringSubmatch(text); {
+	case !strings.Contains(text, "ignal") && !strings.Contains(text, "SIG") && m == nil:
+		return f, false
+	case strings.HasPrefix(text, "Exit_status=-"), strings.HasPrefix(text, "debug"): // PBS's own, of a job that it ended; ssh's, of a host
+		return f, false
+	case m != nil && m[1] == "":
+		code = number(m[2])
+	case m != nil && m[1][0] == '-':
+		signal = number(m[1][1:])
+	case m != nil:
+		code = number(m[1])
+		if h := hydraCode().FindStringSubmatch(text); h != nil && bySignals[code].kind != "" && code > 2 {
+			signal = code
+		} else if code > 128 && code < 160 {
+			signal = code - 128
+		}
+	default:
+		if m := bySignal().FindStringSubmatch(text); m != nil {
+			signal = number(m[1] + m[2])
+		}
+	}
+	switch f, ok = bySignals[signal]; {
+	case ok:
+	case signal > 0 && signal < 32:
+		f = finding{kind: verdict.Killed, weight: verdict.Ending}
+	case code != 0:
+		f = finding{kind: verdict.ExitCode, weight: verdict.Ending}
+	default:
+		return f, false
+	}
+	f.who.rank = -1
+	return f, true
+}
