@@ -1,8 +1,10 @@
 package pmix
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -10,31 +12,26 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/names"
 )
 
-// publish makes pairs known to those in range; the request's own attributes begin with "pmix.".
+// publish makes pairs known to those in range; the request's own attributes begin with "pmix.". A pair that cannot be published keeps
+// no other from it, as in PRRTE's ds_publish.c; the answer is the first failure.
 func publish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
-	bfrops.One[uint64](r, bfrops.Uint32) // uid: all ranks of a job have one
+	skipUID(r)
 	infos := r.Infos()
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	reach := names.ReachOf(infos)
-	persist := uint64(names.UntilJob)
-	if v, ok := bfrops.Attribute(infos, "pmix.persist"); ok {
-		persist, _ = v.Data.(uint64)
-	}
-	listed := bfrops.Procs(infos, "pmix.evrange")
+	reach, persist, listed := names.ReachOf(infos), names.PersistOf(infos), bfrops.Procs(infos, "pmix.evrange")
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
+	var first error
 	for _, i := range infos {
 		if strings.HasPrefix(i.Key, "pmix.") {
 			continue
 		}
 		pub := names.Publication{Data: bfrops.PData{Proc: c.proc(), Key: i.Key, Value: i.Value}, Persist: persist, Listed: listed}
-		if err := c.host.names.Publish(ctx, reach, c.me(), pub); err != nil {
-			return nil, published(err)
-		}
+		first = cmp.Or(first, c.host.names.Publish(ctx, reach, c.me(), pub))
 	}
-	return nil, bfrops.Success
+	return nil, published(first)
 }
 
 // published turns the answers of a store of names into statuses.
@@ -48,58 +45,63 @@ func published(err error) error {
 	return err
 }
 
-// lookup answers with the pairs that are there, or with pmix.wait when all are.
+// lookup answers with the pairs that are there; with pmix.wait once there are enough.
 func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
-	bfrops.One[uint64](r, bfrops.Uint32)
+	skipUID(r)
 	keys, infos := readKeys(r)
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	_, wait := bfrops.Attribute(infos, "pmix.wait")
-	ctx, cancel := within(ctx, infos)
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	need := awaited(infos, len(keys))
+	limited, cancel := within(ctx, infos)
 	defer cancel()
-	found := map[string]bfrops.PData{}
+	var found []names.Found
 	held := int64(0)
 	defer func() { c.found.Add(-held) }()
-	look := func() (all bool, err error) {
-		for _, key := range keys {
-			if _, ok := found[key]; ok {
-				continue
-			}
-			p, size, err := c.host.names.Lookup(ctx, c.me(), key)
-			if err == nil {
-				found[key] = p
-				held += int64(size)
-				if c.found.Add(int64(size)) > maxHeld {
+	look := func() (enough bool, err error) {
+		for {
+			found = found[:0]
+			c.found.Add(-held)
+			held = 0
+			for _, key := range keys {
+				f, err := c.host.names.Lookup(limited, c.me(), key)
+				if errors.Is(err, kvs.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return false, err
+				}
+				found = append(found, f)
+				held += int64(f.Size)
+				if c.found.Add(int64(f.Size)) > maxHeld {
 					return false, bfrops.ErrOutOfResource
 				}
-			} else if !errors.Is(err, kvs.ErrNotFound) {
-				return false, err
+			}
+			if len(found) < max(need, 1) {
+				return false, nil
+			}
+			if err := c.host.names.Take(ctx, found); !errors.Is(err, kvs.ErrNotFound) {
+				return err == nil, err
 			}
 		}
-		return len(found) == distinct(keys), nil
 	}
-	var err error
-	if wait {
-		err = c.host.names.Until(ctx, c.me(), keys, look)
-	} else {
-		_, err = look()
+	wait := look
+	if need > 0 {
+		wait = func() (bool, error) { return true, c.host.names.Until(limited, c.me(), keys, look) }
 	}
-	if err != nil {
+	if there, err := wait(); err != nil {
 		return nil, err
-	}
-	if len(found) == 0 {
+	} else if !there {
 		return nil, bfrops.ErrNotFound
 	}
 	if err := c.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	var pairs []bfrops.PData
-	for _, key := range keys {
-		if p, ok := found[key]; ok { // once, however often it is asked for
-			pairs = append(pairs, p)
-			delete(found, key)
-		}
+	pairs := make([]bfrops.PData, len(found))
+	for i, f := range found {
+		pairs[i] = f.Data
 	}
 	w := c.writer()
 	w.Status(int(bfrops.Success))
@@ -107,33 +109,42 @@ func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, err
 	return w, nil
 }
 
-func distinct(keys []string) int {
-	set := map[string]bool{}
-	for _, k := range keys {
-		set[k] = true
+// awaited is how many of all pairs a request waits for; 0: it does not wait. pmix.wait is their number, 0 for all (pmix_common.h), and
+// has a bool of openpmix's own plookup.
+func awaited(infos []bfrops.Info, all int) int {
+	v, _ := bfrops.Attribute(infos, "pmix.wait")
+	n, counts := v.Number()
+	switch {
+	case counts && n > 0:
+		return int(min(n, int64(all)))
+	case counts || bfrops.IsTrue(infos, "pmix.wait"):
+		return all
 	}
-	return len(set)
+	return 0
 }
 
-// unpublish takes pairs back; without keys all that the rank has published.
+// unpublish takes pairs back; without keys all that the rank has published. A key that is not there keeps no other; the answer is the
+// first failure.
 func unpublish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
-	bfrops.One[uint64](r, bfrops.Uint32)
+	skipUID(r)
 	keys, infos := readKeys(r)
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
+	var first error
 	if len(keys) == 0 {
-		return nil, published(c.host.names.UnpublishAll(ctx, c.me()))
+		first = c.host.names.UnpublishAll(ctx, c.me())
 	}
 	for _, key := range keys {
-		if err := c.host.names.Unpublish(ctx, c.me(), key); err != nil {
-			return nil, published(err)
-		}
+		first = cmp.Or(first, c.host.names.Unpublish(ctx, c.me(), key))
 	}
-	return nil, bfrops.Success
+	return nil, published(first)
 }
+
+// skipUID passes over the user's id, since all ranks of a job have one.
+func skipUID(r *bfrops.Reader) { bfrops.One[uint64](r, bfrops.Uint32) }
 
 func readKeys(r *bfrops.Reader) (keys []string, infos []bfrops.Info) {
 	for range r.Count() {

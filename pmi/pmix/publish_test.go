@@ -117,3 +117,47 @@ func TestPersistence(t *testing.T) {
 		look("without the job", map[uint64]int{firstRead: nothing, process: nothing, app: nothing})
 	})
 }
+
+// Who looks for several keys and does not get them leaves those that are for their first reader only; pmix.wait may say how many
+// are enough, and one key that is wrong keeps no other from what was asked.
+func TestSeveralKeys(t *testing.T) {
+	const (
+		cmdUnpublish        = 8
+		exists, nothing     = -53, -46
+		timeout             = -24
+		firstRead           = 1
+		waitsFor, persisted = "pmix.wait", "pmix.persist"
+	)
+	number := func(key string, n int64) bfrops.Info {
+		return bfrops.Info{Key: key, Value: bfrops.Value{Type: bfrops.Int, Data: n}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newMulti(t, 1, nil)
+		defer m.stop()
+		m.add([]int{0, 1})
+		asker, publisher := m.connect(0, 0), m.connect(0, 1)
+		defer asker.nc.Close()
+		defer publisher.nc.Close()
+		tag := uint32(100)
+		want := func(what string, c *raw, want, cmd int, body func(*bfrops.Writer)) {
+			t.Helper()
+			tag++
+			if st := c.ask(tag, cmd, body); st != want {
+				t.Errorf("%s: status %d, not %d", what, st, want)
+			}
+		}
+		want("publish", publisher, 0, cmdPublish, publishing("a", "once", number(persisted, firstRead)))
+		want("wait for both", asker, timeout, cmdLookup, looking([]bfrops.Info{yes(waitsFor), within(1)}, "a", "b"))
+		want("wait for all", asker, timeout, cmdLookup, looking([]bfrops.Info{number(waitsFor, 0), within(1)}, "a", "b"))
+		want("wait for one", asker, 0, cmdLookup, looking([]bfrops.Info{number(waitsFor, 1), within(1)}, "a", "b"))
+		want("again", asker, nothing, cmdLookup, looking(nil, "a"))
+		want("wait for none", asker, nothing, cmdLookup, looking([]bfrops.Info{yes(waitsFor)}))
+
+		more := bfrops.Info{Key: "c", Value: bfrops.Value{Type: bfrops.String, Data: "c"}}
+		want("publish b", publisher, 0, cmdPublish, publishing("b", "b"))
+		want("publish b again, and c", publisher, exists, cmdPublish, publishing("b", "b", more))
+		want("c", asker, 0, cmdLookup, looking(nil, "c"))
+		want("unpublish", publisher, nothing, cmdUnpublish, looking(nil, "missing", "c"))
+		want("c", asker, nothing, cmdLookup, looking(nil, "c"))
+	})
+}

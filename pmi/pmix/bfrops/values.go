@@ -8,7 +8,7 @@ const (
 	RankWildcard = 0xfffffffe
 )
 
-// Flags of an Info.
+// Flags of an Info (pmix_common.h).
 const (
 	InfoRequired  = 1
 	InfoQualifier = 8
@@ -103,7 +103,7 @@ func (v Value) Text() string {
 	return s
 }
 
-// Number reads any integer.
+// Number reads any integer; false above int64.
 func (v Value) Number() (n int64, ok bool) {
 	switch d := v.Data.(type) {
 	case int64:

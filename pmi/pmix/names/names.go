@@ -93,31 +93,48 @@ func (n *Names) Publish(ctx context.Context, where Reach, who Process, pub Publi
 	return nil
 }
 
-// Lookup finds what the rank may see, nearest first. Of those who read a pair that is for its
-// first reader only, the one that takes it out has it.
-func (n *Names) Lookup(ctx context.Context, who Process, key string) (found bfrops.PData, size int, err error) {
+// Found is a pair that a process may see.
+type Found struct {
+	Publication
+	Size int // bytes of it as it is kept
+	at   place
+}
+
+// Lookup finds what the rank may see, nearest first; kvs.ErrNotFound.
+func (n *Names) Lookup(ctx context.Context, who Process, key string) (found Found, err error) {
 	for where := range reaches {
-		p := at(where, who, key)
-		pub, size, err := n.lookup(ctx, p)
-		if errors.Is(err, kvs.ErrNotFound) {
+		found.at = at(where, who, key)
+		found.Publication, found.Size, err = n.lookup(ctx, found.at)
+		if errors.Is(err, kvs.ErrNotFound) ||
+			err == nil && where == OfListed && !slices.ContainsFunc(found.Listed, func(p bfrops.Proc) bool { return p.Means(who.Proc) }) {
 			continue
 		}
-		if err != nil {
-			return found, 0, err
-		}
-		if where == OfListed && !slices.ContainsFunc(pub.Listed, func(p bfrops.Proc) bool { return p.Means(who.Proc) }) {
+		return found, err
+	}
+	return found, kvs.ErrNotFound
+}
+
+// Take makes pairs their reader's: those for their first reader only are there no more. Where another was first it returns
+// kvs.ErrNotFound, and publishes again what it has taken.
+func (n *Names) Take(ctx context.Context, pairs []Found) error {
+	for i, f := range pairs {
+		if f.Persist != UntilRead {
 			continue
 		}
-		if pub.Persist == UntilRead {
-			if err := n.store(p).Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
-				continue
-			} else if err != nil {
-				return found, 0, err
+		err := n.store(f.at).Unpublish(ctx, f.at.service)
+		if err == nil {
+			continue
+		}
+		for _, f := range pairs[:i] {
+			if f.Persist == UntilRead {
+				if entry, bad := f.pack(); bad == nil {
+					_ = n.store(f.at).Publish(ctx, f.at.service, entry) // where its publisher has another by now, that one stays
+				}
 			}
 		}
-		return pub.Data, size, nil
+		return err
 	}
-	return found, 0, kvs.ErrNotFound
+	return nil
 }
 
 // lookup finds what is published at a place, and its size; kvs.ErrNotFound.

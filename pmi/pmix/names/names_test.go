@@ -22,14 +22,14 @@ func pair(who Process, value string, persist uint64, listed ...bfrops.Proc) Publ
 // sees is the value that who finds on a host, "" for none.
 func sees(t *testing.T, n *Names, who Process) string {
 	t.Helper()
-	d, _, err := n.Lookup(t.Context(), who, "k")
+	f, err := n.Lookup(t.Context(), who, "k")
 	if errors.Is(err, kvs.ErrNotFound) {
 		return ""
 	}
-	if err != nil {
+	if err = errors.Join(err, n.Take(t.Context(), []Found{f})); err != nil {
 		t.Fatal(err)
 	}
-	return d.Value.Text()
+	return f.Data.Value.Text()
 }
 
 func TestWhoSeesWhat(t *testing.T) {
@@ -121,5 +121,30 @@ func TestAnothersPairStays(t *testing.T) {
 	}
 	if got := sees(t, here, first); got != "" {
 		t.Errorf("%q is left", got)
+	}
+}
+
+// Who cannot have all pairs has none of those that are for their first reader only.
+func TestTakeIsOfAll(t *testing.T) {
+	n := New(kvs.NewNames(kvs.Limits{}))
+	var pairs []Found
+	for _, key := range []string{"a", "b"} {
+		pub := pair(first, key, UntilRead)
+		pub.Data.Key = key
+		err := n.Publish(t.Context(), OfRun, first, pub)
+		f, err2 := n.Lookup(t.Context(), second, key)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		pairs = append(pairs, f)
+	}
+	if err := n.Take(t.Context(), pairs[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Take(t.Context(), pairs); !errors.Is(err, kvs.ErrNotFound) {
+		t.Errorf("of one that is gone: %v", err)
+	}
+	if f, err := n.Lookup(t.Context(), second, "a"); err != nil || f.Data.Value.Text() != "a" {
+		t.Errorf("the other is %q: %v", f.Data.Value.Text(), err)
 	}
 }

@@ -1,6 +1,10 @@
 package names
 
-import "github.com/mpiup/mpiup/pmi/pmix/bfrops"
+import (
+	"math"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
 
 // Persistence of a published pair (pmix_persistence_t). What outlives its rank lives as long as
 // the run: indefinitely and a session are no longer than that here.
@@ -37,6 +41,15 @@ func ReachOf(infos []bfrops.Info) Reach {
 		return OfProc
 	}
 	return OfRun
+}
+
+// PersistOf reads the persistence of a request. One that is no pmix_persistence_t, an unsigned byte, counts as none.
+func PersistOf(infos []bfrops.Info) uint64 {
+	v, _ := bfrops.Attribute(infos, "pmix.persist")
+	if n, ok := v.Number(); ok && n >= 0 && n <= math.MaxUint8 {
+		return uint64(n)
+	}
+	return UntilJob
 }
 
 // Process is who publishes or asks.
