@@ -9,7 +9,7 @@ import (
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
-// when is advice for one of a kind's failures: it is given only where what is known of that has one of the words.
+// when is advice for failures of a kind whose evidence has one of the words.
 type when struct {
 	words []string
 	do    string
@@ -73,7 +73,7 @@ func Advises(line string) bool {
 	return advising().MatchString(line) || line == WriteHint || line == crashHint || line == crashedHint
 }
 
-// advising is how hints begin (Fault.hint, rankHint), and what they have.
+// advising is how hints begin (Fault.hint, rankHint).
 var advising = pattern.Of(`^(?:see |give |look |run |let |call |nothing was started: build |set |use |raise |this is a fault of mpiup|this launcher was replaced|` +
-	`the code is the program's own: |the program ended the job itself|its MPI library ended the job, |raise |the signal did not come from mpiup: |something on \S+ killed it; |` +
+	`the code is the program's own: |the program ended the job itself|its MPI library ended the job, |the signal did not come from mpiup: |something on \S+ killed it; |` +
 	`if the program is a shell script, |its library must |lines that it had not flushed |its agent got SIGTERM|to keep other jobs |MPI ends by |the ranks of an MPI program start together: )|^kubectl describe pod `)

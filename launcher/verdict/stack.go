@@ -24,8 +24,9 @@ func (s Stack) Sentence() string {
 	if s.Count > 1 {
 		who = "ranks " + s.Ranks
 	}
+	share := fmt.Sprintf(", %d of %d", s.Count, s.Of)
 	if len(who) > most {
-		who = fmt.Sprintf("%d ranks", s.Count)
+		who, share = fmt.Sprintf("%d of %d ranks", s.Count, s.Of), ""
 	}
 	if s.Job != 0 {
 		who += fmt.Sprintf(" of spawned job %d", s.Job)
@@ -34,5 +35,5 @@ func (s Stack) Sentence() string {
 	if s.PID > 0 {
 		at += fmt.Sprintf(", pid %d", s.PID)
 	}
-	return fmt.Sprintf("stack of %s (%s), %d of %d, by %s: %s", who, at, s.Count, s.Of, s.Means, strings.Join(s.Frames, ", called by "))
+	return fmt.Sprintf("stack of %s (%s)%s, by %s: %s", who, at, share, s.Means, strings.Join(s.Frames, ", called by "))
 }

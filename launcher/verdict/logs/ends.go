@@ -334,7 +334,7 @@ func relayed(text string) bool {
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
-var warning = pattern.Of(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|\bWarning:`)
+var warning = pattern.Of(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|Warning:`)
 
 func warns(text string) bool {
 	return warning().MatchString(text) && !strings.Contains(text, "NCCL WARN")

@@ -19,7 +19,7 @@ type Wanted struct {
 	Level        Level     // and above
 }
 
-// Filter picks lines of logs. It belongs to one goroutine, and keeps the last level of at most maxLanes processes.
+// Filter picks lines of logs. It belongs to one goroutine, and keeps the last level of each of maxLanes processes, and one of all others.
 type Filter struct {
 	scanner
 	want  Wanted
@@ -74,19 +74,22 @@ func (f *Filter) keep(l line) bool {
 	level := f.manner(l).level(l)
 	f.told = Told{Rank: l.who.rank, Host: l.who.host, Stream: l.stream, Time: f.time, Level: level, Text: l.text}
 	w := &f.want
-	for i, asked := range []struct{ is, says, fits bool }{
+	asked := [...]struct{ is, says, fits bool }{
 		{!w.Ranks.Empty(), l.who.rank >= 0, w.Ranks.Contains(l.who.rank)},
 		{w.Host != "", l.who.host != "", l.who.host == w.Host},
 		{w.Stream != "", l.stream != "", l.stream == w.Stream},
 		{!w.Since.IsZero() || !w.Until.IsZero(), !f.time.IsZero(), !f.time.Before(w.Since) && (w.Until.IsZero() || f.time.Before(w.Until))},
-	} {
-		f.says[i] = f.says[i] || asked.says
+	}
+	for i, a := range asked {
+		f.says[i] = f.says[i] || a.says
+	}
+	for i, a := range asked {
 		switch {
-		case !asked.is:
-		case !asked.says:
+		case !a.is:
+		case !a.says:
 			f.lacks[i]++
 			return false
-		case !asked.fits:
+		case !a.fits:
 			return false
 		}
 	}
@@ -140,18 +143,23 @@ type manner struct {
 }
 
 // level is a line's level: what it says itself, else error for what a failure is known by, else for an indented one that of the
-// line before, else info.
+// line before, else info. A line that a logger wrote amid a traceback ends none.
 func (m *manner) level(l line) Level {
 	switch {
 	case strings.HasSuffix(l.text, "Traceback (most recent call last):"):
 		m.trace, m.last = true, Error
 	case m.trace && l.indented, m.trace && l.text == "":
 		m.last = Error
+	case m.trace && between(l.text):
+		level, _ := stated(l.text)
+		return level
 	case m.trace: // the exception itself
 		m.trace, m.last = false, Error
 	default:
 		if level, ok := stated(l.text); ok {
 			m.last = level
+		} else if warns(l.text) {
+			m.last = Warn
 		} else if s, ok := verdict.Recognise(l.text); ok && s.Weight() > verdict.Wait || looksRaised(l.text) {
 			m.last = Error
 		} else if !l.indented {
@@ -163,7 +171,7 @@ func (m *manner) level(l line) Level {
 
 var (
 	// Words of Python's logging, log4j, spdlog, slog, NCCL, UCX and their kin, at the beginning of a line.
-	levelWord = pattern.Of(`(?:^|[\s\[|(:<"=])(?i:level["=: ]*)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
+	levelWord = pattern.Of(`(?:^|[\s\[|(:<"=])(?i:(level)["=: ]*[=:"] ?)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
 	// glog's and klog's first letter, torch's and TensorFlow's.
 	levelLetter = pattern.Of(`^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
 )
@@ -176,25 +184,24 @@ func stated(text string) (Level, bool) {
 	if m := levelLetter().FindStringSubmatch(text); m != nil {
 		return map[string]Level{"I": Info, "W": Warn, "E": Error, "F": Error}[m[1]+m[2]], true
 	}
-	m := levelWord().FindStringSubmatchIndex(text)
-	if m == nil {
-		return Info, false
+	for _, m := range levelWord().FindAllStringSubmatchIndex(text, -1) {
+		word := text[m[4]:m[5]]
+		lower := strings.ToLower(word)
+		// A small word is a level only where it is marked as one: "an error" is none.
+		if word == lower && m[2] < 0 && m[4] > 0 && !strings.ContainsRune(`=["`, rune(text[m[4]-1])) && !strings.HasPrefix(text, "mpiup: "+word+":") {
+			continue
+		}
+		switch lower {
+		case "trace", "debug", "diag":
+			return Debug, true
+		case "info", "notice":
+			return Info, true
+		case "warn", "warning":
+			return Warn, true
+		}
+		return Error, true
 	}
-	word := text[m[2]:m[3]]
-	lower := strings.ToLower(word)
-	// A small word is a level only where it is marked as one: "an error" is none.
-	if word == lower && m[2] > 0 && !strings.ContainsRune(`=["`, rune(text[m[2]-1])) && !strings.HasPrefix(text, "mpiup: "+word+":") {
-		return Info, false
-	}
-	switch lower {
-	case "trace", "debug", "diag":
-		return Debug, true
-	case "info", "notice":
-		return Info, true
-	case "warn", "warning":
-		return Warn, true
-	}
-	return Error, true
+	return Info, false
 }
 
 // ownLog is a line of an agent's or launcher's own log.

@@ -62,6 +62,19 @@ w0:77:77 [0] NCCL WARN f
 ok g error in 0 steps
 INFO:root:h
 `
+		mixed = `[0 w0 stderr] a Traceback (most recent call last):
+[0 w0 stderr]   File "train.py", line 3
+[0 w0 stderr] b INFO of another thread
+[0 w0 stderr] ValueError: c
+d of w0
+[1 w1 stderr] e
+`
+		marked = `{"msg":"a disk error now","level":"warn"}
+msg="b an error here" level=debug
+c at level: error
+d the level error is small
+train.py:3: UserWarning: e
+`
 	)
 	at := func(s int) time.Time { return time.Date(2026, 11, 23, 4, 0, s, 0, time.UTC) }
 	set := func(text string) idset.Set { s, _ := idset.Parse(text); return s }
@@ -84,6 +97,9 @@ INFO:root:h
 		{"our own log", Wanted{Level: Warn, Since: at(1)}, own, `time=2026-11-23T04:00:01Z level=WARN msg=fenced|{"time":"2026-11-23T04:00:02Z","level":"ERROR","msg":"x"}`, ""},
 		{"another launcher's", Wanted{Ranks: set("3")}, others, "[1,3]<stderr>:b|3: c", ""},
 		{"others' levels", Wanted{Level: Warn}, others, "E1123 04:00:00.1 77 d.cc:1] glog|2026-11-23 04:00:00.1: W tensorflow/core e|w0:77:77 [0] NCCL WARN f", ""},
+		{"amid a traceback", Wanted{Level: Error}, mixed, `[0 w0 stderr] a Traceback (most recent call last):|[0 w0 stderr]   File "train.py", line 3|[0 w0 stderr] ValueError: c`, ""},
+		{"streams of another host", Wanted{Host: "w1", Stream: "stdout"}, mixed, "", ""},
+		{"marked levels", Wanted{Level: Warn}, marked, `{"msg":"a disk error now","level":"warn"}|c at level: error|train.py:3: UserWarning: e`, ""},
 		{"no stream", Wanted{Stream: "stdout"}, tagged, "", "no line names its stream; mpiup run --tag-with stream or --output json writes it"},
 		{"no time", Wanted{Since: at(0)}, streams, "", "no line names its time; mpiup run --timestamp or --output json writes it, and kubectl logs --timestamps"},
 		{"no rank", Wanted{Ranks: set("0")}, "a\nb\n", "", "no line names its rank; mpiup run --tag-output or --output json writes it"},
