@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -125,7 +126,7 @@ func (s *fileSource) read(now time.Time) (at [3]stamp, g generation, err error) 
 			return at, g, err
 		}
 	}
-	return at, g, errors.Join(errors.New("the files change while they are read"), err)
+	return at, g, fmt.Errorf("the files change while they are read: %w", cmp.Or(err, errors.New("try again")))
 }
 
 func (s *fileSource) load(now time.Time) (generation, error) {

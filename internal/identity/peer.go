@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -40,12 +41,12 @@ func Require(p Peer, roles ...Role) error {
 
 func sharedPeer(leaf *x509.Certificate) (Peer, error) {
 	if len(leaf.URIs) != 1 || leaf.URIs[0].Scheme != sharedScheme {
-		return Peer{}, errors.New("its certificate names no role and host")
+		return Peer{}, errors.New("its certificate has no URI mpiup-shared:ROLE/NAME, which each that is made of a key has")
 	}
 	role, escaped, _ := strings.Cut(leaf.URIs[0].Opaque, "/")
 	name, err := url.PathUnescape(escaped)
 	if err != nil || !isRole(role) || !goodName(name) {
-		return Peer{}, errors.New("its certificate names no role and host")
+		return Peer{}, fmt.Errorf("its certificate's URI %.100q is not mpiup-shared:ROLE/NAME; it may be of another mpiup", leaf.URIs[0])
 	}
 	return Peer{Name: name, Role: Role(role)}, nil
 }
@@ -55,10 +56,10 @@ func sharedPeer(leaf *x509.Certificate) (Peer, error) {
 //	URI   mpiup://GROUP/ROLE/NAME                  ROLE: launcher or agent
 //	URI   spiffe://DOMAIN/PATH/ROLE[/NAME]         the group is DOMAIN/PATH
 //	URI   spiffe://DOMAIN/PATH/PREFIX-ROLE         the group is DOMAIN/PATH (a service account's name)
-//	OU    mpiup-ROLE, without such a URI           the group is the organization (O), or none
+//	OU    mpiup-ROLE, without such a URI           the group is "O=" with the organization
 //
-// Two URIs or OUs of one group may give both roles. Where the URI has no NAME, it is the
-// common name or else the first DNS name. Only certificates of one group form a job: where
+// Two URIs or OUs of one group may give both roles. A SPIFFE URI whose last two parts are roles names none, since it is not
+// clear which. Where no URI has a NAME, it is the common name or else the first DNS name. Only certificates of one group form a job: where
 // one CA serves many teams, as in a SPIFFE trust domain, it is the group that keeps them apart.
 func certificatePeer(leaf *x509.Certificate) (Peer, error) {
 	var found []Peer
@@ -70,7 +71,7 @@ func certificatePeer(leaf *x509.Certificate) (Peer, error) {
 	if found == nil {
 		for _, ou := range leaf.Subject.OrganizationalUnit {
 			if role, ok := strings.CutPrefix(ou, "mpiup-"); ok && isRole(role) {
-				found = append(found, Peer{Role: Role(role), group: strings.Join(leaf.Subject.Organization, ",")})
+				found = append(found, Peer{Role: Role(role), group: "O=" + strings.Join(leaf.Subject.Organization, ",")})
 			}
 		}
 	}
@@ -85,10 +86,9 @@ func certificatePeer(leaf *x509.Certificate) (Peer, error) {
 		if other.Role != p.Role {
 			p.Also = other.Role
 		}
+		p.Name = cmp.Or(p.Name, other.Name)
 	}
-	if p.Name == "" {
-		p.Name = leaf.Subject.CommonName
-	}
+	p.Name = cmp.Or(p.Name, leaf.Subject.CommonName)
 	if p.Name == "" && len(leaf.DNSNames) > 0 {
 		p.Name = leaf.DNSNames[0]
 	}
@@ -109,10 +109,11 @@ func uriPeer(u *url.URL) (Peer, bool) {
 		}
 	case "spiffe":
 		group := func(s []string) string { return strings.Join(append([]string{"spiffe://" + u.Host}, s...), "/") }
-		if isRole(seg[n-1]) {
+		switch before := n > 1 && isRole(seg[n-2]); {
+		case before && isRole(seg[n-1]):
+		case isRole(seg[n-1]):
 			return Peer{Role: Role(seg[n-1]), group: group(seg[:n-1])}, true
-		}
-		if n > 1 && isRole(seg[n-2]) {
+		case before:
 			return Peer{Role: Role(seg[n-2]), Name: seg[n-1], group: group(seg[:n-2])}, true
 		}
 		if i := strings.LastIndexByte(seg[n-1], '-'); i > 0 && isRole(seg[n-1][i+1:]) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -181,7 +180,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 // anyway. The context's deadline bounds all of it.
 //
 // The error is a *Refusal when one side refused the other (or the peer is no mpiup), and the
-// plain network error (reset, end of file, deadline) when the network failed; raw is closed.
+// plain network error (reset, end of file, deadline) when the network failed, or why our own certificate cannot be
+// had; raw is closed.
 func (i *Identity) Connect(ctx context.Context, raw net.Conn, cfg *tls.Config) (*Conn, error) {
 	m, err := i.source.current(i.now())
 	if err != nil {
@@ -208,7 +208,7 @@ func (i *Identity) Connect(ctx context.Context, raw net.Conn, cfg *tls.Config) (
 	}
 	raw.Close()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("TLS handshake: %w", errors.Join(context.Cause(ctx), err))
+		return nil, fmt.Errorf("TLS handshake: %w (%v)", context.Cause(ctx), err)
 	}
 	var leaf *x509.Certificate
 	if certs := conn.ConnectionState().PeerCertificates; len(certs) > 0 {
