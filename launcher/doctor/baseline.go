@@ -157,7 +157,7 @@ func (r *Report) compare(check string, f *Fabric, m *Measured) {
 		if len(m.Values) == 1 {
 			what = ""
 		}
-		r.add(check, Warn, fmt.Sprintf("%s%s, more than 10 %% worse than the baseline's %s", what, m.show(m.Median), m.show(old.Median)), fix, r.there...)
+		r.add(check, Warn, fmt.Sprintf("%s%s, %s the baseline's %s", what, m.show(m.Median), worse, m.show(old.Median)), fix, r.there...)
 	}
 	places := f.Baseline.places(f.Hosts)
 	was := make(map[[2]int]float64, len(old.Ways))
@@ -179,7 +179,7 @@ func (r *Report) compare(check string, f *Fabric, m *Measured) {
 		}
 	}
 	r.named(check, m, list, fix, func(v Value) string {
-		return fmt.Sprintf("%s has %s, more than 10 %% worse than its baseline %s", v.way(), m.show(v.Value), m.show(before[v]))
+		return fmt.Sprintf("%s has %s, %s its baseline %s", v.way(), m.show(v.Value), worse, m.show(before[v]))
 	})
 }
 

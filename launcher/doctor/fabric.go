@@ -31,26 +31,29 @@ type Fabric struct {
 	Hosts    []string          `json:"-"`        // in the job's order
 	Found    map[string]string `json:"programs"` // by name: where all hosts have it
 	Partly   []string          `json:"-"`        // sentences on programs that only some hosts have
-	Without  []string          `json:"-"`        // sentences on programs that are here and cannot be used, and why that is well
+	Without  []string          `json:"-"`        // sentences on programs that were not run, and why that is no fault
 	Measured []Measured        `json:"tests"`
 	Baseline *Baseline         `json:"-"` // nil: none
 	File     string            `json:"baseline,omitempty"`
 	Written  bool              `json:"-"` // the baseline was written just now
 }
 
-// tolerance is how much worse than the median, or than the baseline, a value may be without being named.
-const tolerance = 0.10
+// tolerance is how much worse than the median, or than the baseline, a value may be without being named; worse says so.
+const (
+	tolerance = 0.10
+	worse     = "more than 10 % worse than"
+)
 
 // lower says that a value is worse than what it is compared with, by more than the tolerance.
 func (m *Measured) lower(value, than float64) bool {
 	if m.Unit == Micro {
-		value, than = than, value
+		return value > (1+tolerance)*than
 	}
 	return value < (1-tolerance)*than
 }
 
-// Finish takes the median of what was measured: between hosts that of hosts' medians, since one slow host of three is
-// part of most ways.
+// Finish takes the median of what was measured. Between hosts it is that of hosts' medians, since one slow host of three
+// spoils most pairs.
 func (m *Measured) Finish() {
 	var singles, medians []float64
 	of := map[string][]float64{}
@@ -82,7 +85,7 @@ func (m *Measured) middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// Doubtful is the pairs that are worse than the median: to be measured once more, since a busy moment is no slow link.
+// Doubtful finishes m and is the pairs that are worse than the median: to be measured once more, since a busy moment is no slow link.
 func (m *Measured) Doubtful() (list []Value) {
 	m.Finish()
 	for _, v := range m.Values {
@@ -132,7 +135,11 @@ func (r *Report) Benchmarks(f *Fabric) {
 const getThem = "put them into the image, or name their directory with --fabric-path"
 
 func (r *Report) programs(f *Fabric) {
-	if len(f.Found) == 0 && len(f.Partly) == 0 {
+	switch {
+	case len(f.Hosts) == 0:
+		r.add("fabric programs", Unknown, "nothing was measured, since no host was looked at", "")
+		return
+	case len(f.Found) == 0 && len(f.Partly) == 0:
 		var names, ways []string
 		for _, p := range Programs {
 			names = append(names, p.Name)
@@ -209,14 +216,14 @@ func (r *Report) below(check string, m *Measured) {
 			if whole(h) && !slices.Contains(told, h) {
 				told = append(told, h)
 				worst := m.worstOf(h)
-				r.add(check, Warn, fmt.Sprintf("all %d ways of %s are more than 10 %% worse than the median %s; the worst, "+
-					"%s, has %s", all[h], h, m.show(m.Median), worst.way(), m.show(worst.Value)), fix, h)
+				r.add(check, Warn, fmt.Sprintf("all %d ways of %s are %s the median %s; the worst, "+
+					"%s, has %s", all[h], h, worse, m.show(m.Median), worst.way(), m.show(worst.Value)), fix, h)
 			}
 		}
 	}
 	list = slices.DeleteFunc(list, func(v Value) bool { return whole(v.From) || whole(v.To) })
 	r.named(check, m, list, fix, func(v Value) string {
-		return fmt.Sprintf("%s has %s, more than 10 %% worse than the median %s", v.way(), m.show(v.Value), m.show(m.Median))
+		return fmt.Sprintf("%s has %s, %s the median %s", v.way(), m.show(v.Value), worse, m.show(m.Median))
 	})
 }
 
@@ -249,7 +256,7 @@ func (r *Report) named(check string, m *Measured, list []Value, fix string, say 
 		r.add(check, Warn, say(v), fix, hosts...)
 	}
 	if n := len(list) - maxNamed; n > 0 {
-		r.add(check, Warn, fmt.Sprintf("and %d ways more", n), fix, r.there...)
+		r.add(check, Warn, fmt.Sprintf("and %d more", n), fix, r.there...)
 	}
 }
 

@@ -132,6 +132,29 @@ func TestBenchmarks(t *testing.T) {
 	}
 }
 
+// More than 10 % is 22 of 20 microseconds as it is 18 of 20 GB/s. Of no host nothing is said of the image.
+func TestTolerance(t *testing.T) {
+	for _, tt := range []struct {
+		unit        string
+		value, than float64
+		want        bool
+	}{
+		{Micro, 22.1, 20, true}, {Micro, 21.9, 20, false}, {Micro, 10, 20, false},
+		{MBs, 17.9, 20, true}, {MBs, 18.1, 20, false}, {MBs, 30, 20, false},
+	} {
+		if got := (&Measured{Unit: tt.unit}).lower(tt.value, tt.than); got != tt.want {
+			t.Errorf("%+v", tt)
+		}
+	}
+	r := Judge([]Host{{Name: "w0", Error: "no answer"}}, nil)
+	r.Benchmarks(&Fabric{})
+	for _, row := range r.Rows {
+		if strings.Contains(row.Text, "in the image") {
+			t.Error(row)
+		}
+	}
+}
+
 // A doubtful way is measured again, and the better value stays.
 func TestDoubtful(t *testing.T) {
 	m := bandwidths(map[string]float64{"w0>w1": 0.5, "w1>w0": 0.91})
