@@ -205,13 +205,8 @@ func (r *planner) rally(ctx, life context.Context, want []hosts.Wanted, opener *
 // unrested is the end of a run in the pause before its ranks would have started again.
 func (r *planner) unrested(ctx context.Context) error {
 	what := fmt.Sprintf("in the pause before restart %d, after %s", r.course.Again.Number, r.course.Again.Ended())
-	cause := context.Cause(ctx)
-	var sig reach.GotSignal
-	switch {
-	case errors.As(cause, &sig):
-		return reach.Failf(sig.Status(false), "got %s %s", job.SignalName(int(sig)), what)
-	case errors.Is(cause, errTimeout):
-		return reach.Failf(job.ExitTimeout, "--timeout %v ran out %s", r.cfg.Timeout, what)
+	if cut := r.cut(ctx, what); cut != nil {
+		return cut
 	}
 	return &unmanned{[]string{"the launcher was ended " + what}}
 }

@@ -55,7 +55,11 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	if r.sources, err = streams.OpenFiles(r.cfg.Apps); err != nil {
 		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
-	ctx, cancel := r.patience(ctx)
+	begins := time.Now()
+	if r.course.Again != nil {
+		begins = r.course.Again.Begins
+	}
+	ctx, cancel := r.patience(ctx, begins)
 	defer cancel()
 	opener, call, next := r.opens(), &lastCall{after: r.cfg.Elastic.LastCall}, r.next
 	defer call.renew(func() {})
@@ -213,17 +217,13 @@ func (r *planner) sayUnbound() {
 	}
 }
 
-// patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
-func (r *planner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	begins := time.Now()
-	if r.course.Again != nil {
-		begins = r.course.Again.Begins
-	}
+// patience bounds gathering, or a look at hosts, by --wait from when it begins and by --timeout, and ends it on INT or TERM.
+func (r *planner) patience(ctx context.Context, begins time.Time) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	ctx, cancelWait := awake.WithinCause(ctx, time.Until(begins)+r.cfg.Wait, errWaited)
 	cancelLimit := func() {}
 	if r.cfg.Timeout > 0 {
-		ctx, cancelLimit = context.WithDeadlineCause(ctx, r.begun.Add(r.cfg.Timeout), errTimeout)
+		ctx, cancelLimit = context.WithDeadlineCause(ctx, r.begun.Add(r.cfg.Timeout), reach.ErrTimeout)
 	}
 	stop := make(chan struct{})
 	done := make(chan struct{})
@@ -243,26 +243,31 @@ func (r *planner) patience(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { close(stop); <-done; cancelLimit(); cancelWait(); end(nil) }
 }
 
-var (
-	errWaited  = errors.New("--wait has run out")
-	errTimeout = errors.New("--timeout has run out")
-)
+var errWaited = errors.New("--wait has run out")
 
 // impatient is err, unless gathering was cut short by the user or by --timeout.
 func (r *planner) impatient(ctx context.Context, err error) error {
-	var lines []string
-	if f := (*reach.Failure)(nil); errors.As(err, &f) {
-		lines = f.Lines
+	cut := r.cut(ctx, "while waiting for hosts")
+	if cut == nil {
+		return err
 	}
+	if f := (*reach.Failure)(nil); errors.As(err, &f) {
+		cut.Lines = slices.Concat(f.Lines, cut.Lines)
+	}
+	return cut
+}
+
+// cut is why the user or --timeout has ended a ctx of patience in the middle of what; nil: neither has.
+func (r *planner) cut(ctx context.Context, what string) *reach.Failure {
 	cause := context.Cause(ctx)
 	var sig reach.GotSignal
 	switch {
 	case errors.As(cause, &sig):
-		return &reach.Failure{Code: sig.Status(r.exec != nil), Lines: append(lines, fmt.Sprintf("got %s while waiting for hosts", job.SignalName(int(sig))))}
-	case errors.Is(cause, errTimeout):
-		return &reach.Failure{Code: job.ExitTimeout, Lines: append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
+		return reach.Failf(sig.Status(r.exec != nil), "got %s %s", job.SignalName(int(sig)), what)
+	case errors.Is(cause, reach.ErrTimeout):
+		return reach.Failf(job.ExitTimeout, "--timeout %v ran out %s", r.cfg.Timeout, what)
 	}
-	return err
+	return nil
 }
 
 // asSignal is s if it ends the launcher.

@@ -150,7 +150,7 @@ func (r *driver) addHost(f reach.Found, attach link.Attach) *link.Conn {
 
 // keeps is what keeps a host's session on a connection.
 func (r *driver) keeps(i int, f reach.Found, attach link.Attach, deliver func(*apiv1.Frame) error) *link.Conn {
-	if f.Wait != nil {
+	if f.Embedded() {
 		attach = nil
 	}
 	return link.New(link.Config{Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout,

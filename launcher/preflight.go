@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -17,10 +16,10 @@ import (
 )
 
 // preflight looks at the hosts of the plan before anything is started, prints what is worth a warning to standard
-// error, and fails where something fails or could not be looked at. Agents hold none of MPI's ports when it returns
-// without an error.
+// error, and fails where something fails or could not be looked at. On success agents have released MPI's ports, so that
+// ranks can bind them.
 func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
-	ctx, cancel := r.patience(ctx)
+	ctx, cancel := r.patience(ctx, time.Now())
 	defer cancel()
 	beating, stop := context.WithCancel(ctx)
 	beats := make(chan struct{})
@@ -30,23 +29,19 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 	hosts := r.looked(ctx, have)
 	defer reach.Release(hosts)
 	seen := survey.Look(ctx, hosts, survey.Config{Argv: r.cfg.Apps[0].Argv, GPUsPerRank: r.cfg.GPUs.PerRank, Net: r.cfg.Net, MPIPorts: r.cfg.MPIPorts})
-	var sig reach.GotSignal
-	switch cause := context.Cause(ctx); {
-	case errors.As(cause, &sig):
-		return reach.Failf(sig.Status(false), "got %s while --preflight looked at the hosts; nothing was started", job.SignalName(int(sig)))
-	case errors.Is(cause, errTimeout):
-		return reach.Failf(job.ExitTimeout, "--preflight was not done within --timeout %v; nothing was started", r.cfg.Timeout)
+	if err := r.unseen(ctx, "--preflight looked at the hosts; nothing was started"); err != nil {
+		return err
 	}
 	report := doctor.Judge(seen.Hosts, seen.Ways)
 	if err := report.Text(r.cfg.Stderr, doctor.Troubles); err != nil {
 		return reach.Failf(job.ExitOutput, "standard error: %v", err)
 	}
-	const what = "the job is not started, since --preflight found what will not work; mend it, or leave --preflight away"
+	const what = "the job is not started, since --preflight found what will not work; correct the lines marked FAIL above, or leave out --preflight"
 	switch {
 	case seen.Usage:
 		return reach.Failf(job.ExitUsage, what)
 	case report.Verdict == doctor.Fail:
-		return reach.Failf(ExitUnfit, what)
+		return reach.Failf(job.ExitUnfit, what)
 	}
 	return nil
 }
@@ -56,12 +51,15 @@ func (r *planner) picture(ctx context.Context, have []reach.Found) error {
 	if r.cfg.Picture == "" {
 		return nil
 	}
-	ctx, cancel := r.patience(ctx)
+	ctx, cancel := r.patience(ctx, time.Now())
 	defer cancel()
 	hosts := r.looked(ctx, have)
 	defer reach.Release(hosts)
 	machines := survey.Seats(ctx, hosts[:len(r.plan.Hosts)], survey.Seating{Plan: r.plan, Apps: r.cfg.Apps,
 		GPUs: r.cfg.GPUs, Fabric: r.cfg.Fabric, Net: r.cfg.Net.String()})
+	if err := r.unseen(ctx, "--svg asked the hosts for their machines; nothing was drawn"); err != nil {
+		return err
+	}
 	draw := func(w io.Writer) error { return placement.SVG(w, r.plan, r.cfg.Apps, machines) }
 	if err := outfile.Draw(r.cfg.Picture, r.cfg.Stdout, draw); err != nil {
 		return reach.Failf(job.ExitOutput, "--svg: %v", err)
@@ -69,7 +67,18 @@ func (r *planner) picture(ctx context.Context, have []reach.Found) error {
 	return nil
 }
 
-// looked are the hosts of the plan and spares, each with a connection of its own beside its session.
+// unseen is why ctx ended while what went on; nil: it has not ended.
+func (r *planner) unseen(ctx context.Context, what string) error {
+	if cut := r.cut(ctx, "while "+what); cut != nil {
+		return cut
+	}
+	if ctx.Err() != nil {
+		return reach.Failf(job.ExitConnect, "--wait %v ran out while %s; raise --wait", r.cfg.Wait, what)
+	}
+	return nil
+}
+
+// looked are the hosts of the plan and spares, all of which are in have, each with a connection of its own beside its session.
 func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host {
 	hosts := make([]survey.Host, len(r.plan.Hosts), len(have))
 	for i, ranks := range r.plan.On() {
@@ -84,7 +93,7 @@ func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host 
 	survey.InParallel(len(hosts), func(i int) {
 		h := &hosts[i]
 		f := have[slices.IndexFunc(have, func(f reach.Found) bool { return f.Entry.Name == h.Name })]
-		if f.Wait != nil {
+		if f.Embedded() {
 			h.Agent = r.cfg.Here
 			return
 		}
@@ -114,6 +123,3 @@ func beat(ctx context.Context, have []reach.Found) {
 		}
 	}
 }
-
-// ExitUnfit is the code of Doctor, and of a run that its pre-flight stopped, when something fails.
-const ExitUnfit = 1

@@ -105,7 +105,7 @@ func (c *Config) outlived() error {
 // apart refuses hosts whose ranks would be this very process's children.
 func apart(found []reach.Found) error {
 	for _, f := range found {
-		if f.Wait != nil {
+		if f.Embedded() {
 			return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: ranks on %s, this very host, would end with the launcher: leave it out of the hosts, or run `mpiup agent` here", f.Entry.Name)
 		}
 	}

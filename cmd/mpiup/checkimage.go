@@ -13,8 +13,8 @@ import (
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/checkup/image"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 )
 
@@ -84,7 +84,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 		err = report.Text(p.stdout, doctor.Full)
 	}
 	if report.Verdict == doctor.Fail || strict && report.Verdict == doctor.Warn {
-		p.code = launcher.ExitUnfit
+		p.code = job.ExitUnfit
 	}
 	return err
 }

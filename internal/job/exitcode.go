@@ -1,8 +1,9 @@
 package job
 
-// mpiup's own exit codes, documented in docs/exit-codes.md. Codes below 240 are the job's own
-// (first failing rank, 128+signal, MPI_Abort), but for ExitTimeout.
+// mpiup's own exit codes, documented in docs/exit-codes.md. Other codes below 240 are the job's own (first failing rank,
+// 128+signal, MPI_Abort), or 128+signal where a signal ended mpiup itself.
 const (
+	ExitUnfit     = 1   // doctor, check-image or a run's pre-flight found what fails
 	ExitTimeout   = 110 // --timeout ran out (ETIMEDOUT, as Open MPI's mpirun)
 	ExitUsage     = 240 // command line, hostfile, plan
 	ExitHosts     = 241 // too few hosts, or a wrong list of them

@@ -104,7 +104,7 @@ func Doctor(ctx context.Context, cfg Config) int {
 	case code != 0:
 		return code
 	case report.Verdict == doctor.Fail, cfg.Strict && report.Verdict == doctor.Warn:
-		return launcher.ExitUnfit
+		return job.ExitUnfit
 	}
 	return 0
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
-// Find is the job's hosts, from the first source that knows any: those of the environment,
-// then, in a pod with a secret, this pod's headless service and an agent's view of the
-// membership, which are waited for (meet.go). Where it was asked for, or where there is no secret and nothing
-// says that there are several hosts, it is this container alone: a pod of a job does not become that by itself.
+// Find is the job's hosts, from the first source that knows any: those of the environment, then, in a pod with a secret, this pod's
+// headless service and an agent's view of the membership, which are waited for (meet.go). Where it was asked for, or where there is no
+// secret and nothing says that there are several hosts, it is this container alone: a pod of a job does not become that by itself.
 func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 	switch {
 	case r.Known != nil:
@@ -214,6 +213,9 @@ type Held struct {
 
 func (h *Held) Error() string { return "host " + h.Host + " holds ranks whose launcher is lost" }
 
+// ErrTimeout is --timeout as the cause of a context's end.
+var ErrTimeout = errors.New("--timeout has run out")
+
 // Assemble reaches all wanted hosts, showing who is missing, until ctx ends. An error is a *Failure or *Held.
 func (r *Reach) Assemble(ctx, life context.Context, want []hosts.Wanted, o *Opener) ([]Found, error) {
 	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).attach, o)
@@ -236,7 +238,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	CloseAll(found)
 	if g.tired.Load() {
 		lines = append(lines, link.NoCure(b.telling()))
-	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
+	} else if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ErrTimeout) && !errors.As(cause, new(GotSignal)) {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers%s` shows who answers", r.Wait, r.WaitBy, visible.Count(len(want), "host"), r.Again(r.Identity.KeyFrom())))
 	}
 	return nil, &Failure{Code: code, Lines: lines}
@@ -250,8 +252,7 @@ func namesOf(want []hosts.Wanted) (names []string) {
 	return names
 }
 
-// Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say
-// why.
+// Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say why.
 func (r *Reach) Rally(ctx, life context.Context, want []hosts.Wanted, enough Enough, o *Opener) (found []Found, lines []string) {
 	b := newBoard(namesOf(want), r)
 	hide := b.showing(ctx)

@@ -23,6 +23,9 @@ type Found struct {
 	Wait    func() // embedded: blocks until its agent has ended
 }
 
+// Embedded says that the host's agent is in this process.
+func (f Found) Embedded() bool { return f.Wait != nil }
+
 // search is one goroutine's search for one host.
 type search struct {
 	watch    *resolve.Watch
@@ -269,8 +272,7 @@ func (g *gatherer) release(s *link.Session) {
 	delete(g.taken, s.Addr)
 }
 
-// free are the candidates where no agent was claimed yet; other is a host that has one of the
-// rest.
+// free are the candidates where no agent was claimed yet; other is a host that has one of the rest.
 func (g *gatherer) free(candidates []netip.AddrPort) (out []netip.AddrPort, other int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -285,9 +287,8 @@ func (g *gatherer) free(candidates []netip.AddrPort) (out []netip.AddrPort, othe
 	return out, other
 }
 
-// sortSiblings gives names with one address their agents in order of port: the first name of
-// the list gets the lowest, whichever answered first. On a dual-stack node siblings may have
-// been reached by different families; the address that each advertises is the same.
+// sortSiblings gives names with one address their agents in order of port: the first name of the list gets the lowest, whichever answered
+// first. On a dual-stack node siblings may have been reached by different families; the address that each advertises is the same.
 func sortSiblings(hosts []Found) {
 	byAddr := map[netip.Addr][]int{}
 	for i, h := range hosts {

@@ -230,6 +230,20 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 	}
 }
 
+// Who was cut short by --timeout has not waited for all of --wait.
+func TestTimeoutIsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Reach{Wait: time.Minute}
+		r.Fill()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrTimeout)
+		defer cancel()
+		_, err := r.assembleBy(ctx, ctx, []hosts.Wanted{wantAt("a", 1)}, (&fakeNet{}).attach, NewOpener(r))
+		if f := (*Failure)(nil); !errors.As(err, &f) || len(f.Lines) != 1 || strings.Contains(f.Lines[0], "waited") {
+			t.Error(err)
+		}
+	})
+}
+
 // The key of --insecure is everybody's, so nothing is said to far hosts with it.
 func TestInsecureReachesNobodyFar(t *testing.T) {
 	id, err := identity.Load(identity.Options{Insecure: true, Role: identity.RoleLauncher, Name: "x", Root: t.TempDir()})

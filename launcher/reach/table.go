@@ -81,8 +81,7 @@ func (b *board) note(text string, cached time.Time) {
 	b.changed, b.text, b.cached = b.changed || b.text != text, text, cached
 }
 
-// last is the cause of an attempt that the end of waiting cut short: it counts where it says
-// more than what was known.
+// last is the cause of an attempt that the end of waiting cut short: it counts where it says more than what was known.
 func (b *board) last(i int, c *link.Cause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,8 +299,7 @@ func (b *board) telling() *link.Cause {
 	return link.Telling(b.missing)
 }
 
-// verdict of the wait: what every missing host lacked, and the exit code of the most telling
-// cause. No line when none is missing.
+// verdict of the wait: what every missing host lacked, and the exit code of the most telling cause. No line when none is missing.
 func (b *board) verdict() (lines []string, code int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
