@@ -30,6 +30,7 @@ type Agent struct {
 	metrics  *metrics.Metrics
 	watch    *metrics.Watch // nil: nobody can tell how busy GPUs are
 	gossip   *member.Gossip // nil when embedded or switched off
+	sought   bool           // gossip has asked for seeds
 	front    *port.Port     // nil when embedded
 	refusals port.Refusals
 	looks    singleflight.Group // at what ranks do

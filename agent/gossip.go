@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -13,7 +15,6 @@ import (
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -47,12 +48,8 @@ func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
 	return nil
 }
 
-const gossipDialTimeout = 3 * time.Second
-
-// dialGossip connects to a peer and proves both sides.
+// dialGossip connects to a peer and proves it; a refusal of ours comes with the first read.
 func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	ctx, cancel := awake.Within(ctx, gossipDialTimeout)
-	defer cancel()
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second}}
 	c, err := d.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
@@ -69,7 +66,7 @@ func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, 
 	return t, nil
 }
 
-// signed checks a claim to a number that somebody passed on: the launcher itself has signed it.
+// signed says whether launcher name signed a claim to a number, since peers only pass claims on.
 func (a *Agent) signed(name string, number uint64, life string, proof []byte) bool {
 	kind, text := identity.NumberClaim(number, life)
 	who, err := a.cfg.Identity.Verify(kind, text, proof)
@@ -105,7 +102,8 @@ func (a *Agent) await(ctx context.Context) {
 			present = now
 		}
 		if min(a.sessions.Alone(), now-present) >= w.For {
-			a.stop(&end{why: fmt.Sprintf("no launcher has come for %v", w.For), code: job.ExitHosts})
+			a.stop(&end{why: fmt.Sprintf("no launcher has come for %v (awaited: %s); look at that pod's log, or raise --wait",
+				w.For, cmp.Or(w.Host, "the first pod")), code: job.ExitHosts})
 		}
 	}
 }
@@ -119,9 +117,8 @@ func (a *Agent) isPeer(host string) bool {
 
 const seedLookup = 5 * time.Second
 
-// findSeeds is where gossip may find the first peers: the hosts named on the command line and
-// by operators' variables, at the default port; when called again (the first try found too
-// few) also at the derived ports. Names that do not resolve yet are left out: gossip asks again.
+// findSeeds is where gossip may find peers: at the addresses of seedNames. Names that do not resolve yet are left out, since gossip
+// asks again. It is called by one goroutine.
 func (a *Agent) findSeeds(ctx context.Context) ([]netip.AddrPort, error) {
 	ctx, cancel := context.WithTimeout(ctx, seedLookup)
 	defer cancel()
@@ -145,47 +142,47 @@ func (a *Agent) findSeeds(ctx context.Context) ([]netip.AddrPort, error) {
 		})
 	}
 	wg.Wait()
-	known := a.knownPeers()
-	var seeds []netip.AddrPort
-	ports := a.cfg.Identity.Ports()
-	for ip := range addrs {
-		if ip == a.front.Advertised.Addr() && len(ports) > 1 {
-			// Siblings on this node (hostNetwork) took other ports.
-			for _, p := range ports {
-				if uint16(p) != a.front.Advertised.Port() {
-					seeds = append(seeds, netip.AddrPortFrom(ip, uint16(p)))
-				}
-			}
-			continue
-		}
-		if known[ip] {
-			continue
-		}
-		for i, p := range ports {
-			if i == 0 || len(known) > 0 || len(addrs) <= 8 {
-				seeds = append(seeds, netip.AddrPortFrom(ip, uint16(p)))
-			}
-		}
-	}
+	again := a.sought
+	a.sought = true
+	seeds := seedsAt(addrs, a.cfg.Identity.Ports(), a.front.Advertised, a.knownPeers(), again)
 	if len(seeds) == 0 {
 		return nil, last
 	}
 	return seeds, nil
 }
 
+// seedsAt are the ports of addresses at which peers may be, those of addresses with known ones left out: who comes there finds peers
+// by seeds of its own. Where there are more than a few addresses, it is the default port at first, and later another one by chance.
+func seedsAt(addrs map[netip.Addr]bool, ports []int, own netip.AddrPort, known map[netip.Addr]bool, again bool) (seeds []netip.AddrPort) {
+	const few = 8
+	for ip := range addrs {
+		sibling := ip == own.Addr() && len(ports) > 1 // on this node (hostNetwork), which took another port
+		if known[ip] && !sibling {
+			continue
+		}
+		chance := rand.N(len(ports))
+		for i, p := range ports {
+			switch {
+			case sibling && uint16(p) == own.Port():
+			case sibling, i == 0, again && i == chance, len(addrs) <= few:
+				seeds = append(seeds, netip.AddrPortFrom(ip, uint16(p)))
+			}
+		}
+	}
+	return seeds
+}
+
 func (a *Agent) knownPeers() map[netip.Addr]bool {
 	known := map[netip.Addr]bool{}
 	for _, m := range a.gossip.View().Members {
-		if m.Addr != a.front.Advertised {
+		if m.Addr != a.front.Advertised && m.State != member.Left {
 			known[m.Addr.Addr()] = true
 		}
 	}
 	return known
 }
 
-// seedNames are names whose addresses are those of the job's pods: what the user gave, the
-// headless service this pod belongs to (its own name without the first label, from the hosts
-// file kubelet writes), and what operators tell (contract C, D).
+// seedNames are the configured seeds, and hosts that LeaderWorkerSet and Volcano name in variables.
 func (a *Agent) seedNames() []string {
 	names := append([]string(nil), a.cfg.Seeds...)
 	for _, kv := range a.cfg.Env {

@@ -191,7 +191,7 @@ func (r *driver) all(ctx context.Context) error {
 		reach.CloseAll(found)
 		return err
 	}
-	return r.exec.raw(func() error { return r.carry(ctx, life, cancel) })
+	return r.exec.raw(r.say, func() error { return r.carry(ctx, life, cancel) })
 }
 
 // sayWithheld says which of this process's variables ranks will not have.

@@ -186,9 +186,9 @@ func (c *ExecConfig) asked() *apiv1.Exec {
 }
 
 // raw calls f with our terminal in raw mode if the command has one of its own.
-func (c *ExecConfig) raw(f func() error) error {
+func (c *ExecConfig) raw(say func(string, ...any), f func() error) error {
 	if c == nil || !c.TTY || !c.terminal() {
 		return f()
 	}
-	return streams.Raw(c.Stdin, f)
+	return streams.Raw(c.Stdin, func(err error) { say("the terminal stays in raw mode: %v; type reset", err) }, f)
 }

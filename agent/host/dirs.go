@@ -16,8 +16,8 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
-// RunDir is where sessions have directories.
-func (h *Host) RunDir() string {
+// SessionsDir is where sessions have directories: where the record is kept, or where it would be.
+func (h *Host) SessionsDir() string {
 	if h.cfg.RunDir != "" {
 		return h.cfg.RunDir
 	}
@@ -27,7 +27,7 @@ func (h *Host) RunDir() string {
 // SessionDir makes a directory that ranks of a session may use for files, and returns what
 // removes it. A container without a writable one has "".
 func (h *Host) SessionDir(session string) (dir string, remove func()) {
-	base := h.RunDir()
+	base := h.SessionsDir()
 	dir = guard.SessionDir(base, session)
 	if os.MkdirAll(base, 0o700) != nil || bounded.OwnedDir(base) != nil || os.MkdirAll(dir, 0o700) != nil {
 		return "", func() {}
@@ -46,7 +46,7 @@ func (h *Host) RemoveSegments() {
 		h.cfg.Log.Info("removed shared memory that nobody uses", "dir", leftover.Shm, "files", gone)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.cfg.Log.Info("shared memory that nobody uses", "dir", leftover.Shm, "cause", err)
+		h.cfg.Log.Info("cannot remove shared memory that nobody uses", "dir", leftover.Shm, "cause", err)
 	}
 }
 
@@ -62,8 +62,8 @@ func DirExists(dir string) error {
 	return err
 }
 
-// Writable makes a directory where it is missing, and writes there to see whether that is possible; it does not wait for a mount
-// that does not answer. passing names the file system where what is written ends with the container; "": it may stay.
+// Writable makes dir if it is missing and tries a write there; it does not wait for a mount that does not answer. passing names a file
+// system that does not outlive the container; "": it may.
 func Writable(dir string) (passing string, err error) {
 	return answered(dir, func() (string, error) {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -77,12 +77,12 @@ func Writable(dir string) (passing string, err error) {
 		if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
 			return "", err
 		}
-		var fs unix.Statfs_t
-		if unix.Statfs(dir, &fs) != nil {
+		var on unix.Statfs_t
+		if unix.Statfs(dir, &on) != nil {
 			return "", nil
 		}
 		return map[int64]string{unix.OVERLAYFS_SUPER_MAGIC: "the container's own file system (overlay)", unix.TMPFS_MAGIC: "memory (tmpfs)",
-			unix.RAMFS_MAGIC: "memory (ramfs)"}[int64(fs.Type)], nil
+			unix.RAMFS_MAGIC: "memory (ramfs)"}[int64(on.Type)], nil
 	})
 }
 

@@ -64,8 +64,8 @@ func (h *Host) Machine() (*topology.Machine, error) { return h.machine.get(sysfs
 // XML is hwloc's XML of the machine. It takes some milliseconds the first time, and reads one file afterwards.
 func (h *Host) XML() (string, error) { return h.machine.xml(sysfs.Host()) }
 
-// Layout is where the CPUs lie that ranks here may use now. They are the container's own if no quota is
-// below them, and either there is one or they are a part of the machine.
+// Layout is where the CPUs lie that ranks here may use now. They are exclusive if no quota is below them, and they are part of
+// the machine or have a quota.
 func (h *Host) Layout() (*layout.Layout, *topology.Machine, error) {
 	m, err := h.Machine()
 	if err != nil {

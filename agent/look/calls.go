@@ -17,7 +17,7 @@ var calls = withOwn(map[int]string{
 	unix.SYS_ACCEPT: "accept", unix.SYS_ACCEPT4: "accept4", unix.SYS_CONNECT: "connect",
 	unix.SYS_FLOCK: "flock", unix.SYS_FCNTL: "fcntl", unix.SYS_IOCTL: "ioctl", unix.SYS_RT_SIGSUSPEND: "rt_sigsuspend",
 	unix.SYS_RT_SIGTIMEDWAIT: "rt_sigtimedwait", unix.SYS_IO_GETEVENTS: "io_getevents", unix.SYS_SEMTIMEDOP: "semtimedop", unix.SYS_MSGRCV: "msgrcv",
-	unix.SYS_IO_URING_ENTER: "io_uring_enter", unix.SYS_GETDENTS64: "getdents64", unix.SYS_STATX: "statx",
+	unix.SYS_IO_URING_ENTER: "io_uring_enter", unix.SYS_GETDENTS64: "getdents64", unix.SYS_STATX: "statx", unix.SYS_NEWFSTATAT: "newfstatat",
 })
 
 func withOwn(m map[int]string) map[int]string {

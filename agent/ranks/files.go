@@ -43,7 +43,7 @@ const filesName = "files"
 func (st *Job) filesDir() (string, error) {
 	dir, _ := st.s.Host.SessionDir(st.s.ID)
 	if dir == "" {
-		return "", fmt.Errorf("%s cannot be written to: give the agent a writable TMPDIR, such as an emptyDir volume", st.s.Host.RunDir())
+		return "", fmt.Errorf("%s cannot be written to: give the agent a writable TMPDIR, such as an emptyDir volume", st.s.Host.SessionsDir())
 	}
 	dir = filepath.Join(dir, filesName)
 	return dir, os.MkdirAll(dir, 0o700)
@@ -67,13 +67,13 @@ func (st *Job) RemoveFiles() {
 	if st.copies != nil {
 		st.copies.Remove()
 	}
-	dir := guard.SessionDir(st.s.Host.RunDir(), st.s.ID)
+	dir := guard.SessionDir(st.s.Host.SessionsDir(), st.s.ID)
 	if st.files != "" {
 		os.RemoveAll(dir)
 	}
 	if st.files != "" || st.flight != nil || st.waits != nil || st.trails != nil {
 		os.Remove(dir) // if nothing else is in it, and so is theirs
-		os.Remove(st.s.Host.RunDir())
+		os.Remove(st.s.Host.SessionsDir())
 	}
 }
 
@@ -151,7 +151,7 @@ func newFlight(st *Job) *look.Recorder {
 	}
 	dir, _ := st.s.Host.SessionDir(st.s.ID)
 	if dir == "" {
-		st.s.Log.Info("torch's flight recorder is left as it is, since no directory can be written to", "dir", st.s.Host.RunDir())
+		st.s.Log.Info("torch's flight recorder is left as it is, since no directory can be written to", "dir", st.s.Host.SessionsDir())
 		return nil
 	}
 	f, err := look.NewRecorder(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)), torchRanks(l.Job.Size))

@@ -102,7 +102,7 @@ func started(t *testing.T, m *apiv1.Launch) *upper {
 	go up.job.Start()
 	t.Cleanup(func() {
 		up.job.MarkStopped(time.Now(), "a test")
-		sh.Super.StopSession(context.Background(), sh.ID, syscall.SIGTERM, 0)
+		sh.Super.StopSession(sh.ID, syscall.SIGTERM, 0)
 		up.job.Wait()
 		sh.Hints.Close()
 	})

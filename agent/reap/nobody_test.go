@@ -48,11 +48,11 @@ func TestWhoIsOverIsLookedForOnce(t *testing.T) {
 	other := start(t, s, inSession(sh("exec sleep 100"), "other"))
 	wait(t, start(t, s, inSession(sh("exit 0"), "over")))
 	looks()
-	left := s.StopSession(t.Context(), "over", unix.SIGTERM, time.Second)
+	left := s.StopSession("over", unix.SIGTERM, time.Second)
 	if n := looks(); len(left) > 0 || n != 1 {
 		t.Errorf("left %v, looked at %d times at the session's end, want once", left, n)
 	}
-	left = s.StopSession(t.Context(), "over", unix.SIGTERM, time.Second) // after a rank's death: first its job is stopped, then the session ends
+	left = s.StopSession("over", unix.SIGTERM, time.Second) // after a rank's death: first its job is stopped, then the session ends
 	if n := looks(); len(left) > 0 || n != 0 {
 		t.Errorf("left %v, looked at %d times for a session that is over, want never", left, n)
 	}
@@ -60,7 +60,7 @@ func TestWhoIsOverIsLookedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, other)
-	left = s.StopSession(t.Context(), "other", unix.SIGTERM, time.Second)
+	left = s.StopSession("other", unix.SIGTERM, time.Second)
 	if n := looks(); len(left) > 0 || n != 0 {
 		t.Errorf("left %v, looked at %d times where there is no child, want never", left, n)
 	}
@@ -78,7 +78,7 @@ func TestWhatARankLeftIsFoundByTheOneLook(t *testing.T) {
 	p := start(t, s, inSession(sh("setsid sh -c 'echo $$ >"+file+"; exec sleep 100' & exit 0"), "leaves"))
 	pid := pidIn(t, file)
 	wait(t, p)
-	if left := s.StopSession(t.Context(), "leaves", unix.SIGTERM, 10*time.Second); len(left) > 0 || !ended(pid) {
+	if left := s.StopSession("leaves", unix.SIGTERM, 10*time.Second); len(left) > 0 || !ended(pid) {
 		t.Errorf("left %v, ended %v", left, ended(pid))
 	}
 }

@@ -184,7 +184,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	left := s.stop(context.Background(), everything(), unix.SIGTERM, s.cfg.StopGrace)
+	left := s.stop(everything(), unix.SIGTERM, s.cfg.StopGrace)
 	s.end()
 	s.awaitSpawner(spawnerDone)
 	keeper.Wait()

@@ -278,6 +278,6 @@ func BenchmarkStopSession(b *testing.B) {
 		if _, err := s.Start(b.Context(), inSession(Command{Argv: []string{"/bin/sleep", "100"}}, "a")); err != nil {
 			b.Fatal(err)
 		}
-		s.StopSession(b.Context(), "a", unix.SIGTERM, time.Second)
+		s.StopSession("a", unix.SIGTERM, time.Second)
 	}
 }

@@ -11,12 +11,10 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 )
 
-// StopSession ends every process of a session: sig, SIGTERM mostly, and SIGCONT to the groups of those
-// started here (Process.Ask), then to what of their descendants is left (setsid, double fork, other groups);
-// after grace SIGKILL to all. It returns once none is left, with nil, or after a bound, with the
-// pids that even SIGKILL did not end. grace 0 kills at once; ctx's end cuts the grace short.
-// While it works no process of the session can be started.
-func (s *Supervisor) StopSession(ctx context.Context, session string, sig unix.Signal, grace time.Duration) (left []int) {
+// StopSession ends every process of a session. It sends sig and SIGCONT to the groups started here (Process.Ask), then to other
+// descendants (setsid, double fork). After grace it kills all; grace 0 kills at once. It returns once none is left, with nil,
+// or after a bound, with the pids that even SIGKILL did not end. While it works no process of the session can be started.
+func (s *Supervisor) StopSession(session string, sig unix.Signal, grace time.Duration) (left []int) {
 	if session == "" {
 		return nil
 	}
@@ -33,8 +31,8 @@ func (s *Supervisor) StopSession(ctx context.Context, session string, sig unix.S
 			s.dropSession(session)
 		}
 	}()
-	s.awaitFork(ctx, session) // what is being started cannot be found yet, and starts others when it is left alone
-	return s.stop(ctx, ofSession(session), sig, grace)
+	s.awaitFork(context.Background(), session) // whose child cannot be found yet, and starts others when it is left alone
+	return s.stop(ofSession(session), sig, grace)
 }
 
 // dropSession forgets a session that has no process any more. mu is held.
@@ -51,8 +49,8 @@ func (s *Supervisor) dropSession(session string) {
 	}
 }
 
-// knowsNobody: no process that w selects is known, nor a session that may have left one, so that a look through all processes of the host
-// would find none. PID 1 looks for all of them all the same, since it answers for whoever descends from it.
+// knowsNobody says that a look through all processes would find none that w selects. PID 1 looks for all of them all the same,
+// since it answers for whoever descends from it.
 func (s *Supervisor) knowsNobody(w whom) bool {
 	if w.all && os.Getpid() == 1 || len(s.own(w)) > 0 {
 		return false
@@ -90,13 +88,13 @@ func (s *Supervisor) own(w whom) []*Process {
 	return out
 }
 
-func (s *Supervisor) stop(ctx context.Context, w whom, sig unix.Signal, grace time.Duration) []int {
+func (s *Supervisor) stop(w whom, sig unix.Signal, grace time.Duration) []int {
 	if s.knowsNobody(w) {
 		return nil
 	}
 	l := s.search(w)
 	if grace > 0 {
-		polite, cancel := awake.Within(ctx, grace)
+		polite, cancel := awake.Within(context.Background(), grace)
 		defer cancel()
 		if l.terminate(polite, sig) {
 			return nil

@@ -1,7 +1,6 @@
 package reap
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,9 +17,7 @@ const quick = 20 * time.Millisecond
 
 func stopped(t *testing.T, s *Supervisor, session string, grace time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if left := s.StopSession(ctx, session, unix.SIGTERM, grace); len(left) != 0 {
+	if left := s.StopSession(session, unix.SIGTERM, grace); len(left) != 0 {
 		t.Fatalf("left after the stop: %v", left)
 	}
 }
@@ -52,7 +49,7 @@ func TestStopAsksOnceByItsSignal(t *testing.T) {
 		until(t, "it got the signal", func() bool { text, _ := os.ReadFile(got); return string(text) == "1\n" })
 	}
 	ended := make(chan []int)
-	go func() { ended <- s.StopSession(t.Context(), "a", unix.SIGUSR1, patience) }()
+	go func() { ended <- s.StopSession("a", unix.SIGUSR1, patience) }()
 	until(t, "the stop has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping["a"] > 0 })
 	if err := p.Ask(unix.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -193,16 +190,15 @@ func TestStopSessionWithNothingReturns(t *testing.T) {
 func TestSessionBeingStoppedTakesNoNewProcess(t *testing.T) {
 	s := supervise(t)
 	file := filepath.Join(t.TempDir(), "ready")
-	start(t, s, inSession(sh(`trap '' TERM; echo $$ >`+file+`; while :; do sleep 0.01; done`), "a"))
+	p := start(t, s, inSession(sh(`trap '' TERM; echo $$ >`+file+`; while :; do sleep 0.01; done`), "a"))
 	pidIn(t, file)
-	ctx, cut := context.WithCancel(t.Context())
 	done := make(chan []int)
-	go func() { done <- s.StopSession(ctx, "a", unix.SIGTERM, patience) }()
+	go func() { done <- s.StopSession("a", unix.SIGTERM, patience) }()
 	until(t, "the stop has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping["a"] > 0 })
 	if _, err := s.Start(t.Context(), inSession(sh("true"), "a")); err == nil {
 		t.Error("a process was started in a session that is being stopped")
 	}
-	cut() // also: the end of ctx cuts the grace short
+	_ = p.Signal(unix.SIGKILL)
 	if left := <-done; left != nil {
 		t.Errorf("left %v", left)
 	}
@@ -237,7 +233,7 @@ func TestStopWaitsForAFork(t *testing.T) {
 			t.Fatal(err)
 		}
 		stopped := make(chan []int, 1)
-		go func() { stopped <- s.StopSession(t.Context(), "aa", unix.SIGTERM, 0) }()
+		go func() { stopped <- s.StopSession("aa", unix.SIGTERM, 0) }()
 		synctest.Wait()
 		if len(stopped) > 0 {
 			t.Error("the stop did not wait for the fork")

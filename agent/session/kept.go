@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -66,14 +65,14 @@ func (k *kept) keep(session string, of launcherID) {
 	k.log.Info("what the command left behind lives on", "session", short(session), "launcher", of.Host)
 	if over := k.add(session, of); over != "" {
 		k.log.Warn("too many commands left something behind; the oldest's is ended", "session", short(over), "most", maxKept)
-		k.super.StopSession(context.Background(), over, syscall.SIGTERM, k.grace)
+		k.super.StopSession(over, syscall.SIGTERM, k.grace)
 	}
 }
 
 // end ends what those incarnations of a launcher left behind.
 func (k *kept) end(identity string, ends func(incarnation string) bool) {
 	for _, id := range k.take(identity, ends) {
-		k.super.StopSession(context.Background(), id, syscall.SIGTERM, k.grace)
+		k.super.StopSession(id, syscall.SIGTERM, k.grace)
 	}
 }
 

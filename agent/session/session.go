@@ -162,7 +162,7 @@ func (s *session) stopSteps(steps []*ranks.Job, why string, sig syscall.Signal, 
 	for _, st := range steps {
 		st.MarkStopped(time.Now().Add(grace), why)
 	}
-	left := s.table.cfg.Super.StopSession(context.Background(), s.id, sig, grace)
+	left := s.table.cfg.Super.StopSession(s.id, sig, grace)
 	if len(left) > 0 {
 		s.exchange.Notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system%s", left, why, stuck(left))
 	}

@@ -103,7 +103,7 @@ func script(p *process, argv []string, grace time.Duration, log *slog.Logger) (e
 			exit = script.Exit()
 			if taken = told && exit.Signal == job.SIGTERM; taken {
 				const rest = 2 * time.Second // for a run to say how it ended
-				super.StopSession(ctx, session, syscall.SIGTERM, grace+rest)
+				super.StopSession(session, syscall.SIGTERM, grace+rest)
 			}
 			return exit, taken, nil
 		}

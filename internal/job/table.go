@@ -22,7 +22,7 @@ func (s Span) Has(id int) bool { return id >= s.Base && id < s.End() }
 // IDs are all of them.
 func (s Span) IDs() idset.Set { return idset.Range(s.Base, s.End()-1) }
 
-// Ours is the job's span.
+// Ours makes a type that embeds Span one of a Table.
 func (s Span) Ours() Span { return s }
 
 // Table is jobs in the order of their ids, which no two share. The zero value is empty.

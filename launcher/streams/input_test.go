@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"reflect"
@@ -321,7 +322,7 @@ func TestRaw(t *testing.T) {
 			t.Error("the terminal was not restored")
 		}
 	}()
-	Raw(slave, func() error {
+	Raw(slave, func(err error) { t.Error(err) }, func() error {
 		rows, columns, err := TerminalSize(slave)
 		if err != nil || rows != 7 || columns != 9 {
 			t.Errorf("size %dx%d, %v", rows, columns, err)
@@ -333,9 +334,23 @@ func TestRaw(t *testing.T) {
 	})
 }
 
+// A terminal that cannot be restored is told of, and f's error is what it was.
+func TestRawStays(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	var told error
+	err = Raw(slave, func(err error) { told = err }, func() error { slave.Close(); return io.ErrUnexpectedEOF })
+	if err != io.ErrUnexpectedEOF || told == nil {
+		t.Errorf("%v, told %v", err, told)
+	}
+}
+
 func TestRawOnAFile(t *testing.T) {
 	r, _ := blockingPipe(t)
-	if err := Raw(r, func() error { return nil }); err == nil {
+	if err := Raw(r, nil, func() error { return nil }); err == nil {
 		t.Error("a pipe went raw")
 	}
 }

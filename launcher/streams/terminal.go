@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,8 +14,8 @@ import (
 
 // Raw calls f with the terminal in raw mode and restores it on every way out of f, a panic included. In raw mode, for `exec -t`, each
 // key goes to the remote terminal, which echoes and makes signals of ^C and ^Z. The process must not end otherwise
-// meanwhile: signals must cancel what f waits for.
-func Raw(file *os.File, f func() error) error {
+// meanwhile: signals must cancel what f waits for. stuck is told why a terminal that is still there could not be restored.
+func Raw(file *os.File, stuck func(error), f func() error) error {
 	var saved *term.State
 	err := control(file, func(fd int) (err error) {
 		saved, err = term.MakeRaw(fd)
@@ -23,7 +24,12 @@ func Raw(file *os.File, f func() error) error {
 	if err != nil {
 		return fmt.Errorf("raw mode of the terminal: %w", err)
 	}
-	defer control(file, func(fd int) error { return term.Restore(fd, saved) })
+	defer func() {
+		err := control(file, func(fd int) error { return term.Restore(fd, saved) })
+		if err != nil && !errors.Is(err, unix.EIO) { // EIO: it is gone
+			stuck(err)
+		}
+	}()
 	return f()
 }
 
@@ -53,7 +59,7 @@ func TerminalSize(file *os.File) (rows, columns uint16, err error) {
 }
 
 // control calls f on a thread that blocks SIGTTOU. Otherwise that signal would stop a process that changes a
-// terminal's mode from the background (termios(3)).
+// terminal's mode from the background (tcsetattr() of POSIX).
 func control(file *os.File, f func(fd int) error) error {
 	defer blockSignals(unix.SIGTTOU)()
 	return withFD(file, f)

@@ -29,7 +29,7 @@ type Cgroups struct {
 	err  error // why none is known
 }
 
-// FindCgroups looks up where the groups are under fsys. Where that cannot be read, each method says so.
+// FindCgroups looks up where the groups are under fsys. Where that cannot be read, methods with an error say so.
 func FindCgroups(fsys fs.FS) *Cgroups {
 	g := &Cgroups{fsys: fsys}
 	g.all, g.err = hierarchies(fsys)
@@ -44,8 +44,8 @@ func FindCgroups(fsys fs.FS) *Cgroups {
 //	                    shows "/kubepods/x"             the group is the mount point
 //	host's whole tree   path "/a/b", mount shows "/"    the group is mount/a/b
 //
-// A path that leads out of what is mounted falls back to the mount point. A machine's tree that
-// was gathered by hwloc has /proc/mounts and /proc/self/cpuset only, and those do.
+// A path that leads out of what is mounted falls back to the mount point. hwloc's trees of machines have only /proc/mounts
+// and /proc/self/cpuset, which are read instead.
 func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 	membership, err := readFile(fsys, "proc/self/cgroup")
 	if err != nil {
@@ -164,30 +164,30 @@ func (g *Cgroups) quota() (float64, error) {
 // quotaOf reads one group's quota; a group without the file (a root, or the controller is not
 // switched on) has none.
 func quotaOf(fsys fs.FS, dir string, v2 bool) (float64, error) {
-	var max, period string
+	var most, period string
 	if v2 {
 		text, err := readFile(fsys, path.Join(dir, "cpu.max")) // "max 100000" or "150000 100000"
 		if err != nil {
 			return 0, missing(err)
 		}
-		max, period, _ = strings.Cut(strings.TrimSpace(text), " ")
+		most, period, _ = strings.Cut(strings.TrimSpace(text), " ")
 	} else {
 		var err error
-		if max, err = readFile(fsys, path.Join(dir, "cpu.cfs_quota_us")); err != nil {
+		if most, err = readFile(fsys, path.Join(dir, "cpu.cfs_quota_us")); err != nil {
 			return 0, missing(err)
 		}
 		if period, err = readFile(fsys, path.Join(dir, "cpu.cfs_period_us")); err != nil {
 			return 0, missing(err)
 		}
-		max, period = strings.TrimSpace(max), strings.TrimSpace(period)
+		most, period = strings.TrimSpace(most), strings.TrimSpace(period)
 	}
-	if max == "max" || max == "-1" {
+	if most == "max" || most == "-1" {
 		return 0, nil
 	}
-	m, err1 := strconv.ParseUint(max, 10, 63)
+	m, err1 := strconv.ParseUint(most, 10, 63)
 	p, err2 := strconv.ParseUint(period, 10, 63)
 	if err1 != nil || err2 != nil || m == 0 || p == 0 {
-		return 0, fmt.Errorf("/%s: CPU quota %.40q of period %.40q is not understood", dir, max, period)
+		return 0, fmt.Errorf("/%s: CPU quota %.40q of period %.40q is not understood", dir, most, period)
 	}
 	return float64(m) / float64(p), nil
 }
@@ -200,7 +200,8 @@ func missing(err error) error {
 	return err
 }
 
-// MemoryLimit is how many bytes the processes of this container may have together, the least of those of its groups that can be seen; 0: no limit is seen.
+// MemoryLimit is how many bytes the processes of this container may have together, the least of those of its groups that can be
+// seen; 0: no limit is seen, or none can be.
 func (g *Cgroups) MemoryLimit() (least uint64) {
 	const none = 1 << 60 // version 1 writes "no limit" as a number just below 2^63 (mm/memcontrol.c)
 	for _, h := range g.all {
@@ -211,13 +212,10 @@ func (g *Cgroups) MemoryLimit() (least uint64) {
 			}
 			file = "memory.limit_in_bytes"
 		}
-		for dir := h.own; ; dir = path.Dir(dir) {
+		for _, dir := range h.upTo() {
 			text, err := readFile(g.fsys, path.Join(dir, file))
 			if n, bad := strconv.ParseUint(strings.TrimSpace(text), 10, 64); err == nil && bad == nil && n < none && (least == 0 || n < least) {
 				least = n
-			}
-			if dir == h.mount || dir == "." || dir == "/" {
-				break
 			}
 		}
 	}
