@@ -144,7 +144,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 	st.meeting.last()
 	st.sendDumps()
 	st.trails.Last(p.ID, st.send)
-	st.tellLast(p.ID, st.Launch.Job, st.send)
+	st.waits.Last(p.ID, st.send)
 	ex := p.process.Exit()
 	p.mu.Lock()
 	p.ended = true

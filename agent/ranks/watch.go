@@ -33,14 +33,6 @@ func (r recorders) tellWaits(ctx context.Context, m *apiv1.Job, procs func() []*
 	})
 }
 
-// tellLast tells the launcher how long a rank waited that has ended.
-func (r recorders) tellLast(id uint32, m *apiv1.Job, send func(*apiv1.Frame)) {
-	if w := r.waits.Last(id); w != nil {
-		w.Job = m.Number
-		send(w.Frame())
-	}
-}
-
 // Seen is how long a rank waited since a time of CLOCK_MONOTONIC, as far as it is watched.
 func (r recorders) Seen(id uint32, since time.Duration) watch.News { return r.waits.Seen(id, since) }
 

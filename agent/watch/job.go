@@ -22,6 +22,7 @@ const LibraryName = "libmpiup-watch.so"
 // A Job is what is watched of one job's ranks on this host. Its methods may be called by several goroutines.
 type Job struct {
 	dir, library string
+	number       uint32
 	notice       Notice
 
 	mu    sync.Mutex
@@ -61,7 +62,7 @@ func newJob(dir string, number uint32, library string) (*Job, error) {
 		return nil, fmt.Errorf("%s: LD_PRELOAD cannot name a file with a space or a colon in its path; install mpiup elsewhere", library)
 	}
 	dir = filepath.Join(dir, fmt.Sprint("waits-", number))
-	return &Job{dir: dir, library: library, ranks: map[uint32]*watched{}}, os.MkdirAll(dir, 0o700)
+	return &Job{dir: dir, library: library, number: number, ranks: map[uint32]*watched{}}, os.MkdirAll(dir, 0o700)
 }
 
 // Environment adds to a rank's environment what puts the library before its MPI. A rank that it does not suit keeps its own, and name is

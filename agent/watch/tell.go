@@ -86,22 +86,22 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 	}
 }
 
-// Last is what a rank's page says that has ended, nil where there is none: a run that is over before anybody looked is measured by it.
-func (j *Job) Last(id uint32) *apiv1.Waited {
+// Last tells what the page of a rank says that has ended: a run that is over before anybody looked is measured by it. A nil Job watches none.
+func (j *Job) Last(id uint32, send func(*apiv1.Frame)) {
 	if j == nil {
-		return nil
+		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	w := j.ranks[id]
 	if w == nil || w.over {
-		return nil
+		return
 	}
 	w.over = true
 	n := w.news(id)
 	m := (Load{At: monotonic()}).Message()
-	m.Ranks = []*apiv1.RankWaited{n.Message()}
-	return m
+	m.Job, m.Ranks = j.number, []*apiv1.RankWaited{n.Message()}
+	send(m.Frame())
 }
 
 // Seen is how long a rank that runs waited since a time of CLOCK_MONOTONIC, for who looks once. A nil Job watches none.
