@@ -149,7 +149,7 @@ func hostile() map[string][]byte {
 	wide = append(wide, 0xff, 0xff, 0xff, 0xff, 0x0f)          // of very many directories
 	return map[string][]byte{
 		"empty":                  nil,
-		"units of nothing":       make([]byte, 1<<20),
+		"units of nothing":       make([]byte, 1<<12),
 		"a unit that never ends": le.AppendUint32(nil, 0xfffffff0),
 		"64 bits, negative":      append(le.AppendUint32(nil, 0xffffffff), bytes.Repeat([]byte{0xff}, 8)...),
 		"directories of nothing": unit(5, many, []byte{1, 1}),

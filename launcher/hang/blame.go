@@ -133,6 +133,14 @@ func (b Blame) IDs() (ids idset.Set) {
 	return ids
 }
 
+// Seen is the blame that stacks do not belie: who waits in a call for others holds nobody up, unless those say so themselves.
+func (b Blame) Seen(list []Stack) Blame {
+	if !b.Sure && b.IDs().Overlaps(Waiting(list)) {
+		return Blame{}
+	}
+	return b
+}
+
 // Lines name all of them, or say that nobody can be named.
 func (b Blame) Lines(n Names) (lines []string) {
 	for _, o := range b.Odd {

@@ -231,3 +231,18 @@ func TestRecordedStacks(t *testing.T) {
 		}
 	}
 }
+
+// Of torch over Gloo those idle that wait, where MPI's use a CPU: who is named by that alone and is seen to wait is named no more.
+func TestBlameThatStacksBelie(t *testing.T) {
+	const waits, spins = "futex,c10d::Work::wait,Py_BytesMain ", "spin,main "
+	for _, tt := range []struct {
+		stacks string
+		sure   bool
+		want   string
+	}{{waits + spins, false, ""}, {waits + spins, true, "0"}, {spins + waits, false, "0"}, {"kernel:futex " + spins, false, "0"}} {
+		b := Blame{Odd: []Odd{{IDs: idset.Of(0), Why: "it waits in futex while others use CPU"}}, Sure: tt.sure}
+		if got := b.Seen(placed(tt.stacks)).IDs().String(); got != tt.want {
+			t.Errorf("%s, sure %v: %q", tt.stacks, tt.sure, got)
+		}
+	}
+}

@@ -285,12 +285,12 @@ func (r *Run) endHung() {
 		}
 		r.fail(*l.hung)
 	}
-	lines := l.lines
-	if found := l.blame.Lines(r.names()); l.seen != nil && len(l.blame.Odd) > 0 {
-		lines = found
-	}
-	if l.seen == nil {
+	lines, twice := l.lines, l.seen != nil
+	if !twice {
 		l.seen = l.found
+	}
+	if b := l.blame.Seen(l.seen); len(b.Odd) != len(l.blame.Odd) || twice && len(b.Odd) > 0 {
+		l.blame, lines = b, b.Lines(r.names())
 	}
 	if l.all && hang.Alike(l.seen) {
 		l.blame.Sure = false
