@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
@@ -88,7 +90,7 @@ func TestLook(t *testing.T) {
 		{"a GPU off the bus", func(h *Host) {
 			h.GPUs, h.Log = located(), true
 			h.Xids = []Xid{{"0000:17:00", 48, time.Hour}, {"0000:17:00", 79, time.Minute}, {"0000:99:00", 79, 0}}
-		}, "GPU Xids", Warn, "GPU 0: 2, the last 79, 1m0s ago"},
+		}, "GPU Xids", Warn, "GPU 0: 2 Xids, the last Xid 79, 1m0s ago"},
 		{"a program's fault", func(h *Host) { h.GPUs, h.Log, h.Xids = located(), true, []Xid{{"00000000:65:00", 31, 0}} }, "GPU Xids", Pass, "1 that programs cause"},
 		{"a log that cannot be read", func(h *Host) { h.GPUs = located() }, "GPU Xids", Unknown, "cannot be read"},
 		{"a GPU at an unknown address", func(h *Host) { h.GPUs, h.Log = nvidia, true }, "GPU Xids", Unknown, "2 GPUs is not known"},
@@ -196,6 +198,9 @@ func TestParseXid(t *testing.T) {
 		{"as the driver writes it", "4,1234,60000000,-;NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n SUBSYSTEM=pci",
 			Xid{"0000:17:00", 79, time.Minute}, true},
 		{"capitals and a long domain", "4,1,120000000,-;NVRM: Xid (PCI:00000000:1B:00): 31, pid=12, Ch 0000001e", Xid{"00000000:1b:00", 31, 0}, true},
+		{"an instance in MIG mode", "4,1,60000000,-;NVRM: Xid (PCI:0000:17:00 GPU-I:05 GPU-CI:00): 94, pid=12, name=a.out", Xid{"0000:17:00", 94, time.Minute}, true},
+		{"a GPU instance alone", "4,1,60000000,-;NVRM: Xid (PCI:0000:17:00 GPU-I:05): 94, Contained", Xid{"0000:17:00", 94, time.Minute}, true},
+		{"no time", "4,1;NVRM: Xid (PCI:0000:17:00): 79, pid=1", Xid{}, false},
 		{"another message of the driver", "4,1,1,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15", Xid{}, false},
 		{"no number", "4,1,1,-;NVRM: Xid (PCI:0000:17:00): many, pid=1", Xid{}, false},
 		{"a number that is none", "4,1,1,-;NVRM: Xid (PCI:0000:17:00): 99999999999999999999, pid=1", Xid{}, false},
@@ -212,8 +217,28 @@ func TestParseXid(t *testing.T) {
 
 // The kernel's log is read to its end without waiting for more.
 func TestReadXids(t *testing.T) {
-	if list, readable := Xids(); !readable && list != nil {
-		t.Errorf("%v of a log that cannot be read", list)
+	if list, _ := Xids(); len(list) > 2*mostXids {
+		t.Errorf("%d Xids", len(list))
+	}
+}
+
+// In a storm of Xids the latest are kept. An error means that the log was not read to its end.
+func TestXidStorm(t *testing.T) {
+	for end, whole := range map[error]bool{unix.EAGAIN: true, unix.EIO: false} {
+		const records = 5*mostXids + 7
+		i := 0
+		list, got := readXids(func(record []byte) (int, error) {
+			switch i++; {
+			case i == 3:
+				return 0, unix.EPIPE
+			case i > records:
+				return 0, end
+			}
+			return copy(record, fmt.Sprintf("4,%d,%d,-;NVRM: Xid (PCI:0000:17:00): 79, pid=1", i, i)), nil
+		}, records*time.Microsecond)
+		if n := len(list); got != whole || n < mostXids || n > 2*mostXids || list[n-1].Ago != 0 || list[0].Ago != time.Duration(n-1)*time.Microsecond {
+			t.Errorf("%v: %v, %d Xids, of %v to %v ago", end, got, n, list[0].Ago, list[n-1].Ago)
+		}
 	}
 }
 
