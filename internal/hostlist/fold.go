@@ -34,6 +34,9 @@ func folded(names []string) (list []fold) {
 	}
 	numbers := map[family][]int{}
 	for i, value := range values {
+		if value == "" { // w is not of w0's family
+			continue
+		}
 		if padded[of[i]] {
 			of[i].digits = len(value)
 		}
@@ -87,7 +90,7 @@ func ranged(numbers []int, digits int) string {
 	return strings.Join(parts, ",")
 }
 
-// trouble is what is wrong with a host, in words that are equal for all of which the same is true.
+// trouble is a host's error text without what only this host has.
 type trouble struct {
 	port uint16 // at which, where the text begins with an address; 0: it does not
 	text string
@@ -111,7 +114,7 @@ func troubleOf(name, text string) (t trouble, words string) {
 	}
 	words = parts[0]
 	for _, part := range parts[1:] {
-		mark := "NAME"
+		mark := "HOST"
 		if words != "" && strings.Contains(letters, words[len(words)-1:]) || part != "" && strings.Contains(letters, part[:1]) {
 			mark = name // within another word
 		}
@@ -121,16 +124,21 @@ func troubleOf(name, text string) (t trouble, words string) {
 	return t, words
 }
 
-// Together says what is wrong with hosts, or what else a noun calls them, each of which has a text, in one line for those of which the same is
-// true: "host w0: 10.0.0.1:7611: TEXT", and "20 hosts, w[0-19], at port 7611: TEXT". Texts may differ in the address that they begin with, in
-// the host's name, and in times.
-func Together(noun string, names, texts []string) (lines []string) {
-	of, words := make([]trouble, len(names)), make([]string, len(names))
-	with := map[trouble][]string{}
+// alike is what is wrong with each host, its text without what is only its own, and the hosts of which the same is true.
+func alike(names, texts []string) (of []trouble, words []string, with map[trouble][]string) {
+	of, words, with = make([]trouble, len(names)), make([]string, len(names)), map[trouble][]string{}
 	for i, text := range texts {
 		of[i], words[i] = troubleOf(names[i], text)
 		with[of[i]] = append(with[of[i]], names[i])
 	}
+	return of, words, with
+}
+
+// Together says what is wrong with hosts, or what else a noun calls them, each of which has a text, in one line for those of which the same is
+// true: "host w0: 10.0.0.1:7611: TEXT", and "20 hosts, w[0-19], at port 7611: TEXT". Texts may differ in the address that they begin with, in
+// the host's name, and in times.
+func Together(noun string, names, texts []string) (lines []string) {
+	of, words, with := alike(names, texts)
 	for i, t := range of {
 		switch all := with[t]; {
 		case len(all) == 1:
@@ -147,25 +155,21 @@ func Together(noun string, names, texts []string) (lines []string) {
 	return lines
 }
 
-// Alike is by host's name what is wrong with it: in words that are equal for all of which the same is true, where there are several.
+// Alike maps each host to its error text, in equal words where several hosts share the trouble.
 func Alike(names, texts []string) map[string]string {
-	count, first, by := map[trouble]int{}, map[trouble]string{}, map[string]string{}
-	for pass := range 2 {
-		for i, name := range names {
-			t, words := troubleOf(name, texts[i])
-			switch {
-			case pass == 0:
-				if count[t]++; count[t] == 1 {
-					first[t] = words
-				}
-			case count[t] == 1:
-				by[name] = texts[i]
-			case t.port != 0:
-				by[name] = fmt.Sprintf("port %d: %s", t.port, first[t])
-			default:
-				by[name] = first[t]
-			}
+	of, words, with := alike(names, texts)
+	by, shared := map[string]string{}, map[trouble]string{}
+	for i, t := range of {
+		switch _, again := shared[t]; {
+		case len(with[t]) == 1:
+			shared[t] = texts[i]
+		case again:
+		case t.port != 0:
+			shared[t] = fmt.Sprintf("port %d: %s", t.port, words[i])
+		default:
+			shared[t] = words[i]
 		}
+		by[names[i]] = shared[t]
 	}
 	return by
 }

@@ -195,7 +195,7 @@ func (b *board) rows(waited time.Duration, most int) []string {
 	lines := hostlist.Together("host", names, texts)
 	for i, l := range lines {
 		if i == most {
-			return append(rows, fmt.Sprintf("  and %d more", len(lines)-most))
+			return append(rows, fmt.Sprintf("  and %s more", visible.Count(len(lines)-most, "line")))
 		}
 		rows = append(rows, "  "+l)
 	}
@@ -315,7 +315,7 @@ func (b *board) verdict() (lines []string, code int) {
 	}
 	const most = 50
 	if lines = hostlist.Together("host", names, texts); len(lines) > most {
-		lines = append(lines[:most], fmt.Sprintf("and as many others: %d hosts are missing", b.left))
+		lines = append(lines[:most], fmt.Sprintf("and others: %d hosts are missing in all", b.left))
 	}
 	return lines, best.Stage.ExitCode()
 }
