@@ -31,7 +31,7 @@ func (s *Space) PutAttr(rank int, key string, value []byte) error {
 	}
 	old, had := a.values[key]
 	if !had && len(a.values) >= a.limits.RankKeys {
-		return &LimitError{Owner: rank, Key: key, What: "one more than a total", Unit: "node attributes", Got: len(a.values) + 1, Max: a.limits.RankKeys}
+		return &LimitError{Owner: rank, Key: key, What: "total", Unit: "node attributes", Got: len(a.values) + 1, Max: a.limits.RankKeys}
 	}
 	grow := len(value) - len(old)
 	if a.bytes+grow > a.limits.RankData {

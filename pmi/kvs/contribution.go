@@ -14,6 +14,10 @@ import (
 //	│ version 1 │ owner │ key length │ key │ value length │ value │ next …
 //	└───────────┴─────────────────────────────────────────────────┴─ ─ ─
 //
+// The first entry has putsKey as its key and, as another varint, how many puts of the host the contribution comes after:
+// of two fences the one that ends last may bring what was put first. A contribution without it comes after none, and
+// a host that does not know it takes it for a value like others.
+//
 // A host that may not contribute what it has says why instead: version 2 and a text. The fence then fails on all hosts.
 const (
 	refusalVersion      = 2
@@ -21,11 +25,18 @@ const (
 	contributionVersion = 1
 	headerLen           = 1
 	entryMax            = 3 * binary.MaxVarintLen32 // of an entry without key and value
+
+	putsKey = "PMI_puts"
+	putsMax = entryMax + len(putsKey) + binary.MaxVarintLen64
 )
 
 var errCut = errors.New("a contribution is cut short")
 
 func appendHeader(b []byte) []byte { return append(b, contributionVersion) }
+
+func appendPuts(b []byte, owner int, puts uint64) []byte {
+	return appendEntry(b, owner, putsKey, binary.AppendUvarint(nil, puts))
+}
 
 func appendEntry(b []byte, owner int, key string, value []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(owner))
@@ -39,8 +50,8 @@ func appendRefusal(b []byte, why string) []byte {
 	return append(append(b, refusalVersion), why[:min(len(why), refusalMax)]...)
 }
 
-// forEach calls f for every entry of a contribution; value points into data.
-func forEach(data []byte, f func(owner int, key string, value []byte) error) error {
+// forEach calls f for every entry of a contribution, which comes after so many puts of its host; value points into data.
+func forEach(data []byte, f func(owner int, key string, v value) error) error {
 	if len(data) == 0 {
 		return nil
 	}
@@ -50,7 +61,9 @@ func forEach(data []byte, f func(owner int, key string, value []byte) error) err
 	if data[0] != contributionVersion {
 		return fmt.Errorf("a contribution of version %d where %d is known", data[0], contributionVersion)
 	}
-	for data = data[headerLen:]; len(data) > 0; {
+	data = data[headerLen:]
+	puts := uint64(0)
+	for first := true; len(data) > 0; first = false {
 		owner, n := binary.Uvarint(data)
 		if n <= 0 || owner > math.MaxInt32 {
 			return errCut
@@ -59,14 +72,20 @@ func forEach(data []byte, f func(owner int, key string, value []byte) error) err
 		if !ok {
 			return errCut
 		}
-		value, rest, ok := cutField(rest)
+		bytes, rest, ok := cutField(rest)
 		if !ok {
 			return errCut
 		}
-		if err := f(int(owner), string(key), value); err != nil {
+		data = rest
+		if first && string(key) == putsKey {
+			if puts, n = binary.Uvarint(bytes); n != len(bytes) {
+				return errCut
+			}
+			continue
+		}
+		if err := f(int(owner), string(key), value{bytes, puts}); err != nil {
 			return err
 		}
-		data = rest
 	}
 	return nil
 }

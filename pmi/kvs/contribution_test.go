@@ -13,28 +13,28 @@ import (
 
 func dump(data []byte) (string, error) {
 	var out strings.Builder
-	err := forEach(data, func(owner int, key string, value []byte) error {
-		fmt.Fprintf(&out, "%d %q %q\n", owner, key, value)
+	err := forEach(data, func(owner int, key string, v value) error {
+		fmt.Fprintf(&out, "%d %q %q %d\n", owner, key, v.data, v.put)
 		return nil
 	})
 	return out.String(), err
 }
 
 func TestContributionBytes(t *testing.T) {
-	b := appendHeader(nil)
+	b := appendPuts(appendHeader(nil), 3, 300)
 	b = appendEntry(b, 3, "key", []byte("value"))
 	b = appendEntry(b, 300, "", nil)
-	const golden = "0103036b65790576616c7565ac020000"
+	const golden = "0103" + "08504d495f70757473" + "02ac02" + "03036b65790576616c7565ac020000"
 	if got := hex.EncodeToString(b); got != golden {
 		t.Errorf("got %s, want %s", got, golden)
 	}
 	got, err := dump(b)
-	if want := "3 \"key\" \"value\"\n300 \"\" \"\"\n"; err != nil || got != want {
+	if want := "3 \"key\" \"value\" 300\n300 \"\" \"\" 300\n"; err != nil || got != want {
 		t.Errorf("got %s, %v", got, err)
 	}
-	const firstEntry = 12 // a cut here leaves a whole contribution
+	const puts, firstEntry = 14, 25 // a cut here leaves a whole contribution
 	for n := 2; n < len(b); n++ {
-		if _, err := dump(b[:n]); n != firstEntry && !errors.Is(err, errCut) {
+		if _, err := dump(b[:n]); n != puts && n != firstEntry && !errors.Is(err, errCut) {
 			t.Errorf("cut at %d: %v", n, err)
 		}
 	}
@@ -64,14 +64,18 @@ func FuzzContribution(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2})
 	f.Add(appendEntry(appendEntry(appendHeader(nil), 2, "key", []byte("value")), 3, "k", nil))
+	f.Add(appendEntry(appendPuts(appendHeader(nil), 2, 1<<40), 2, "key", []byte("value")))
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer cost.Watch(t, cost.Parser, len(data))()
 		s := newStore(0, 4, []int{0, 1}, DefaultLimits())
 		_ = s.merge(nil, [][]byte{data})
 		again := appendHeader(nil)
-		err := forEach(data, func(owner int, key string, value []byte) error {
-			again = appendEntry(again, owner, key, value)
+		err := forEach(data, func(owner int, key string, v value) error {
+			if len(again) == headerLen {
+				again = appendPuts(again, owner, v.put)
+			}
+			again = appendEntry(again, owner, key, v.data)
 			return nil
 		})
 		if err != nil || len(data) == 0 {

@@ -36,7 +36,7 @@ func (e *Engine) Add(j Job) (*Space, error) {
 		fetches:  map[fetchKey]*flight{},
 		arrivals: map[int]chan struct{}{},
 	}
-	if err := s.store.preset(j.Preput); err != nil {
+	if err := s.store.give(j.Preput); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -143,11 +143,11 @@ func (e *Engine) leave(f *fence) {
 // check refuses contributions that no correct agent sends, before any of them is merged.
 func (s *Space) check(f *fence, others [][]byte) error {
 	for _, data := range others {
-		err := forEach(data, func(owner int, key string, value []byte) error {
+		err := forEach(data, func(owner int, key string, v value) error {
 			if owner >= s.Size || !f.has(s.Base+owner) || f.isLocal(s.Base+owner) {
 				return fmt.Errorf("another host contributed for rank %d, which is not its own", owner)
 			}
-			return s.e.cfg.Limits.check(owner, key, value)
+			return s.e.cfg.Limits.check(owner, key, v.data)
 		})
 		if err != nil {
 			return err

@@ -167,10 +167,10 @@ func (t *fences) begin(f *fence, by, tag int) error {
 	case len(f.set) > setMax:
 		return limit(by, "name of a set", "bytes", len(f.set), setMax)
 	case p.open >= t.max:
-		return limit(AnyOwner, "one more than a total", "fences in flight", p.open+1, t.max)
+		return limit(AnyOwner, "total", "fences in flight", p.open+1, t.max)
 	case p.epochs[f.set] != 0:
 	case len(p.epochs) >= setsMax:
-		return limit(by, "one more than a total", "different sets", len(p.epochs)+1, setsMax)
+		return limit(by, "total", "different sets", len(p.epochs)+1, setsMax)
 	case p.named+len(f.set) > namesMax:
 		return limit(by, "names of different sets", "bytes", p.named+len(f.set), namesMax)
 	}

@@ -88,12 +88,13 @@ func (s *Space) LocalAwait(ctx context.Context, owner int, key, not string) (val
 }
 
 // keep stores what was fetched, unless something newer came in a fence meanwhile. It is not
-// AnyOwner's latest: only a fence decides that for all hosts. mu is held.
+// AnyOwner's latest: only a fence decides that for all hosts. How many puts it comes after is not known: a fence
+// that the owner's host entered before may still bring what it replaced. mu is held.
 func (s *Space) keep(k fetchKey, value []byte, clock uint64) error {
 	if s.store.clock != clock {
 		return nil
 	}
-	return s.store.set(k.owner, k.key, value)
+	return s.store.set(k.owner, k.key, value, 0)
 }
 
 // fetch asks the other hosts for k. It is entered with mu held and returns without it. The

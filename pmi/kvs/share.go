@@ -46,7 +46,7 @@ func (s *store) share(ids []int, set string, sending int) share {
 		sh.data = appendRefusal(nil, sh.refused.Error())
 		return sh
 	}
-	sh.data = appendHeader(make([]byte, 0, size+headerLen))
+	sh.data = appendPuts(appendHeader(make([]byte, 0, size+headerLen+putsMax)), sh.keys[0].owner, sh.upTo)
 	for _, ok := range sh.keys {
 		sh.data = appendEntry(sh.data, ok.owner, ok.key, s.ranks[ok.owner].values[ok.key].data)
 	}

@@ -12,9 +12,9 @@ import (
 type store struct {
 	base   int // id of rank 0
 	ranks  []rankData
-	latest map[string]stamp // which owner AnyOwner means, per key
-	clock  uint64           // merges so far
-	preput map[string][]byte
+	latest map[string]stamp  // which owner AnyOwner means, per key
+	clock  uint64            // merges so far
+	preset map[string][]byte // AnyOwner's, as long as no rank has put the key
 	local  []int
 	limits Limits
 	puts   uint64            // of local ranks so far
@@ -31,7 +31,7 @@ type rankData struct {
 
 type value struct {
 	data []byte
-	put  uint64 // number of a local rank's put
+	put  uint64 // its number, of the puts of its host; of another host's, the last one before it came in a fence
 }
 
 // freshKey is one put. It counts no more once the key was put again.
@@ -58,8 +58,8 @@ func newStore(base, size int, local []int, limits Limits) store {
 	return s
 }
 
-// preset takes what the job was given at its start, bounded as what one rank may put.
-func (s *store) preset(pairs []job.Pair) error {
+// give takes what the job has from its start (Job.Preput), bounded as what one rank may put.
+func (s *store) give(pairs []job.Pair) error {
 	if len(pairs) > s.limits.RankKeys {
 		return &LimitError{Owner: AnyOwner, Key: pairs[0].Key, What: "preset", Unit: "keys", Got: len(pairs), Max: s.limits.RankKeys}
 	}
@@ -71,10 +71,10 @@ func (s *store) preset(pairs []job.Pair) error {
 		if total += len(p.Key) + len(p.Value); total > s.limits.RankData {
 			return &LimitError{Owner: AnyOwner, Key: p.Key, What: "preset", Unit: "bytes", Got: total, Max: s.limits.RankData}
 		}
-		if s.preput == nil {
-			s.preput = map[string][]byte{}
+		if s.preset == nil {
+			s.preset = map[string][]byte{}
 		}
-		s.preput[p.Key] = p.Value
+		s.preset[p.Key] = p.Value
 	}
 	return nil
 }
@@ -88,12 +88,11 @@ func (s *store) put(owner int, key string, data []byte) error {
 	if !s.isLocal(owner) {
 		return fmt.Errorf("key %.64q was put for rank %d, which is not on this host", key, owner)
 	}
-	if err := s.set(owner, key, data); err != nil {
+	if err := s.set(owner, key, data, s.puts+1); err != nil {
 		return err
 	}
 	s.puts++
 	rd := &s.ranks[owner]
-	rd.values[key] = value{rd.values[key].data, s.puts}
 	rd.fresh = append(rd.fresh, freshKey{key, s.puts})
 	if len(rd.fresh) > 2*len(rd.values)+64 {
 		rd.fresh = slices.DeleteFunc(rd.fresh, func(k freshKey) bool { return rd.values[k.key].put != k.put })
@@ -102,8 +101,8 @@ func (s *store) put(owner int, key string, data []byte) error {
 	return nil
 }
 
-// set replaces one value within the limits. data is copied.
-func (s *store) set(owner int, key string, data []byte) error {
+// set replaces one value within the limits. data is copied; put is its number, 0: the one before.
+func (s *store) set(owner int, key string, data []byte, put uint64) error {
 	if err := s.limits.check(owner, key, data); err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (s *store) set(owner int, key string, data []byte) error {
 	grow := len(data) - len(old.data)
 	if !had {
 		if len(rd.values) >= s.limits.RankKeys {
-			return &LimitError{Owner: owner, Key: key, What: "one more than a total", Unit: "keys", Got: len(rd.values) + 1, Max: s.limits.RankKeys}
+			return &LimitError{Owner: owner, Key: key, What: "total", Unit: "keys", Got: len(rd.values) + 1, Max: s.limits.RankKeys}
 		}
 		grow += len(key)
 	}
@@ -123,7 +122,7 @@ func (s *store) set(owner int, key string, data []byte) error {
 		rd.values = map[string]value{}
 	}
 	rd.bytes += grow
-	rd.values[key] = value{bytes.Clone(data), old.put}
+	rd.values[key] = value{bytes.Clone(data), max(put, old.put)}
 	return nil
 }
 
@@ -131,7 +130,7 @@ func (s *store) get(owner int, key string) ([]byte, bool) {
 	if owner == AnyOwner {
 		st, ok := s.latest[key]
 		if !ok {
-			v, ok := s.preput[key]
+			v, ok := s.preset[key]
 			return v, ok
 		}
 		owner = st.owner
@@ -143,6 +142,8 @@ func (s *store) get(owner int, key string) ([]byte, bool) {
 	return v.data, ok
 }
 
+// localGet is get of what ranks of this host have put. For AnyOwner any of them serves if
+// the latest to be put is another host's; what was preset is every host's own.
 func (s *store) localGet(owner int, key string) ([]byte, bool) {
 	if owner == AnyOwner {
 		if st, ok := s.latest[key]; ok && s.ranks[st.owner].local {
@@ -162,19 +163,22 @@ func (s *store) localGet(owner int, key string) ([]byte, bool) {
 }
 
 // merge takes in what the other hosts contributed. Where several ranks of one fence put the
-// same key, AnyOwner means the highest of them, on every host (mine counts as well).
+// same key, AnyOwner means the highest of them, on every host (mine counts as well). What a fence that has ended
+// before has brought newer stays.
 func (s *store) merge(mine []ownedKey, others [][]byte) error {
 	s.clock++
 	for _, k := range mine {
 		s.stamp(k.owner, k.key)
 	}
 	for _, data := range others {
-		err := forEach(data, func(owner int, key string, v []byte) error {
+		err := forEach(data, func(owner int, key string, v value) error {
 			if owner >= len(s.ranks) || s.isLocal(owner) {
 				return fmt.Errorf("another host contributed for rank %d, which is not its own", owner)
 			}
-			if err := s.set(owner, key, v); err != nil {
-				return err
+			if s.ranks[owner].values[key].put <= v.put {
+				if err := s.set(owner, key, v.data, v.put); err != nil {
+					return err
+				}
 			}
 			s.stamp(owner, key)
 			return nil

@@ -36,7 +36,7 @@ func (t *Table) Publish(service string, value []byte) error {
 		return ErrExists
 	}
 	if len(t.values) >= t.most {
-		return &LimitError{Owner: AnyOwner, Key: service, What: "one more than a total", Unit: "published names", Got: len(t.values) + 1, Max: t.most}
+		return &LimitError{Owner: AnyOwner, Key: service, What: "total", Unit: "published names", Got: len(t.values) + 1, Max: t.most}
 	}
 	size := t.size + len(service) + len(value)
 	if size > t.bytes {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/sync/errgroup"
 
@@ -55,6 +57,41 @@ func TestTaggedFencesInFlight(t *testing.T) {
 			})
 		}
 		return g.Wait()
+	})
+}
+
+// What was put first comes in the fence that ends last: it replaces nothing that was put later.
+func TestLateFenceBringsNothingOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := join(t, []int{0}, []int{1}, []int{2})
+		e := n.engines
+		var wg sync.WaitGroup
+		enter := func(rank int, set idset.Set) {
+			wg.Go(func() {
+				if err := e[rank].Fence(t.Context(), rank, set, "", true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		must(t, e[0].Put(0, "k", []byte("1")))
+		must(t, e[0].Put(0, "once", []byte("1")))
+		enter(0, idset.Set{})
+		synctest.Wait() // it has left with 1
+		must(t, e[0].Put(0, "k", []byte("2")))
+		n.wanted = 2
+		enter(0, idset.Of(0, 1))
+		enter(1, idset.Of(0, 1))
+		synctest.Wait()
+		want(t, e[1], 0, "k", "2")
+		n.wanted = 3
+		enter(1, idset.Set{})
+		enter(2, idset.Set{})
+		wg.Wait()
+		for owner := range map[int]bool{0: true, kvs.AnyOwner: true} {
+			want(t, e[1], owner, "k", "2")
+			want(t, e[1], owner, "once", "1")
+			want(t, e[2], owner, "k", "1")
+		}
 	})
 }
 
