@@ -169,12 +169,12 @@ const maxRest = 50 * time.Millisecond
 func (s *Supervisor) rest(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rested = time.Now().Add(min(4*took, maxRest))
+	s.nextLook = time.Now().Add(min(4*took, maxRest))
 }
 
 func (s *Supervisor) awaitRest() {
 	s.mu.Lock()
-	d := time.Until(s.rested)
+	d := time.Until(s.nextLook)
 	s.mu.Unlock()
 	if d > 0 {
 		<-time.After(d)

@@ -290,18 +290,18 @@ func TestLooksForStrangersArePaced(t *testing.T) {
 	s := supervise(t)
 	start(t, s, inSession(sh("sleep 100"), "aa"))
 	s.holdings("aa")
-	if !s.rested.IsZero() {
+	if !s.nextLook.IsZero() {
 		t.Error("a look that found nobody to be a stranger")
 	}
 	before := time.Now()
 	if h := s.Holds(t.Context(), "aa", nil, 1, 0); h != NotHeld {
 		t.Error(h)
 	}
-	if !s.rested.After(before) || s.rested.After(time.Now().Add(maxRest)) {
-		t.Errorf("the next look is at %v, this one was at %v", s.rested, before)
+	if !s.nextLook.After(before) || s.nextLook.After(time.Now().Add(maxRest)) {
+		t.Errorf("the next look is at %v, this one was at %v", s.nextLook, before)
 	}
-	s.rested = time.Now().Add(maxRest) // no look is under way
-	if s.holdings("aa"); time.Now().Before(s.rested) {
+	s.nextLook = time.Now().Add(maxRest) // no look is under way
+	if s.holdings("aa"); time.Now().Before(s.nextLook) {
 		t.Error("a look began too early")
 	}
 }

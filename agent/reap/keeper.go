@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -79,14 +80,9 @@ func (k *guardKeeper) start(alive *os.File) error {
 		defer func() { _ = self.Close() }()
 		files = append(files, self)
 	}
-	req := &request{guard: true, path: s.cfg.GuardExe, reply: make(chan spawned, 1),
-		cmd: Command{Argv: []string{guard.Name}, Env: guard.Env, Files: files}}
-	select {
-	case s.requests <- req:
-	case <-s.ended.Done():
-		return nil
-	}
-	return (<-req.reply).err
+	_, err := s.submit(context.Background(), &request{guard: true, path: s.cfg.GuardExe, reply: make(chan spawned, 1),
+		cmd: Command{Argv: []string{guard.Name}, Env: guard.Env, Files: files}}, s.cfg.SpawnDeadline)
+	return err
 }
 
 // end ends the guard once nothing is left to guard.

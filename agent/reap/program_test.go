@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -132,6 +133,28 @@ func TestHangingExecIsGivenUp(t *testing.T) {
 	}
 	s.cfg.SpawnDeadline = patience
 	wait(t, start(t, s, sh("true"))) // the spawner is free again
+}
+
+// A guard whose program hangs in exec is given up, and Run does not wait for it.
+func TestHangingGuardIsGivenUp(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "guard"), elf.WithLoader(deadmount.New(t)+"/ld.so"), 0o755)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as above
+	runtime.GC()
+	s := New(Config{Log: slog.New(slog.DiscardHandler), GuardExe: file, SpawnDeadline: 500 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	s.Expect()
+	until(t, "the guard's fork has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.forking != nil })
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("Run waits for a guard that hangs")
+	}
 }
 
 // A Start waits for its turn for as long as others are being started, as when hundreds are at once,

@@ -73,8 +73,8 @@ type Config struct {
 	// so that they can be found and reaped. PID 1 is one without asking.
 	Subreaper bool
 
-	// SpawnDeadline bounds each step of a Start: the look at the files, the time in which no other
-	// process is started either, and the fork. Default 10 s.
+	// SpawnDeadline bounds each wait of a Start and of the guard's: finding the program, another fork
+	// to end, the own fork. Default 10 s.
 	SpawnDeadline time.Duration
 
 	// StopGrace is the time between SIGTERM and SIGKILL when Run ends. Default 5 s.
@@ -130,7 +130,7 @@ type Supervisor struct {
 	guard    *Process                   // guarded by mu: nil when there is none
 	seen     map[int]proctree.Inherited // guarded by mu: descendants that only their parents told; not changed once it is here
 	unmarked bool                       // guarded by mu: a process was started without its session's mark
-	rested   time.Time                  // guarded by mu: when the next look at what sessions have open may begin
+	nextLook time.Time                  // guarded by mu: when the next look at what sessions have open may begin
 }
 
 type leader struct {
@@ -204,7 +204,8 @@ func (s *Supervisor) release(left []int) error {
 	for _, p := range s.own(everything()) {
 		p.forget()
 	}
-	return fmt.Errorf("processes %v did not end after SIGKILL: they wait in the kernel, usually for a mount or device that does not answer", left)
+	return fmt.Errorf("processes %v did not end after SIGKILL: they wait in the kernel, usually for a mount or device that does not answer; "+
+		"they end when it does, or with the machine", left)
 }
 
 // awaitSpawner waits for the spawner, unless it hangs in a fork: then the thread cannot be had.

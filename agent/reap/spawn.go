@@ -297,7 +297,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 	s.table[p.pid] = p
 	if req.guard {
 		s.guard = p
-		return s.closed
+		return req.abandoned || s.closed
 	}
 	if old, ok := s.leaders[p.pid]; ok {
 		s.ledger.Remove(old.slot)

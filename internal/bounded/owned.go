@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -19,19 +20,21 @@ func OwnedDir(path string) error {
 		return err
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !fi.IsDir() || !ok || int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s is not a directory that only uid %d may write to", path, os.Geteuid())
+	if !ok || !fi.IsDir() || int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s is not a directory that only uid %d may write to: it is %v, of uid %d; remove it", path, os.Geteuid(), fi.Mode(), st.Uid)
 	}
 	return nil
 }
 
-// Programs are those directories of a PATH that only root may change, and what leads to them: whoever runs a program of theirs runs nobody
-// else's. Links are followed, and where they lead to counts as well. It asks file systems, and only directories of the container's own image
-// are asked (roots): a volume may not answer.
+// Programs are the directories of a PATH that only root may change, or what leads to them: whoever runs a program of theirs runs nobody
+// else's. Each is named by where its links lead: a link on the way may be somebody's who turns it later. It asks file systems, and only of
+// directories of the container's own image (roots): a volume may not answer, unless an image's link leads to one.
 func Programs(path string) (list []string) {
 	for dir := range strings.SplitSeq(path, ":") {
-		if isRoots(dir) && onlyRoots(dir) {
-			list = append(list, dir)
+		if dir = filepath.Clean(dir); isRoots(dir) {
+			if dir = onlyRoots(dir); dir != "" {
+				list = append(list, dir)
+			}
 		}
 	}
 	return list
@@ -41,45 +44,36 @@ func Programs(path string) (list []string) {
 var roots = []string{"/bin", "/sbin", "/usr", "/opt"}
 
 func isRoots(dir string) bool {
-	for _, r := range roots {
-		if dir == r || strings.HasPrefix(dir, r+"/") {
-			return filepath.Clean(dir) == dir
-		}
-	}
-	return false
+	return slices.ContainsFunc(roots, func(r string) bool { return dir == r || strings.HasPrefix(dir, r+"/") })
 }
 
-// onlyRoots says that no user but root can change a path, by its name or by what that leads to.
-func onlyRoots(path string) bool {
-	led, err := filepath.EvalSymlinks(path)
+// onlyRoots is where the links of a path lead; "": nowhere, or another than root may change that path.
+func onlyRoots(path string) string {
+	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return false
+		return ""
 	}
-	for _, way := range []string{path, led} {
-		for {
-			fi, err := os.Lstat(way)
-			if err != nil || !rootOnly(fi) {
-				return false
-			}
-			if way == "/" {
-				break
-			}
-			way = filepath.Dir(way)
+	for at := path; ; at = filepath.Dir(at) {
+		fi, err := os.Lstat(at)
+		if err != nil || !rootOnly(fi) {
+			return ""
+		}
+		if at == "/" {
+			return path
 		}
 	}
-	return true
 }
 
 func rootOnly(fi fs.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	return ok && st.Uid == 0 && (fi.Mode().Perm()&0o022 == 0 || fi.Mode()&fs.ModeSymlink != 0)
+	return ok && st.Uid == 0 && fi.Mode().Perm()&0o022 == 0
 }
 
-// Program is the path of a program in such directories; "": it is in none, or another than root may change it.
+// Program is the path of a program in such directories, by where its links lead; "": it is in none, or another than root may change it.
 func Program(name string, dirs []string) string {
 	for _, dir := range dirs {
-		path := filepath.Join(dir, name)
-		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 && onlyRoots(path) {
+		path := onlyRoots(filepath.Join(dir, name))
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
 			return path
 		}
 	}

@@ -2,21 +2,22 @@ package identity
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
 
 	"google.golang.org/grpc"
 )
 
-// OverGRPC is gRPC on the connection that comes through ready; a closed ready means that none comes any more. addr is for
-// messages. A client has that connection and no other: once it is gone every call fails, and who wants another one dials anew in its own way.
-// Closing the client closes the connection, and ends what gRPC has started. OverGRPC may be called before there is a connection, from any goroutine.
+// OverGRPC is gRPC on the connection that comes through ready. Send one at most, then close ready: once the connection is gone, or none
+// came, every call fails. Who wants another dials anew in its own way. addr is for messages.
+// Closing the client ends what gRPC has started, and closes the connection if gRPC has taken it; its owner closes it as well.
+// OverGRPC may be called before there is a connection, from any goroutine.
 func OverGRPC(addr string, ready <-chan net.Conn, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	once := func(ctx context.Context, _ string) (net.Conn, error) {
 		select {
 		case conn, ok := <-ready:
 			if !ok {
-				return nil, errors.New("the connection is gone")
+				return nil, fmt.Errorf("the connection to %s is gone", addr)
 			}
 			return conn, nil
 		case <-ctx.Done():

@@ -39,7 +39,8 @@ func Private(path string) (*Dir, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(d.at(), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
 		d.Close()
-		return nil, fmt.Errorf("%s is not a directory that only uid %d may write to", path, os.Geteuid())
+		return nil, fmt.Errorf("%s is not a directory that only uid %d may write to: it has mode %o, of uid %d; remove it",
+			path, os.Geteuid(), st.Mode&0o7777, st.Uid)
 	}
 	return d, nil
 }

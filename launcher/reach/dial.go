@@ -129,7 +129,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, d.mayTurn(d.connCause(addr, err))
 	}
 	ready <- conn
-	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), Close: func() { cc.Close() }}, nil
+	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), Close: func() { _, _ = cc.Close(), conn.Close() }}, nil
 }
 
 // mute is of who has taken the connection, and does not go on.

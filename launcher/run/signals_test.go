@@ -24,7 +24,7 @@ func TestSignals(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"plain ones are forwarded", []step{{HUP, sigs(HUP), false, false}, {USR1, sigs(USR1), false, false}, {CONT, sigs(CONT), false, false}}},
+		{"plain ones are forwarded", []step{{HUP, sigs(HUP), false, false}, {USR1, sigs(USR1), false, false}, {job.SIGQUIT, sigs(job.SIGQUIT), false, false}, {CONT, sigs(CONT), false, false}}},
 		{"second Ctrl-C kills", []step{{INT, sigs(INT), true, false}, {INT, nil, false, true}, {INT, nil, false, true}}},
 		{"INT after TERM kills", []step{{TERM, sigs(TERM), true, false}, {INT, nil, false, true}}},
 		{"stop and go on", []step{{TSTP, sigs(STOP), false, false}, {CONT, sigs(CONT), false, false}, {TSTP, sigs(STOP), false, false}}},
@@ -33,7 +33,7 @@ func TestSignals(t *testing.T) {
 		{"others do nothing", []step{{17, nil, false, false}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := signalState{pid: 42, told: TERM}
+			s := signalState{pid: 42, termAs: TERM}
 			for i, st := range tt.steps {
 				a := s.on(st.sig, time.Duration(i)*time.Second)
 				if !slices.Equal(a.forward, st.forward) || a.grace != st.grace || a.kill != st.kill {
@@ -42,7 +42,7 @@ func TestSignals(t *testing.T) {
 			}
 		})
 	}
-	s := signalState{told: TERM}
+	s := signalState{termAs: TERM}
 	s.on(INT, time.Minute)
 	if a := s.on(INT, time.Minute+echo/2); a.kill {
 		t.Error("the double of an INT kills")
@@ -50,7 +50,7 @@ func TestSignals(t *testing.T) {
 	if a := s.on(TERM, time.Minute+echo/2); !a.kill {
 		t.Error("TERM after INT does not kill")
 	}
-	s = signalState{told: USR1}
+	s = signalState{termAs: USR1}
 	if a := s.on(TERM, time.Minute); !slices.Equal(a.forward, sigs(USR1)) {
 		t.Errorf("TERM is told as %v", a.forward)
 	}
@@ -60,7 +60,7 @@ func TestSignals(t *testing.T) {
 	if a := s.on(TERM, time.Minute+echoTerm); !a.kill {
 		t.Error("a second TERM does not kill")
 	}
-	s = signalState{pid: 42, told: TERM}
+	s = signalState{pid: 42, termAs: TERM}
 	if say := s.on(TSTP, 0).say; say == "" {
 		t.Error("TSTP does not say how to go on")
 	}

@@ -67,14 +67,14 @@ func (s rankState) String() string {
 type hostState uint8
 
 const (
-	hostRunning   hostState = iota // it takes frames, as the next three do
-	hostTaken                      // its agent is being ended, and has said so
-	hostDropped                    // its agent has ended processes without being told to, and does not say why
-	hostExplained                  // it has said since that it is being ended
-	hostBye                        // Bye was sent: nothing is to come but the end
-	hostLost                       // nothing more is expected of it, as of the next two
-	hostForgotten                  // likewise, and nobody knows why its agent has ended processes
-	hostOver                       // it has had Bye, too
+	hostRunning     hostState = iota // it takes frames
+	hostTaken                        // it takes frames; its agent is being ended, and has said so
+	hostDropped                      // it takes frames; its agent has ended processes without being told to, and does not say why
+	hostExplained                    // as hostDropped, and its agent has said since that it is being ended
+	hostBye                          // Bye was sent: nothing is to come but the end
+	hostLost                         // nothing more is expected of it
+	hostLostDropped                  // lost, after its agent ended processes
+	hostOver                         // lost, and it has had Bye
 )
 
 // hostEvent moves a host.
@@ -98,11 +98,11 @@ var hostTable = []row[hostEvent, hostState]{
 	{hostToldBye, hostExplained, hostBye},
 	{hostDone, hostRunning, hostLost},
 	{hostDone, hostTaken, hostLost},
-	{hostDone, hostDropped, hostForgotten},
-	{hostDone, hostExplained, hostForgotten},
+	{hostDone, hostDropped, hostLostDropped},
+	{hostDone, hostExplained, hostLostDropped},
 	{hostDone, hostBye, hostOver},
 	{hostToldBye, hostLost, hostOver},
-	{hostToldBye, hostForgotten, hostOver},
+	{hostToldBye, hostLostDropped, hostOver},
 }
 
 func (s hostState) next(e hostEvent) (hostState, bool) { return move(hostTable, s, e) }
@@ -121,7 +121,7 @@ func (s hostState) ending() bool { return s == hostTaken || s == hostExplained }
 
 // dropped says that its agent has ended processes without being told to.
 func (s hostState) dropped() bool {
-	return s == hostDropped || s == hostExplained || s == hostForgotten
+	return s == hostDropped || s == hostExplained || s == hostLostDropped
 }
 
 // jobState is where the job is.
@@ -142,7 +142,7 @@ type jobEvent string
 const (
 	jobStarted jobEvent = "all run"
 	jobWired   jobEvent = "wired"     // the first fence of all ranks is through, or none is to come
-	jobLeaves  jobEvent = "preempted" // a pod of the run is being taken away
+	jobLeaves  jobEvent = "preempted" // a pod of the run is being taken away; while launching, leave stops the run
 	jobFailed  jobEvent = "failed"    // a fault, a signal or the time limit
 	jobEnded   jobEvent = "all over"
 )
@@ -174,7 +174,7 @@ func (s jobState) String() string {
 //
 //	INT, TERM        first: forwarded, TERM as Config.Preempt says, and the grace runs; second of either: killed,
 //	                 but not within a moment: timeout(1), shells and mpiup launcher send one to us and to our group
-//	HUP USR1 USR2 WINCH CONT   forwarded
+//	HUP QUIT USR1 USR2 WINCH CONT   forwarded; QUIT comes to mpiup exec alone
 //	TSTP             ranks get STOP; a second one lets them go on
 //
 // The launcher itself never stops on TSTP: its lease on the hosts would run out.
@@ -183,7 +183,7 @@ type signalState struct {
 	firstAt time.Duration // when
 	stopped bool          // ranks got STOP
 	pid     int           // ours, for the sentence that says how to go on
-	told    int           // what ranks get for TERM
+	termAs  int           // what ranks get for TERM
 }
 
 // signalAction is what one signal leads to.
@@ -210,7 +210,7 @@ func (s *signalState) on(sig int, now time.Duration) signalAction {
 	case job.SIGCONT:
 		s.stopped = false
 		return signalAction{forward: []int{sig}}
-	case job.SIGHUP, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
+	case job.SIGHUP, job.SIGQUIT, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
 		return signalAction{forward: []int{sig}}
 	}
 	return signalAction{}
@@ -226,7 +226,7 @@ func (s *signalState) end(sig int, now time.Duration) signalAction {
 	s.first, s.firstAt = sig, now
 	a := signalAction{forward: []int{sig}, grace: true}
 	if sig == job.SIGTERM {
-		a.forward[0] = s.told
+		a.forward[0] = s.termAs
 	}
 	if s.stopped { // a stopped process acts on the signal only when it goes on
 		a.forward = append(a.forward, job.SIGCONT)

@@ -94,6 +94,23 @@ func TestDevicesBehindASwitch(t *testing.T) {
 	}
 }
 
+// A link's speed that is no number of the standard's is unknown.
+func TestSpeedsThatAreNone(t *testing.T) {
+	for _, speed := range []string{"Unknown", "NaN GT/s", "Inf GT/s", "-8 GT/s PCIe", "1e9 GT/s"} {
+		files := machine.Load(t, "devices")
+		for name, f := range files {
+			if strings.HasSuffix(name, "/current_link_speed") {
+				f.Data = []byte(speed)
+			}
+		}
+		for _, o := range read(t, files).All(topology.TypePCIDevice) {
+			if o.PCI.LinkSpeed != 0 {
+				t.Errorf("%s: %v has %v GB/s", speed, o.PCI.Addr, o.PCI.LinkSpeed)
+			}
+		}
+	}
+}
+
 // Where a container's cpuset is to be found.
 func TestAllowed(t *testing.T) {
 	base := machine.Load(t, "dual")

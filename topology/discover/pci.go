@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +41,7 @@ func (r *reader) readPCI() {
 // busTracker tells which functions are the first of a host bridge's, in the order of addresses.
 type busTracker struct {
 	any       bool
-	last      topology.PCIAddr // of no PCI bridge
+	last      topology.PCIAddr // the last function that is not behind a PCI bridge
 	domain    uint32
 	reachable [256]bool // buses of the domain behind a PCI bridge
 }
@@ -62,8 +61,8 @@ func (b *busTracker) startsHostBridge(p topology.PCIPart) bool {
 	return starts
 }
 
-// function reads one PCI function. uevent has most of it in one file. A bridge whose buses make
-// no sense is not told of.
+// function reads one PCI function. uevent has most of it in one file. A bridge is skipped
+// if its buses do not follow its own.
 func (r *reader) function(at topology.PCIAddr, dir string) (topology.PCIPart, bool) {
 	p := topology.PCIPart{PCIDevice: topology.PCIDevice{Addr: at}}
 	text, _ := r.fs.Text(dir + "/uevent")
@@ -138,7 +137,8 @@ func hexOf(text string) (uint64, bool) {
 }
 
 // linkSpeed is what a PCI Express link carries, GB/s in one direction. It is current_link_speed ("8.0 GT/s PCIe")
-// times current_link_width lanes, less the encoding: 8b/10b, from generation 3 on 128b/130b, from 6 on 242B of 256B.
+// times current_link_width lanes, less the encoding: 8b/10b, from generation 3 on 128b/130b, from 6 on 242B of 256B
+// (PCI Express Base Specification 6.0, 4.2.1 to 4.2.3).
 func (r *reader) linkSpeed(dir string) float32 {
 	text, err := r.fs.Text(dir + "/current_link_speed")
 	if err != nil {
@@ -146,13 +146,13 @@ func (r *reader) linkSpeed(dir string) float32 {
 	}
 	number, _, _ := strings.Cut(text, " ")
 	rate, err := strconv.ParseFloat(number, 32)
-	if err != nil || rate <= 0 || rate > 1024 {
+	if err != nil || !(rate > 0 && rate <= 1024) {
 		return 0 // "Unknown"
 	}
 	lanes, _ := r.fs.Int(dir + "/current_link_width")
 	share := 242.0 / 256
 	switch {
-	case cmp.Compare(rate, 5) <= 0:
+	case rate <= 5:
 		share = 0.8
 	case rate <= 32:
 		share = 128.0 / 130

@@ -88,7 +88,7 @@ func (l *Horovodrun) tunables() (list []line.Row) {
 		{"--cycle-time-ms", "HOROVOD_CYCLE_TIME"}, {"--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"}} {
 		add(t.name, t.variable, 1, func(v string) (string, error) {
 			f, err := strconv.ParseFloat(v, 64)
-			if err != nil || f < 0 {
+			if err != nil || !(f >= 0) { // nan is none
 				return "", errors.New("that is no number of 0 or more")
 			}
 			return v, nil

@@ -39,6 +39,7 @@ func TestLinesOfHorovodrun(t *testing.T) {
 		{"-np 2 --blacklist-cooldown-range 1", "", "--blacklist-cooldown-range needs a value"},
 		{"-np 2 --log-level LOUD ./a", "", "the levels are"},
 		{"-np 2 --cache-capacity -1 ./a", "", "no whole number"},
+		{"-np 2 --cycle-time-ms nan ./a", "", "no number of 0 or more"},
 		{"-np 2 --gloo=yes ./a", "", "--gloo takes no value"},
 		{"-np 2 --nonsense ./a", "", "unknown option --nonsense"},
 		{"-np 2 --mpi-args=-x_A='b' ./a", "", "quotes"},
