@@ -1,5 +1,5 @@
-// Package pmi is the PMI-1 and PMI-2 server: it answers one rank's connection at a time, in
-// whichever of the two the rank's MPI library speaks.
+// Package pmi is the PMI-1 and PMI-2 server of one job's ranks on one host. Each is answered in
+// whichever of the two its MPI library speaks.
 //
 //	         init              finalize
 //	fresh ─────────▶ running ────────────▶ finalized
@@ -10,11 +10,12 @@
 //
 // Both dialects begin with the same line, cmd=init, whose pmi_version decides; PMI-1 goes on
 // with lines, PMI-2 with counted messages. Each message is a row of one table (messages.go)
-// with its two spellings and one handler. PMI-1 is answered as 1.2, which has barriers of groups.
+// with its two spellings and one handler. PMI-1 is answered as 1.2, which has
+// barriers of groups, or as 1.1 (Job.PlainBarriers).
 //
 // Serve blocks in the calling goroutine, which is one per rank; a rank that waits for a fence, a
 // node attribute or a spawn blocks only itself. A barrier of PMI-1 has a goroutine that Serve waits
-// for. A Server may serve all its ranks at once. Hooks run in the rank's goroutine.
+// for. A Server serves all its ranks at once. Hooks run in the rank's goroutine.
 //
 // The package starts no process, makes no listener and does not end a rank: its caller does,
 // with the error that Serve returns.
@@ -24,7 +25,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"time"
 )
 
 // New returns a server that starts nothing.
@@ -38,11 +38,11 @@ func New(job Job) *Server {
 	return &Server{job: job, ring: newRing(), latest: map[int]*session{}}
 }
 
-// Serve answers rank until its connection ends (nil), it aborts (nil), ctx ends (its cause), or
-// the job cannot go on: *ProtocolError, *UnfinishedError, *kvs.GoneError when it waits for a rank
-// that is gone, or what the engine says. The caller owns conn and closes it afterwards.
+// Serve answers rank until its connection ends (nil; *UnfinishedError between init and finalize), it
+// aborts (nil), ctx ends (its cause), or the job cannot go on: *ProtocolError, *kvs.GoneError when it
+// waits for a rank that is gone, or what the engine says. The caller owns conn and closes it afterwards.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
 	defer stop()
 	err := newSession(s, conn, rank, find).run(ctx)
 	if ctx.Err() != nil && err != nil {

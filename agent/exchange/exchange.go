@@ -32,10 +32,10 @@ type Config struct {
 	Shared  *ranks.Shared // of the session's jobs; New enters Engine and Session
 	Link    Link          // to the launcher
 	Clock   *wire.Clock
-	Serving context.Context // ends when the session's processes have ended
-	Go      func(func())    // runs what the session waits for; at its very end, nothing
-	End     func(why string)
-	MayLook func() error // says why the launcher may not see what ranks do
+	Serving context.Context  // ends when the session's processes have ended
+	Go      func(f func())   // runs f; the session's end waits for it. After that it does nothing
+	End     func(why string) // begins the session's end
+	MayLook func() error     // nil: the launcher may see what ranks do; else why not
 }
 
 // Link is the way to the launcher: a wire.Link, or what notes what goes over it (agent/handover).
@@ -45,7 +45,7 @@ type Link interface {
 	Ease(ctx context.Context, most int) error
 }
 
-// Exchange is a session's. It is the ranks.Session of its jobs.
+// Exchange serves all jobs of one session, as their ranks.Session.
 type Exchange struct {
 	*ranks.Shared
 	cfg    Config
@@ -57,7 +57,7 @@ type Exchange struct {
 	stalls look.Barriers // guarded by mu
 }
 
-// New only builds.
+// New makes an Exchange, and starts nothing.
 func New(c Config) *Exchange {
 	x := &Exchange{Shared: c.Shared, cfg: c, star: newStar(c.Link)}
 	x.Engine = kvs.New(kvs.Run{Upstream: x.star, Names: x.star})
@@ -65,7 +65,7 @@ func New(c Config) *Exchange {
 	return x
 }
 
-// Send queues a frame for the launcher. A link that is full has a launcher that takes nothing: the session ends.
+// Send queues a frame for the launcher. If the link is full, the launcher reads nothing and the session ends.
 func (x *Exchange) Send(f *apiv1.Frame) { x.sent(x.cfg.Link.Send(f)) }
 
 // Lend is Send of a frame whose bytes are given back.

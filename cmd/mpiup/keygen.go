@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/identity/keyfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/spf13/cobra"
 )
@@ -25,11 +25,11 @@ have none. Every process that can read the secret is a member of the job.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return identity.Keygen(p.stdout)
+				return keyfile.Keygen(p.stdout)
 			}
 			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err == nil {
-				err = errors.Join(identity.Keygen(f), f.Close())
+				err = errors.Join(keyfile.Keygen(f), f.Close())
 			}
 			switch {
 			case errors.Is(err, fs.ErrExist):

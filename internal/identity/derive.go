@@ -3,15 +3,12 @@ package identity
 import (
 	"crypto/ed25519"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
 	"slices"
 	"time"
@@ -42,7 +39,7 @@ const (
 	portsDerived = 7
 )
 
-// authority is the job's CA, which key and scope give.
+// authority is the job's CA, derived from key and scope.
 type authority struct {
 	cert *x509.Certificate
 	key  ed25519.PrivateKey
@@ -61,7 +58,7 @@ func deriveAuthority(material []byte, scope string) (*authority, error) {
 	return &authority{cert: cert, key: key}, nil
 }
 
-// deriveJobID is the job id, which key and scope give. That of certificate files (labelFiles) follows from the CA's
+// deriveJobID is the job id, derived from key and scope. That of certificate files (labelFiles) follows from the CA's
 // public key, which a renewed CA certificate keeps.
 func deriveJobID(material []byte, label, scope string) (string, error) {
 	id, err := expand(material, label, scope, 16)
@@ -99,7 +96,7 @@ func deriveCA(key ed25519.PrivateKey, scope string) (*x509.Certificate, error) {
 
 // Ports are those on which an agent of this job may listen, in the order in which it tries
 // them: DefaultPort, then seven that follow from the job id, and for a while after a change of the key seven more, of the
-// key before. They are distinct and lie in 10240-29999, outside NodePorts and the default ip_local_port_range.
+// key before. They are distinct and lie below NodePorts and the default ip_local_port_range.
 func (i *Identity) Ports() []int {
 	ports := []int{DefaultPort}
 	for _, id := range i.ids() {
@@ -130,17 +127,4 @@ func derived(ports []int, id string) []int {
 		}
 	}
 	return ports
-}
-
-// Keygen writes a fresh job secret, an Ed25519 key as PKCS#8 PEM.
-func Keygen(w io.Writer) error {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return pem.Encode(w, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }

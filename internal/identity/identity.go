@@ -1,5 +1,5 @@
-// Package identity gives a process its place in a job. It makes mutual TLS 1.3, a job id and the ports to look at of
-// what the job's pods already share: a mounted secret, or certificate files.
+// Package identity gives a process its place in a job. From what the job's pods already share, a mounted secret or
+// certificate files, it derives mutual TLS 1.3, a job id and the ports to look at.
 //
 //	key file (any encoding) ──normalise──┐
 //	                                     ├─ HKDF-SHA256 ─┬─ "mpiup/1 ca"     → Ed25519 CA, the same in every process
@@ -162,7 +162,7 @@ func Load(o Options) (*Identity, error) {
 	return i, nil
 }
 
-// Prepare makes the certificate that the first handshake would make otherwise, which takes 2 ms of CPU. A launcher
+// Prepare makes the certificate that the first handshake would make otherwise. A launcher
 // does it beside its search for hosts. What fails here fails in the handshake too, which says so.
 func (i *Identity) Prepare() { _, _ = i.source.current(i.now()) }
 
@@ -226,7 +226,7 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// JobID is 32 hex digits, the same in every process of the job. It is no secret.
+// JobID is 32 hex digits, of the key read at Load, whatever key follows it (Ports). Processes of a job that read one key have one. It is no secret.
 func (i *Identity) JobID() string { return i.jobID }
 
 // Scope is the name that sets this job apart from others with the same secret.

@@ -13,10 +13,10 @@ import (
 
 func TestKeygenMakesAKey(t *testing.T) {
 	var a, b bytes.Buffer
-	if err := Keygen(&a); err != nil {
+	if err := keyfile.Keygen(&a); err != nil {
 		t.Fatal(err)
 	}
-	if err := Keygen(&b); err != nil {
+	if err := keyfile.Keygen(&b); err != nil {
 		t.Fatal(err)
 	}
 	ka, kb := credential.Must(keyfile.Parse(a.Bytes())), credential.Must(keyfile.Parse(b.Bytes()))

@@ -265,7 +265,7 @@ func (r *waiting) ranks() int { return max(r.size, len(r.names)) }
 
 // judge finds for whom the run's ranks wait.
 func (r *waiting) judge(now time.Duration) {
-	r.late, r.found = r.Late(now, r.ranks()), r.Finding(r.ranks())
+	r.late, r.found = r.Awaited(now, r.ranks()), r.Finding(r.ranks())
 	r.tardy, r.called = r.calls.Find(r.Window)
 }
 

@@ -18,7 +18,7 @@ func (c *Config) watchEvery() time.Duration {
 	if c.Exec != nil || c.Explain != 0 || c.Linger {
 		return 0
 	}
-	return c.Stall.Watch / 12
+	return c.Stall.Watch / slow.Looks
 }
 
 // waited takes how long a host's ranks of the first job waited, and says who holds the others up when that is news.
@@ -76,7 +76,7 @@ func (g *stalls) blame(f hang.Facts) hang.Blame {
 	if b.Sure && len(b.Odd) > 0 || g.slow.Window == 0 {
 		return b
 	}
-	if l := g.slow.Late(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 {
+	if l := g.slow.Awaited(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 {
 		const where = " in a collective over all ranks"
 		return hang.Blame{Sure: l.Sure, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: "the others wait for it" + where, Many: "the others wait for them" + where}}}
 	}

@@ -9,7 +9,7 @@ import (
 type Late struct {
 	Ranks []int         // ascending; empty: nobody
 	For   time.Duration // so long the last of the others to come has waited
-	Sure  bool          // two looks saw the same
+	Sure  bool          // two looks saw the same, and were not nearer than a window's Looks are
 	Cause Reason        // of the first of Ranks
 
 	seq  uint64        // collectives that were over
@@ -17,11 +17,14 @@ type Late struct {
 	told bool
 }
 
+// Looks is how many looks a window has.
+const Looks = 12
+
 // maxLates bounds how often a run says that ranks are late.
 const maxLates = 3
 
-// Late is who all others wait for now, and have for a window. How long each of the others waited is by its own host's clock.
-func (w *Watch) Late(now time.Duration, ranks int) Late {
+// Awaited is who all others wait for now, and have for a window. How long each of the others waited is by its own host's clock.
+func (w *Watch) Awaited(now time.Duration, ranks int) Late {
 	found := w.absent(now, ranks)
 	switch old := w.late; {
 	case len(found.Ranks) == 0 || found.For < w.Window:
@@ -29,7 +32,7 @@ func (w *Watch) Late(now time.Duration, ranks int) Late {
 		return w.late
 	case slices.Equal(found.Ranks, old.Ranks) && found.seq == old.seq:
 		found.seen, found.told = old.seen, old.told
-		found.Sure = old.Sure || now-old.seen >= w.Window/12
+		found.Sure = old.Sure || now-old.seen >= w.Window/Looks
 	default:
 		found.seen = now
 	}
@@ -38,7 +41,7 @@ func (w *Watch) Late(now time.Duration, ranks int) Late {
 	return found
 }
 
-// absent are the ranks that are in no collective over all, where all others are in the one after as many.
+// absent finds ranks still outside the collective that all others have entered.
 func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 	if len(w.ranks) < ranks || ranks < 2 {
 		return l

@@ -42,7 +42,7 @@ func TestLate(t *testing.T) {
 			}
 		}
 		hear(0)
-		l := w.Late(0, len(c.ranks))
+		l := w.Awaited(0, len(c.ranks))
 		if !slices.Equal(l.Ranks, c.want) || l.Sure {
 			t.Errorf("%s: %+v", name, l)
 		}
@@ -50,7 +50,7 @@ func TestLate(t *testing.T) {
 			t.Errorf("%s: one look is enough for %q", name, news)
 		}
 		hear(second)
-		if l := w.Late(second, len(c.ranks)); !slices.Equal(l.Ranks, c.want) || l.Sure != (len(c.want) > 0) {
+		if l := w.Awaited(second, len(c.ranks)); !slices.Equal(l.Ranks, c.want) || l.Sure != (len(c.want) > 0) {
 			t.Errorf("%s, again: %+v", name, l)
 		}
 		if news := w.News(second, len(c.ranks), plain); (news != "") != (len(c.want) > 0) {
@@ -62,7 +62,7 @@ func TestLate(t *testing.T) {
 		if before := w.Before(2*second, len(c.ranks), plain); (before != "") != (len(c.want) > 0) {
 			t.Errorf("%s: %q", name, before)
 		}
-		if l := w.Late(time.Minute, len(c.ranks)); len(l.Ranks) > 0 {
+		if l := w.Awaited(time.Minute, len(c.ranks)); len(l.Ranks) > 0 {
 			t.Errorf("%s: of what was heard a minute ago: %+v", name, l)
 		}
 	}

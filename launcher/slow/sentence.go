@@ -21,7 +21,7 @@ func (n Names) of(ranks []int) (who, it string) {
 
 // News is what is to be told now of a job of so many ranks; "" is nothing.
 func (w *Watch) News(now time.Duration, ranks int, names Names) string {
-	if l := w.Late(now, ranks); len(l.Ranks) > 0 {
+	if l := w.Awaited(now, ranks); len(l.Ranks) > 0 {
 		if w.late.told || !l.Sure || w.lates == maxLates {
 			return ""
 		}
@@ -59,7 +59,7 @@ func (w *Watch) End(ranks int, names Names) string {
 
 // Before is who the others waited for before a run was ended since it did not go on: "" where nobody held them up.
 func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
-	if l := w.Late(now, ranks); len(l.Ranks) > 0 {
+	if l := w.Awaited(now, ranks); len(l.Ranks) > 0 {
 		return l.Sentence(names)
 	}
 	if len(w.last.Ranks) == 0 || !slices.Equal(w.told, w.last.Ranks) {

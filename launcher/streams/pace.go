@@ -9,7 +9,7 @@ import (
 // Pace lets bytes of one sender flow to several receivers as fast as the slowest takes them. Each has a window: what is under way
 // to it is taken from that, and given back when it has arrived. NewPace makes one.
 //
-//	Room ─▶ send ─▶ Spend        Grant, Gone ─▶ Changed
+//	Room ─▶ Spend ─▶ send        Grant, Gone ─▶ Changed     (a grant before its spend would be lost)
 //
 // Concurrency: one goroutine asks for room and spends it; any may call Grant and Gone.
 type Pace struct {

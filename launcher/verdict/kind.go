@@ -7,7 +7,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// kind is what kind of failure a fault is, and whether it may be another.
+// kind is a fault's kind of failure; likely: it may be another.
 func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 	if by, ok := c.interrupted(f); ok {
 		f = by
@@ -23,10 +23,7 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		if spoke {
 			return said.Kind, said.Likely
 		}
-		if lacks := c.lacking[f.ID]; lacks.Text != "" {
-			return lacks.kind(Abort), false
-		}
-		return Abort, false
+		return c.lacking[f.ID].kind(Abort), false
 	case NotStarted:
 		return notStarted(f), false
 	case HostLost:
@@ -103,10 +100,8 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return OutOfMemory, false
 	case sig != 0:
 		return Killed, false
-	case lacks.Text != "":
-		return lacks.kind(ExitCode), false
 	}
-	return ExitCode, false
+	return lacks.kind(ExitCode), false
 }
 
 // broken is the kind of a failure by the rank's devices, where they explain it: a GPU that failed by itself, whatever CUDA made of it, or a
@@ -163,7 +158,7 @@ func byErrno(name string) Kind {
 	return ""
 }
 
-// notStarted goes by the cause of execve(2) and what comes before it.
+// notStarted judges by the errno of execve(2), or of the steps before it.
 func notStarted(f Fault) Kind {
 	switch f.Errno {
 	case "ENODEV": // the only devices that ranks are given are GPUs

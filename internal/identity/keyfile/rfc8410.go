@@ -3,6 +3,10 @@ package keyfile
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
 )
 
 // pkcs8Ed25519 is a PKCS#8 Ed25519 key without attributes up to its 32 bytes of seed (RFC 8410, 7).
@@ -13,8 +17,8 @@ var pkcs8Ed25519 = []byte{
 	0x04, 0x22, 0x04, 0x20, // OCTET STRING in an OCTET STRING
 }
 
-// parseEd25519 reads the seed of a key as mpiup keygen writes it, and nothing else. crypto/x509 also computes the public
-// key, whose table takes a process 1 ms the first time. false: the key has another form.
+// parseEd25519 reads the seed of a key as Keygen writes it, and nothing else. crypto/x509 also computes the public
+// key, for which each process makes a table first. false: the key has another form.
 func parseEd25519(der []byte) (Key, bool) {
 	seed, ok := bytes.CutPrefix(der, pkcs8Ed25519)
 	if !ok || len(seed) != ed25519.SeedSize {
@@ -24,4 +28,17 @@ func parseEd25519(der []byte) (Key, bool) {
 		Material: join("private key", [][]byte{[]byte("ed25519"), seed}),
 		Private:  func() any { return ed25519.NewKeyFromSeed(seed) },
 	}, true
+}
+
+// Keygen writes a fresh job secret, an Ed25519 key as PKCS#8 PEM.
+func Keygen(w io.Writer) error {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return pem.Encode(w, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }

@@ -13,7 +13,7 @@ import (
 type Wanted struct {
 	Entry hostlist.Entry
 	Fixed []netip.AddrPort // known without a name: from gossip
-	Local bool             // this very container: the embedded agent serves if no other is here
+	Local bool             // this container: the embedded agent serves if no agent runs here
 	Bare  bool             // called by its address until its agent has said its name
 }
 
@@ -38,9 +38,12 @@ type Site struct {
 	Address netip.AddrPort `json:"address,omitzero"` // of its agent; zero: not known
 }
 
-// Wanted is the site as a host that the run needs.
+// Wanted is the site as a host that the run needs, for who takes the run over: not Local, since another launcher made it so.
 func (s *Site) Wanted() Wanted {
-	w := Wanted{Entry: hostlist.Entry{Name: s.Name, Slots: s.Slots, Given: s.SlotsGiven}}
+	w := Wanted{Entry: hostlist.Entry{Name: s.Name, Given: s.SlotsGiven}}
+	if s.SlotsGiven {
+		w.Entry.Slots = s.Slots
+	}
 	if s.Address.IsValid() {
 		w.Fixed = []netip.AddrPort{s.Address}
 	}
