@@ -73,7 +73,7 @@ func (l *taking) asleep(ctx context.Context, pid int) []string {
 		return nil
 	}
 	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
-	frames, _ := l.run(ctx, tool{"eu-stack", []string{"-n", strconv.Itoa(trace.MaxFrames), "--core", path}, trace.Native}, nil)
+	frames, _ := l.run(ctx, tool{"eu-stack", []string{"-s", "-n", strconv.Itoa(trace.MaxFrames), "--core", path}, trace.Sourced}, nil)
 	return frames
 }
 

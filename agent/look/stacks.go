@@ -154,9 +154,9 @@ func (l *taking) at(ctx context.Context, t Target) Stack {
 // native is what the first of these tools tells that tells something, and its name; there: one of them is.
 func (l *taking) native(ctx context.Context, pid string, as *reap.User) (means string, frames []string, there bool) {
 	for _, t := range []tool{
-		{"eu-stack", []string{"-1", "-n", strconv.Itoa(trace.MaxFrames), "-p", pid}, trace.Native},
+		{"eu-stack", []string{"-1", "-s", "-n", strconv.Itoa(trace.MaxFrames), "-p", pid}, trace.Sourced},
 		{"gdb", []string{"-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
-			"-p", pid, "-ex", "bt " + strconv.Itoa(trace.MaxFrames)}, trace.Native},
+			"-p", pid, "-ex", "bt " + strconv.Itoa(trace.MaxFrames)}, trace.Sourced},
 	} {
 		frames, ok := l.run(ctx, t, as)
 		there = there || ok

@@ -62,9 +62,20 @@ func waitsAt(frames []string) int {
 	return -1
 }
 
-// ofPython says that a frame is a line of a Python program, "step (train.py:33)": functions of other languages come without what they take.
-func ofPython(frame string) bool {
+// hasLine says that a frame has its line, "step (train.py:33)".
+func hasLine(frame string) bool {
 	return strings.HasSuffix(frame, ")") && strings.Contains(frame, " (")
+}
+
+// ofPython says that a frame is a line of a Python program, whose file has no other name than Python's or is one of its own, "<string>".
+func ofPython(frame string) bool {
+	return hasLine(frame) && (strings.Contains(frame, ".py") || strings.Contains(frame, " (<"))
+}
+
+// function is a frame's without its line.
+func function(frame string) string {
+	name, _, _ := strings.Cut(frame, " (")
+	return name
 }
 
 // Wait is the call of MPI, NCCL, Gloo or torch's c10d in which a rank waits; "": in none. whole says that the stack is one of the program's
@@ -74,12 +85,13 @@ func (r *Whereabouts) Wait() (call string, whole bool) {
 	if n == 0 || n >= maxFrames || !strings.HasPrefix(r.Means, "eu-stack") && !strings.HasPrefix(r.Means, "gdb") {
 		return "", false
 	}
-	python := r.Frames[n-1] == "Py_BytesMain" // of an interpreter without symbols but for those that it exports
-	if !python && r.Frames[n-1] != "main" {
+	last := function(r.Frames[n-1])
+	python := last == "Py_BytesMain" // of an interpreter without symbols but for those that it exports
+	if !python && last != "main" {
 		return "", false
 	}
 	if i := waitsAt(r.Frames); i >= 0 {
-		return r.Frames[i], true
+		return function(r.Frames[i]), true
 	}
 	return "", python || !slices.Contains(r.Frames[1:], "??") // which may be such a call; the innermost is mostly a stub of the linker's
 }

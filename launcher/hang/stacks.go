@@ -1,6 +1,7 @@
 package hang
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,9 +45,10 @@ type Stack struct {
 	Whereabouts
 }
 
-// Outside are processes that compute while all others wait.
+// Outside are processes that compute, or wait for a message, while all others wait.
 type Outside struct {
 	IDs  idset.Set
+	In   string // the call in which they wait; "": they are in the program's own code
 	Call string // in which the others wait
 }
 
@@ -55,7 +57,9 @@ const several = "calls of MPI"
 
 // ByStacks finds those that are outside of MPI while all others wait in one call of it, or the only one that is while they wait in several.
 // They are half of all at most, and each stack is whole: one that a tool has read in part says nothing, nor does one that waits for a GPU.
+// Where nobody is outside, it is those that wait in a call of few while all others are in a collective.
 func ByStacks(list []Stack) (o Outside) {
+	in := map[string]idset.Set{}
 	for _, s := range list {
 		call, whole := s.Wait()
 		switch {
@@ -70,11 +74,30 @@ func ByStacks(list []Stack) (o Outside) {
 		default:
 			o.Call = call
 		}
+		ids := in[call]
+		ids.Add(s.ID)
+		in[call] = ids
+	}
+	if o.IDs.Empty() && len(in) == 2 {
+		calls := slices.Sorted(maps.Keys(in))
+		if ofAll(calls[0]) {
+			slices.Reverse(calls)
+		}
+		if few, all := calls[0], calls[1]; !ofAll(few) && ofAll(all) {
+			o = Outside{in[few], few, all}
+		}
 	}
 	if o.Call == "" || 2*o.IDs.Len() > len(list) || o.Call == several && o.IDs.Len() != 1 {
 		return Outside{}
 	}
 	return o
+}
+
+// ofAll says that a call is a collective in which all ranks wait for all (MPI 4.1, 6.1).
+func ofAll(call string) bool {
+	_, name, _ := strings.Cut(strings.TrimRight(strings.ToLower(call), "_"), "mpi_")
+	return slices.Contains([]string{"barrier", "allreduce", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce_scatter",
+		"reduce_scatter_block"}, name)
 }
 
 // Alike says that all of several are in one call of MPI, each by a whole stack: whoever has not come to its end is not known to be at fault.
@@ -155,10 +178,13 @@ func (o Outside) Again(found []Stack) (ids idset.Set) {
 
 // Blame is who is named where two looks agree.
 func (o Outside) Blame(then Outside) Blame {
-	if o.IDs.Empty() || o.Call != then.Call || !o.IDs.Equal(then.IDs) {
+	if o.IDs.Empty() || o.Call != then.Call || o.In != then.In || !o.IDs.Equal(then.IDs) {
 		return Blame{}
 	}
 	while := ", and the others wait in " + o.Call
+	if o.In != "" {
+		return Blame{Odd: []Odd{{IDs: o.IDs, Why: "it waits in " + o.In + while, Many: "they wait in " + o.In + while}}}
+	}
 	return Blame{Odd: []Odd{{IDs: o.IDs, Why: "it is in the program's own code" + while, Many: "they are in the program's own code" + while}}}
 }
 
@@ -182,7 +208,7 @@ func Telling(frames []string) []string {
 		func(p string) bool { return strings.HasPrefix(frames[0], p) }) {
 		frames = frames[1:]
 	}
-	line := slices.IndexFunc(frames, func(f string) bool { return ofPython(f) && packageOf(f) == "" })
+	line := slices.IndexFunc(frames, func(f string) bool { return hasLine(f) && packageOf(f) == "" })
 	if line >= most { // what the program does is told in any case
 		frames[most-1] = frames[line]
 	}
