@@ -378,7 +378,7 @@ func TestSpawn(t *testing.T) {
 				"w0": {"job 0 from 0, 2 on 2 hosts: later 0@0.0", "job 1 from 2, 2 on 1 hosts: child by 0", "result 7: job 1 "},
 				"w1": {"job 0 from 0, 2 on 2 hosts: later", "job 1 from 2, 2 on 1 hosts: child 0@0.0 1@0.1 by 0"}}},
 		{name: "on a host of the run by another name", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 1, "10.0.0.0")},
-			says: "could not spawn child: host 10.0.0.0: 10.0.0.0:16748: the agent there is host w0 already\n"},
+			says: "could not spawn child: host 10.0.0.0: 10.0.0.0:16748: the agent there is host w0 already; agents of one machine need a --name each\n"},
 		{name: "no room", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 3)},
 			says: "mpiup: rank 0 on w0 could not spawn child: 3 processes of child asked for, but there is room for 2",
 			seen: map[string][]string{

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/internal/awake"
 )
 
 // guardKeeper starts the guard of a supervisor.
@@ -53,9 +54,9 @@ func (k *guardKeeper) run() {
 		}
 		if first {
 			first = false
-			select {
-			case <-time.After(s.cfg.GuardAfter):
-			case <-s.ended.Done():
+			short, cancel := awake.Within(s.ended, s.cfg.GuardAfter)
+			<-short.Done()
+			if cancel(); s.ended.Err() != nil {
 				return
 			}
 		}

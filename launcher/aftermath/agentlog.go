@@ -22,13 +22,18 @@ const mostNoted = 6
 var (
 	// Lines of slog, as an agent writes them.
 	agentBegan = pattern.Of(`(?:^| )time=\S+ level=\S+ msg="agent is ready"|"msg":"agent is ready"`)
+	agentSays  = pattern.Of(`(?:^| )time=\S+ level=\S+ msg=(?:"(?:launcher lost|a rank failed|ranks ended|agent ends)")|^\{"time":"[^"]*","level":"[A-Z]+","msg":"(?:launcher lost|a rank failed|ranks ended|agent ends)"`)
+	ofSlog     = pattern.Of(`(?:^| )time=\S+ level=\S+ msg=|^\{"time":"[^"]*","level":"`)
 	agentNoted = pattern.Of(`(?:^| )time=\S+ level=(?:(?:WARN|ERROR) |INFO msg="(?:agent ends|ranks ended)")|^\{"time":"[^"]*","level":(?:"WARN"|"ERROR"|"INFO","msg":"(?:agent ends|ranks ended)")`)
 )
 
 // Line takes a line, without its end.
 func (r *reading) Line(text string) {
-	r.Reader.Line(text)
 	matches := func(re func() *regexp.Regexp) bool { return re().MatchString(text[:min(len(text), logs.MaxLine)]) }
+	r.agent = r.agent || matches(agentSays)
+	if !r.agent || !matches(ofSlog) { // what an agent says is no rank's word: it tells of all its sessions
+		r.Reader.Line(text)
+	}
 	switch {
 	case matches(agentBegan):
 		r.agent, r.noted = true, nil // an earlier agent's lines tell of an earlier container

@@ -44,7 +44,8 @@ func TestOneLogAlone(t *testing.T) {
 	for path, want := range map[string]string{
 		agent:  "this is an agent's log: the verdict on a run stands in its launcher's\nwhat the agent noted last:\n  time=2026-11-26T20:45:53.670Z level=WARN msg=\"a rank failed\" job=0 rank=1",
 		asJSON: "what the agent noted last:\n  {\"time\":\"2026-11-26T20:46:43Z\",\"level\":\"INFO\",\"msg\":\"agent ends\"",
-		good:   "no failure that mpiup knows is in these lines",
+		write("tail.log", `time=2026-11-26T20:46:43Z level=WARN msg="launcher lost" session=1 cause="it did not come back"`+"\n"): "msg=\"launcher lost\"",
+		good: "no failure that mpiup knows is in these lines",
 	} {
 		for _, ask := range []func(*Desk) (bool, error){
 			func(d *Desk) (bool, error) { return d.Why(path) },

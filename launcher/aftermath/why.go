@@ -83,10 +83,12 @@ func (d *Desk) Why(name string) (found bool, err error) {
 		return false, err
 	}
 	var b strings.Builder
-	for _, list := range [][]string{v.Evidence, v.Others, v.Advice[:min(len(v.Advice), 3)]} {
-		for _, l := range list {
-			b.WriteString(visible.Line(l) + "\n")
-		}
+	crash := []string(nil)
+	if len(v.Frames) > 0 {
+		crash = []string{"it crashed in " + strings.Join(v.Frames, ", called by ")}
+	}
+	for _, l := range slices.Concat(v.Evidence, crash, v.Others, v.Advice[:min(len(v.Advice), 3)]) {
+		b.WriteString(visible.Line(l) + "\n")
 	}
 	for _, s := range v.Stacks {
 		b.WriteString(visible.Line(s.Sentence()) + "\n")

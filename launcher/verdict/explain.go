@@ -366,7 +366,7 @@ func (f Fault) rankHint(bare bool) string {
 // What to do about a crash, before and after it is known in which functions.
 const (
 	crashHint   = "the program crashed: see what it wrote before; a core file needs ulimit -c"
-	crashedHint = "the program crashed: see what it wrote before, and the functions below"
+	crashedHint = "the program crashed: see what it wrote before, and in which function"
 )
 
 // codeHint is what to do about an exit code, before it is known what the program said of it.
