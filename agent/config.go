@@ -22,11 +22,12 @@ const MaxSlots = apiv1.MaxProcs
 type Helpers struct {
 	GPU   string // mpiup-nvml, which asks for GPUs
 	Waits string // libmpiup-watch.so, which stands before a rank's MPI
+	Spans string // mpiup-otel, which sends what a launcher's run was
 }
 
 // Files are those that are there.
 func (h Helpers) Files() []string {
-	return slices.DeleteFunc([]string{h.GPU, h.Waits}, func(path string) bool { return path == "" })
+	return slices.DeleteFunc([]string{h.GPU, h.Waits, h.Spans}, func(path string) bool { return path == "" })
 }
 
 // Config is all an Agent needs; cmd/mpiup fills it from flags and environment.
@@ -57,7 +58,8 @@ type Config struct {
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
 	Grace    time.Duration // between TERM and KILL when the agent is ended; default 25 s
 	Gossip   bool
-	// GPUMetrics is how often GPUs' use is read for /metrics, through Helpers.GPU, while somebody reads those; 0: never.
+	// GPUMetrics is how often GPUs' use is read through Helpers.GPU while somebody asks, and shown on /metrics; 0: /metrics has
+	// nothing of it, and it is read each 15 s.
 	GPUMetrics time.Duration
 	Policy     *policy.Policy // what is done for whom, Inside only looks; nil: launchers may do everything, agents nothing
 	IdleExit   time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never

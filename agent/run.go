@@ -77,8 +77,13 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 		clock.Go(func() { a.host.XML() }) // is known when the first job comes; who needs it asks again and gets the error
 		near, away := context.WithCancel(ctx)
 		clock.Go(func() { a.showNearby(near) })
+		var gpus sync.WaitGroup // their helper is reaped by super
+		if a.watch != nil {
+			gpus.Go(func() { a.watch.Run(near) })
+		}
 		a.awaitEnd(ctx)
 		away()
+		gpus.Wait()
 	} else if err = a.serve(ctx); err != nil {
 		a.stop(&end{why: "it cannot serve: " + err.Error()}) // Run's error counts
 	}

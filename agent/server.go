@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -63,7 +64,11 @@ func (a *Agent) serve(ctx context.Context) error {
 	if a.cfg.Port == 0 && int(bound.Port()) != identity.DefaultPort {
 		parts.Go(func() { a.followKey(ctx, int(bound.Port())) })
 	}
-	stopHTTP := a.metrics.Serve(a.watch)
+	shown := a.watch
+	if a.cfg.GPUMetrics <= 0 {
+		shown = nil
+	}
+	stopHTTP := a.metrics.Serve(shown)
 	if a.watch != nil {
 		parts.Go(func() { a.watch.Run(ctx) })
 	}
@@ -116,13 +121,17 @@ func (a *Agent) followKey(ctx context.Context, bound int) {
 	}
 }
 
-// watchGPUs is the watch of a host with NVIDIA GPUs, nil where there are none, no helper, no HTTP port, or where it was
-// switched off.
+// gpuInterval is between two reports of GPUs' use where nobody says otherwise: mpiup ps and a stall's judge need them no
+// sooner.
+const gpuInterval = 15 * time.Second
+
+// watchGPUs is the watch of a host with NVIDIA GPUs, for whoever asks what ranks do and for /metrics where that shows GPUs; nil
+// without GPUs or helper.
 func (a *Agent) watchGPUs() *metrics.Watch {
-	if a.cfg.GPUMetrics <= 0 || a.cfg.Helpers.GPU == "" || a.cfg.HTTP == "off" || a.cfg.GPUs.Vendor != gpu.NVIDIA || len(a.cfg.GPUs.GPUs) == 0 {
+	if a.cfg.Helpers.GPU == "" || a.cfg.GPUs.Vendor != gpu.NVIDIA || len(a.cfg.GPUs.GPUs) == 0 {
 		return nil
 	}
-	return metrics.NewWatch(metrics.WatchConfig{Helper: a.cfg.Helpers.GPU, Interval: a.cfg.GPUMetrics, Log: a.cfg.Log,
+	return metrics.NewWatch(metrics.WatchConfig{Helper: a.cfg.Helpers.GPU, Interval: cmp.Or(a.cfg.GPUMetrics, gpuInterval), Log: a.cfg.Log,
 		Run: func(ctx context.Context, argv []string, limit int, line func([]byte) error) error {
 			_, err := reap.Lines(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit, line)
 			return err

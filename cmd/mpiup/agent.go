@@ -46,9 +46,6 @@ type agentFlags struct {
 	logJSON  bool
 }
 
-// defaultGPUMetrics is as often as most scrape.
-const defaultGPUMetrics = 15 * time.Second
-
 // defaultHTTP is the address of the agent's probes and metrics.
 const defaultHTTP = ":7612"
 
@@ -89,7 +86,8 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 func (f *agentFlags) registerHost(fs *pflag.FlagSet) {
 	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name; with --listen 127.x.y.z that address)")
 	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
-	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", defaultGPUMetrics, true, "read NVIDIA GPUs' use for /metrics every `TIME` while it is scraped; 0 is never")
+	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", 0, true,
+		"show NVIDIA GPUs' use on /metrics too, read every `TIME` while it is scraped (default: $MPIUP_GPU_METRICS, else 0: not)")
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
 	f.policy.register(fs)
 }
@@ -173,6 +171,9 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	log := f.logger(p)
 	inv, gpus := inventory(p, log)
 	rules, err := f.policy.read(p.lookup)
+	if err == nil {
+		err = p.read(setting{"MPIUP_GPU_METRICS", f.policy.set.Changed("gpu-metrics"), into(&f.gpuEvery, cli.ParseDuration)})
+	}
 	if err != nil {
 		return agent.Config{}, usage(err)
 	}

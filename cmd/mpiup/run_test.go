@@ -22,6 +22,8 @@ func TestPreempt(t *testing.T) {
 		{name: "variables", env: "MPIUP_PREEMPT_SIGNAL=12 MPIUP_CHECKPOINT_DIR=/b MPIUP_RESTART_COUNT=3 JOBSET_RESTART_ATTEMPT=5",
 			want: job.Preempt{Signal: job.SIGUSR2, CheckpointDir: "/b", Restarts: 3}},
 		{name: "JobSet", env: "JOBSET_RESTART_ATTEMPT=5 SLURM_RESTART_COUNT=6", want: job.Preempt{Restarts: 5}},
+		{name: "JobSet that counts suspensions", env: "JOBSET_EXECUTION_ATTEMPT=7 JOBSET_RESTART_ATTEMPT=5", want: job.Preempt{Restarts: 7}},
+		{name: "JobSet without", env: "JOBSET_EXECUTION_ATTEMPT= JOBSET_RESTART_ATTEMPT=5", want: job.Preempt{Restarts: 5}},
 		{name: "Slurm", env: "SLURM_RESTART_COUNT=6", want: job.Preempt{Restarts: 6}},
 		{name: "a signal that none can handle", env: "MPIUP_PREEMPT_SIGNAL=KILL", wrong: "MPIUP_PREEMPT_SIGNAL"},
 		{name: "a relative directory", env: "MPIUP_CHECKPOINT_DIR=saved", wrong: "MPIUP_CHECKPOINT_DIR: \"saved\" is no absolute path"},

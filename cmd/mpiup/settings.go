@@ -78,8 +78,9 @@ func (p *process) settle(cfg *launcher.Config, given func(flag string) bool) err
 		setting{"MPIUP_PREEMPT_SIGNAL", preempt.Signal != 0, into(&preempt.Signal, job.ParseEndSignal)},
 		setting{"MPIUP_CHECKPOINT_DIR", preempt.CheckpointDir != "", into(&preempt.CheckpointDir, cli.ParseCheckpointDir)},
 		setting{"MPIUP_SPAWN_HOSTFILES", cfg.SpawnFiles != "", into(&cfg.SpawnFiles, spawnFiles)})
-	// How often the job was begun before: ours, JobSet's by the downward API, as its users name it, and Slurm's.
-	for _, name := range []string{"MPIUP_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT", "SLURM_RESTART_COUNT"} {
+	// How often the job was begun before: ours, JobSet's by the downward API, of which the first counts suspensions too (KEP-1282) and is
+	// empty where its controller does not know it, and Slurm's.
+	for _, name := range []string{"MPIUP_RESTART_COUNT", "JOBSET_EXECUTION_ATTEMPT", "JOBSET_RESTART_ATTEMPT", "SLURM_RESTART_COUNT"} {
 		if p.getenv(name) == "" {
 			continue
 		}

@@ -143,6 +143,7 @@ func TestRestartsInTheEnvironment(t *testing.T) {
 	for _, tt := range []struct{ env, says string }{
 		{"MPIUP_RESTART_COUNT=often", `"often"`},
 		{"MPIUP_RESTART_COUNT=-1", `"-1"`},
+		{"JOBSET_EXECUTION_ATTEMPT=-2", `"-2"`},
 		{"JOBSET_RESTART_ATTEMPT=1.5", `"1.5"`},
 		{"SLURM_RESTART_COUNT=99999999999999999999", `"99999999999999999999"`},
 		{"MPIUP_PREEMPT_SIGNAL=9", `"9"`},

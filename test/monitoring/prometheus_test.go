@@ -62,6 +62,9 @@ func TestPrometheus(t *testing.T) {
 			p.query(t, q)
 		}
 	}
+	if *picture != "" {
+		draw(t, p)
+	}
 	if err := j.fail.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +116,12 @@ scrape_configs:
 // query is what a query finds now. A query that Prometheus does not understand fails the test.
 func (s server) query(t *testing.T, q string) []json.RawMessage {
 	t.Helper()
-	r, err := http.PostForm(s.url+"/api/v1/query", url.Values{"query": {q}})
+	return s.ask(t, "query", url.Values{"query": {q}})
+}
+
+func (s server) ask(t *testing.T, how string, values url.Values) []json.RawMessage {
+	t.Helper()
+	r, err := http.PostForm(s.url+"/api/v1/"+how, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +131,7 @@ func (s server) query(t *testing.T, q string) []json.RawMessage {
 		Data          struct{ Result []json.RawMessage }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&answer); err != nil || answer.Status != "success" {
-		t.Fatalf("%s: %v %s", q, err, answer.Error)
+		t.Fatalf("%s: %v %s", values.Get("query"), err, answer.Error)
 	}
 	return answer.Data.Result
 }

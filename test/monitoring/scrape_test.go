@@ -188,6 +188,9 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
+// fill gives the board's variables values.
+var fill = strings.NewReplacer("$namespace", ".*", "$mpijob", ".*", "$__rate_interval", "4s")
+
 // queries are those of the board, with its variables filled in.
 func queries(t *testing.T) []string {
 	t.Helper()
@@ -199,7 +202,6 @@ func queries(t *testing.T) []string {
 	if err := json.Unmarshal([]byte(read(t, "board.json")), &board); err != nil {
 		t.Fatal(err)
 	}
-	fill := strings.NewReplacer("$namespace", ".*", "$mpijob", ".*", "$__rate_interval", "4s")
 	var list []string
 	for _, p := range board.Panels {
 		for _, q := range p.Targets {

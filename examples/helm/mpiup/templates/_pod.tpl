@@ -18,6 +18,9 @@ volumes:
 env:
 - {name: MPIUP_POD_GRACE, value: {{ .Values.grace | quote }}}
 - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+{{- if .Values.gpuMetrics }}
+- {name: MPIUP_GPU_METRICS, value: {{ .Values.gpuMetrics | quote }}}
+{{- end }}
 securityContext:
   allowPrivilegeEscalation: false
   capabilities: {drop: [ALL]}
