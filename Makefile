@@ -21,15 +21,16 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-build: ## bin/mpiup, static, for this machine, and where there is a C compiler bin/mpiup-nvml and bin/libmpiup-watch.so
+build: ## bin/mpiup and bin/mpiup-otel, static, for this machine, and where there is a C compiler bin/mpiup-nvml and bin/libmpiup-watch.so
 	@test/setup.sh go
 	@$(GOBUILD) -o bin/mpiup ./cmd/mpiup
-	@echo "built bin/mpiup $(VERSION)"
+	@$(GOBUILD) -o bin/mpiup-otel ./cmd/mpiup-otel
+	@echo "built bin/mpiup and bin/mpiup-otel $(VERSION)"
 	@if command -v gcc >/dev/null; then $(MAKE) nvml || \
 	    echo "bin/mpiup-nvml could not be built; mpiup does without, docs/gpu.md"; $(MAKE) watch; fi
 
@@ -130,6 +131,7 @@ pictures: build ## README's pictures, docs/pictures: a run that hangs, start-up 
 	@mkdir -p bin docs/pictures
 	@go build -o bin/demo ./test/demo
 	@bin/demo -mpiup bin/mpiup -pictures docs/pictures
+	@MPIUP_BIN=$(CURDIR)/bin/mpiup go test ./test/monitoring -run '^TestPrometheus$$' -count 1 -picture $(CURDIR)/docs/pictures/board.svg
 
 setup-demo:
 	@test/setup.sh go demo
@@ -137,6 +139,9 @@ setup-demo:
 page-check: ## a run's page in Debian's Chromium: 512 ranks, a log of 100 MB, hostile text (root the first time); not in CI
 	@test/setup.sh go browser
 	@MPIUP_TEST_REQUIRE=chromium go test -v -count 1 ./test/browser
+
+otel-check: build ## a run's spans and metrics, taken by OpenTelemetry's own collector (minutes to build it the first time); not in CI
+	@test/collector/check.sh
 
 bench: build ## start-up times, output rate, memory, failures, in MINUTES=15; against peers where they are installed
 	@test/bench/bench.sh

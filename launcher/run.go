@@ -57,7 +57,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		if _, err := r.remains.Leave(nil, 0); err != nil {
 			return r.early(unwritable("after the ranks had ended well", err))
 		}
-		r.cfg.Metrics.Ended(nil)
+		r.cfg.Metrics.Ended(nil, r.remains)
 		if r.cfg.Report.Seal && r.sink != nil && r.sink.MidLine() {
 			fmt.Fprintln(r.cfg.Stderr)
 		}

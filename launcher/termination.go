@@ -49,7 +49,7 @@ func (r *driver) early(err error) int {
 // tell says how the run has ended, to people and to machines. unseen: nobody can see any more what the guilty rank wrote.
 func (r *driver) tell(v verdict.Verdict, tail []string, unseen bool) int {
 	kept, err := r.remains.Leave(&v, v.ExitCode)
-	if r.cfg.Metrics.Ended(&v); err != nil {
+	if r.cfg.Metrics.Ended(&v, r.remains); err != nil {
 		r.cfg.Say("%v", err)
 	}
 	how := verdict.LastLines{All: r.run == nil || r.cfg.Log.Enabled(context.Background(), slog.LevelInfo), Unseen: unseen, Report: kept}

@@ -114,6 +114,19 @@ func saving(l *apiv1.Launch) []string {
 	return env
 }
 
+// tracing is a rank's own place in the run's trace (docs/telemetry.md). Parse has refused what is none.
+func tracing(l *apiv1.Launch, p *apiv1.Proc) []string {
+	t, err := job.ParseTrace(l.Job.Trace, l.Job.TraceState)
+	if err != nil || l.Exec != nil {
+		return nil
+	}
+	env := []string{"TRACEPARENT=" + t.Rank(int(l.Job.Number), int(p.Rank)).String()}
+	if t.State != "" {
+		env = append(env, "TRACESTATE="+t.State)
+	}
+	return env
+}
+
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // maxExpanded bounds the values that --expand makes of one: a variable may name a long one many times.

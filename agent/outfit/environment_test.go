@@ -96,3 +96,24 @@ func TestExpanded(t *testing.T) {
 		}
 	}
 }
+
+// Each rank has a place of its own in the launcher's trace, and none without one or in a command.
+func TestTracing(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	l := &apiv1.Launch{Job: &apiv1.Job{Trace: parent, TraceState: "a=1"}}
+	first, second := tracing(l, &apiv1.Proc{Rank: 0}), tracing(l, &apiv1.Proc{Rank: 1})
+	if len(first) != 2 || len(second) != 2 || first[0] == second[0] || first[1] != "TRACESTATE=a=1" {
+		t.Errorf("%q, %q", first, second)
+	}
+	if name, value, _ := strings.Cut(first[0], "="); name != "TRACEPARENT" || value == parent || !strings.HasPrefix(value, parent[:36]) || !strings.HasSuffix(value, "-01") {
+		t.Errorf("%q", first)
+	}
+	for _, l := range []*apiv1.Launch{{Job: &apiv1.Job{}}, {Job: &apiv1.Job{Trace: parent}, Exec: &apiv1.Exec{}}} {
+		if got := tracing(l, &apiv1.Proc{}); got != nil {
+			t.Errorf("%q", got)
+		}
+	}
+	if err := checkSaving(&apiv1.Job{Trace: "00-no"}); err == nil || !strings.Contains(err.Error(), "traceparent") {
+		t.Errorf("%v", err)
+	}
+}

@@ -69,8 +69,11 @@ func Parse(m *apiv1.Launch) (*Launch, error) {
 // maxPath bounds a path in a launch, as Linux does (PATH_MAX).
 const maxPath = 4096
 
-// checkSaving looks at what a job tells its ranks of their hosts' end.
+// checkSaving looks at what a job tells its ranks of their hosts' end, and of the trace that they are in.
 func checkSaving(j *apiv1.Job) error {
+	if _, err := job.ParseTrace(j.Trace, j.TraceState); j.Trace != "" && err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
 	switch dir := j.CheckpointDir; {
 	case j.PreemptSignal > 64:
 		return fmt.Errorf("launch: signal %d, for ranks whose hosts are taken away, does not exist", j.PreemptSignal)

@@ -30,6 +30,7 @@ func meant(j *apiv1.Job) {
 	set(&j.MpiPorts, "18000-18009")
 	set(&j.GpuBind, "closest")
 	set(&j.CheckpointDir, "/checkpoints")
+	set(&j.Trace, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if j.Fabric != nil {
 		set(&j.Fabric.Use, "tcp")
 		set(&j.Fabric.Nccl, "ib=off")
@@ -59,7 +60,7 @@ func TestJobLosesNothing(t *testing.T) {
 	})
 	const ids, pmi, pmix, choose, process = "agent/ranks/jobs.go", "agent/ranks/pmi.go", "agent/ranks/pmixjob.go", "agent/ranks/protocol.go", "agent/ranks/child.go"
 	compare(t, lost, map[string]string{
-		"Number": ids, "Base": ids, "Parent": ids, "Spawned": pmi, "PmiUniverse": pmi, "Mapping": pmi, "Namespace": pmix, "Layout": pmix,
+		"Base": ids, "Parent": ids, "Spawned": pmi, "PmiUniverse": pmi, "Mapping": pmi, "Namespace": pmix, "Layout": pmix,
 		"Pmi": choose, "Await": choose, "Window": process, "Pty": process,
 		"WorkerLogs": "agent/session/launch.go", "ActivityMs": "agent/ranks/activity.go", "WatchMs": "agent/ranks/facts.go", "Progress": "agent/ranks/facts.go", "Flight": "agent/ranks/files.go", "GraceMs": "agent/session/session.go", "NoTopologyHint": "agent/ranks/facts.go",
 	})

@@ -158,6 +158,7 @@ func (o *Outfit) sources(p *apiv1.Proc, w Way) []source {
 	list := []source{
 		{"which rank of which job this is", computed(o.job.Session, program.Dir, o.job.Launch.Launch, p)},
 		{"a program that saves when its hosts are taken away, and resumes (mpiup help preemption)", saving(o.job.Launch.Launch)},
+		{"a program that records what it does below the run's trace (W3C Trace Context)", tracing(o.job.Launch.Launch, p)},
 		{"how the rank's MPI library reaches its agent", w.Wire},
 		{"the host's topology, so that libraries need not read /sys", o.hwlocVariables(program)},
 		{network, o.networkVariables(p)},

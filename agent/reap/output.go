@@ -21,24 +21,31 @@ type Output struct {
 	Out  []byte
 	Err  string // the last line of standard error, or of its first 4 KiB
 	Exit job.Exit
+	More bool // there was more than limit bytes, by Command.Cut
 }
 
 // maxErr is how much of standard error is looked at.
 const maxErr = 4 << 10
 
-// Collect runs a program to its end, with nothing to read, and returns what it wrote; more than limit bytes are an
-// error. When ctx ends it kills the program's group and returns ctx's error, even if the kernel does not let go of
-// the program. cmd.Files must be empty.
+// Collect runs a program to its end and returns what it wrote; more than limit bytes are an error, or left out
+// with cmd.Cut. When ctx ends it kills the program's
+// group and returns ctx's error, even if the kernel does not let go of the program. cmd.Files may have what it reads, and nothing else.
 func Collect(ctx context.Context, s *Supervisor, cmd Command, limit int) (o Output, err error) {
 	var text []byte
+	more := false
 	o, err = reading(ctx, s, cmd, func(out io.Reader) (err error) {
 		text, err = io.ReadAll(io.LimitReader(out, int64(limit)+1))
-		if err == nil && len(text) > limit {
+		if more = len(text) > limit; !more {
+			return err
+		}
+		text = text[:limit]
+		if !cmd.Cut {
 			return fmt.Errorf("%s writes more than %d bytes", cmd.Argv[0], limit)
 		}
-		return err
+		_, _ = io.Copy(io.Discard, out) // the program's end, or ctx's
+		return nil
 	})
-	o.Out = text
+	o.Out, o.More = text, more
 	return o, err
 }
 
@@ -79,7 +86,7 @@ func reading(ctx context.Context, s *Supervisor, cmd Command, take func(io.Reade
 	return o, err
 }
 
-// piped starts a program with nothing to read, whose output and errors can be read. When ctx ends its group is killed
+// piped starts a program with cmd.Files' first to read, or nothing, whose output and errors can be read. When ctx ends its group is killed
 // and reading ends, whoever holds the other ends. release closes what is open.
 func piped(ctx context.Context, s *Supervisor, cmd Command) (p *Process, out, errs *os.File, release func(), err error) {
 	var pipes [4]*os.File // ends to read of out and err, then to write
@@ -96,7 +103,11 @@ func piped(ctx context.Context, s *Supervisor, cmd Command) (p *Process, out, er
 			return nil, nil, nil, nil, fmt.Errorf("pipes for %s: %w", cmd.Argv[0], err)
 		}
 	}
-	cmd.Files = []*os.File{nil, pipes[2], pipes[3]}
+	var in *os.File
+	if len(cmd.Files) > 0 {
+		in = cmd.Files[0]
+	}
+	cmd.Files = []*os.File{in, pipes[2], pipes[3]}
 	if p, err = s.Start(ctx, cmd); err != nil {
 		closeAll()
 		return nil, nil, nil, nil, err

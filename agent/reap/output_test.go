@@ -3,6 +3,7 @@ package reap
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -53,5 +54,33 @@ func TestOutputGivesUp(t *testing.T) {
 			t.Errorf("%s: %v", script, err)
 		}
 		cancel()
+	}
+}
+
+// The first bytes of a program that writes more are kept, and a program may have something to read.
+func TestOutputIsCut(t *testing.T) {
+	s := supervise(t)
+	in, err := os.CreateTemp(t.TempDir(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := in.WriteAt([]byte("to read"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		script, out string
+		more        bool
+	}{
+		{"cat; echo end >&2; exit 3", "to read", false},
+		{"head -c 300000 /dev/zero | tr '\\000' x; echo end >&2; exit 3", strings.Repeat("x", 1000), true},
+	} {
+		cmd := sh(tt.script)
+		cmd.Files = []*os.File{in}
+		cmd.Cut = true
+		o, err := Collect(t.Context(), s, cmd, 1000)
+		if err != nil || string(o.Out) != tt.out || o.More != tt.more || o.Err != "end" || o.Exit.Code != 3 {
+			t.Errorf("%s: %d bytes, %v, %q, %+v, %v", tt.script, len(o.Out), o.More, o.Err, o.Exit, err)
+		}
 	}
 }

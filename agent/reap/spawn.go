@@ -47,6 +47,7 @@ type Command struct {
 	CPUs    []int  // affinity by kernel CPU number; empty: inherited
 	Memory  *int   // NUMA node whose memory is taken first, by its kernel number; nil: inherited
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
+	Cut     bool   // for Collect: of what it writes too much, the beginning is enough
 }
 
 // User is who a process runs as.

@@ -80,6 +80,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l.Job.Net, l.Job.MpiPorts, l.Job.CheckpointDir = "lo", "18000-18099", filepath.Join(t.TempDir(), "made")
 			l.Job.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo | c.more), Host: "10.1.2.3",
 				Torch: 20001, Jax: 20002, Tf: []string{"10.1.2.3:1", "10.1.2.3:2", "10.1.2.3:3"}, OnePerHost: true}
+			l.Job.Trace, l.Job.TraceState = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=1"
 			l.Job.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
 			for rank := range l.Job.Size {
 				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank, Cpus: ownCPUs(t)})

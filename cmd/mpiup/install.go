@@ -27,8 +27,8 @@ func installCommand(p *process) *cobra.Command {
 		Use:   "install [flags] DIR",
 		Short: "Copy this binary into a directory, for an init container",
 		Long: `Copy this binary to DIR/mpiup, and make links to it with the names of --names beside it. What stands beside this
-binary, as in the images, is copied too: mpiup-nvml, which asks NVIDIA's library for GPUs, and libmpiup-watch.so,
-which finds slow ranks (--watch-ranks).
+binary, as in the images, is copied too: mpiup-nvml, which asks NVIDIA's library for GPUs, mpiup-otel, which sends
+spans, and libmpiup-watch.so, which finds slow ranks (--watch-ranks).
 
 In an init container of the mpiup image, with DIR on an emptyDir volume, it brings mpiup into a
 pod whose own image does not have it (examples/mpijob-any-image.yaml). With DIR first on PATH its

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/watch"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/launcher/runmetrics"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -28,7 +28,7 @@ func inventory(p *process, log *slog.Logger) (discover.Inventory, gpu.Inventory)
 
 // helpers are what is there beside this program.
 func helpers() agent.Helpers {
-	return agent.Helpers{GPU: beside("mpiup-nvml"), Waits: beside(watch.LibraryName)}
+	return agent.Helpers{GPU: beside("mpiup-nvml"), Waits: beside(watch.LibraryName), Spans: beside(runmetrics.Helper)}
 }
 
 // helper is mpiup-nvml beside this program; "" where it is not.
@@ -47,26 +47,16 @@ func beside(name string) string {
 	return path
 }
 
-// askPrograms is how programs are asked of GPUs outside of an agent. What it needs is made when the first one
-// is run, and gone after done.
-func askPrograms(p *process) (cfg gpu.Config, done func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	super := sync.OnceValue(func() *reap.Supervisor {
-		s := reap.New(reap.Config{Log: slog.New(slog.DiscardHandler)})
-		running.Go(func() { _ = s.Run(ctx) }) // what hangs in the kernel ends without us
-		return s
-	})
+// askPrograms is how programs are asked of GPUs outside of an agent.
+func askPrograms(env []string, lookup func(string) (string, bool)) (cfg gpu.Config, done func()) {
+	super, done := reap.Parent()
 	run := func(ctx context.Context, c gpu.Command) (gpu.Result, error) {
-		o, err := reap.Collect(ctx, super(), reap.Command{Argv: c.Argv, Env: p.env}, c.Limit)
+		o, err := reap.Collect(ctx, super(), reap.Command{Argv: c.Argv, Env: env}, c.Limit)
 		code := o.Exit.Code
 		if o.Exit.Signal != 0 {
 			code = 128 + o.Exit.Signal
 		}
 		return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
 	}
-	return gpu.Config{Env: p.lookup, Helper: helper(), Run: run}, func() {
-		cancel()
-		running.Wait()
-	}
+	return gpu.Config{Env: lookup, Helper: helper(), Run: run}, done
 }

@@ -52,6 +52,7 @@ type process struct {
 	shown          error                    // of help that could not be written
 	up             *up                      // nil: this pod's command is not that of all of the job's
 	sink           atomic.Pointer[iof.Sink] // of the run that this process launches
+	last           func()                   // is called when all else has ended, this process's agent too
 }
 
 func (p *process) getenv(name string) string {
@@ -69,10 +70,11 @@ func (p *process) lookup(name string) (string, bool) {
 }
 
 func run(args, env []string, stdin, stdout, stderr *os.File) int {
-	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr, last: func() {}}
 	if p.host, _ = os.Hostname(); p.host == "(none)" {
 		p.host = "localhost" // its kernel was given no name (linux/uts.h)
 	}
+	defer func() { p.last() }()
 	if a, ok := appletOf(args[0]); ok {
 		return a.run(p, args[1:])
 	}
@@ -158,11 +160,10 @@ func usage(err error) error { return &exitError{job.ExitUsage, err} }
 // commands are those of mpiup, by name.
 func commands() map[string]func(*process) *cobra.Command {
 	return map[string]func(*process) *cobra.Command{
-		"run": runCommand, "up": upCommand, "launcher": launcherCommand, "agent": agentCommand, "exec": execCommand, "peers": peersCommand, "ps": psCommand,
-		"top":    topCommand,
+		"run": runCommand, "up": upCommand, "launcher": launcherCommand, "agent": agentCommand, "exec": execCommand, "peers": peersCommand, "ps": psCommand, "top": topCommand,
 		"stacks": stacksCommand, "shutdown": shutdownCommand, "topo": topoCommand, "doctor": doctorCommand, "verdict": verdictCommand, "why": whyCommand, "logs": logsCommand,
 		"env": envCommand, "report": reportCommand, "keygen": keygenCommand, "install": installCommand, "version": versionCommand,
-		"check-image": checkImageCommand, "trial": trialCommand,
+		"check-image": checkImageCommand, "support": supportCommand, "trial": trialCommand,
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,6 +154,10 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		cfg.Metrics = runmetrics.New(version)
 		defer cfg.Metrics.Serve(l)()
 	}
+	if trainer, told := runmetrics.TrainerOf(p.getenv); told && f.Watch.On() {
+		cfg.Metrics = cmp.Or(cfg.Metrics, runmetrics.New(version))
+		defer cfg.Metrics.Tell(trainer, cfg.Say)()
+	}
 	p.code = p.launch(cfg)
 	return nil
 }
@@ -198,9 +203,21 @@ func rest() {
 // launch runs a job to its end, and lets the pods that serve it end as it did.
 func (p *process) launch(cfg launcher.Config) int {
 	cfg.Made = p.sink.Store
+	p.last = trace(&cfg, p.getenv, p.env)
 	code := launch(cfg)
 	p.up.dismiss(&cfg.Reach, code)
 	return code
+}
+
+// trace puts a run into the trace that this process is in. last sends the run to where OTEL_* say, once it is over.
+func trace(cfg *launcher.Config, getenv func(string) string, env []string) (last func()) {
+	t := runmetrics.TelemetryOf(getenv, cfg.Say)
+	cfg.Preempt.Trace, t.Space = t.Run, cfg.Namespace
+	if helper := helpers().Spans; t.On && helper != "" {
+		t.Ask = reap.Feeder(helper, env)
+	}
+	cfg.Metrics, last = t.Watch(cfg.Metrics, version, cfg.Say)
+	return last
 }
 
 // launch runs a job to its end, with this process's signals, and returns its exit code.

@@ -60,7 +60,7 @@ holds no environment, host name, serial number, UUID, address or name of a pod.`
 }
 
 func showTopo(ctx context.Context, p *process, f topoFlags) error {
-	asked, done := askPrograms(p)
+	asked, done := askPrograms(p.env, p.lookup)
 	defer done()
 	name, src := p.host, draw.Here(asked)
 	if f.root != "" {

@@ -15,6 +15,7 @@ var ownJSON = map[string]string{
 	"launcher/run/model":  "for the next launcher",
 	"launcher/doctor":     "a baseline: numbers, and names that were checked",
 	"launcher/report":     "packed, for mpiup report",
+	"launcher/runmetrics": "for Trainer and mpiup-otel",
 	"cmd/mpiup":           "trial, a line of a rank's output, which doctor reads",
 	"cmd/mpiup/draw":      "its texts are made visible one by one (clean)",
 	"cmd/mpiup-nvml":      "for the agent",

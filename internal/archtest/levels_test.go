@@ -13,6 +13,7 @@ const module = "github.com/mpiup/mpiup"
 var levels = map[string]int{
 	"cmd/mpiup":      10,
 	"cmd/mpiup-nvml": 10,
+	"cmd/mpiup-otel": 10,
 	"cmd/mpiup/draw": 3,
 
 	"launcher": 8,
@@ -82,7 +83,7 @@ var levels = map[string]int{
 	"launcher/hours":        1,
 	"launcher/aftermath":    5,
 	"launcher/page":         4,
-	"launcher/runmetrics":   3,
+	"launcher/runmetrics":   4,
 
 	"pmi/kvs":            1,
 	"pmi/loopback":       1,

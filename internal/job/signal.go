@@ -64,9 +64,10 @@ func ParseEndSignal(text string) (int, error) {
 	return 0, fmt.Errorf("%.20q is no signal that asks a program to end; use TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU", text)
 }
 
-// Preempt is what a run tells its ranks of the end of their hosts.
+// Preempt is what a run tells its ranks of what lies around it: the end of their hosts, beginnings before, the trace that it is in.
 type Preempt struct {
 	Signal        int    // that comes when a pod of the run is taken away; 0: SIGTERM
 	Restarts      int    // how often the platform began the job before
 	CheckpointDir string // where ranks save; "": nowhere
+	Trace         Trace  // the run's own place; zero: it is in none
 }

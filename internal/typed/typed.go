@@ -44,10 +44,11 @@ var (
 		"_", "SHLVL", "PWD", "OLDPWD", "TERM", "TERMINFO", "COLORTERM", "LINES", "COLUMNS", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "TMOUT", "EDITOR", "VISUAL",
 		"PAGER", "LS_COLORS", "LS_OPTIONS", "LESSOPEN", "LESSCLOSE", "GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "INVOCATION_ID", "JOURNAL_STREAM",
 		"PATH", "MANPATH", "INFOPATH", "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST", "UID", "TTY", "TMUX", "STY", "WINDOWID", "LOADEDMODULES", "_LMFILES_", "GOGC", "GOMEMLIMIT",
+		"TRACEPARENT", "TRACESTATE", // of which each rank gets its own
 	}
 	usualPrefixes = []string{"BASH_FUNC_", "HIST", "SSH_", "XDG_", "DBUS_", "SUDO_", "TMUX_", "MODULE", "LMOD_", "_LM", "__LMOD",
 		"__MODULES", "CONDA_", "_CE_", "_CONDA",
-		"KUBERNETES_", "MPIUP_", "K_MPI_", "PET_", "JOBSET_", "LWS_", "GROVE_", "VC_", "HYDRA_", "I_MPI_HYDRA_", "PMI_", "PMIX_", "SLURM_"}
+		"KUBERNETES_", "KUBEFLOW_", "MPIUP_", "K_MPI_", "PET_", "JOBSET_", "LWS_", "GROVE_", "VC_", "HYDRA_", "I_MPI_HYDRA_", "PMI_", "PMIX_", "SLURM_"}
 )
 
 // Since are the variables that an environment has and an earlier one had not, or with another value, by name: NAME=value.

@@ -33,7 +33,7 @@ const (
 var commandGroups = []struct{ title, names string }{
 	{"Run", "run up exec"},
 	{"Look at a job", "ps top stacks peers"},
-	{"After a run", "why report verdict logs"},
+	{"After a run", "why report verdict logs support"},
 	{"Before a run", "doctor check-image topo env"},
 	{"Serve", "agent launcher shutdown keygen install"},
 }

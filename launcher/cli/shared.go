@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"fmt"
 	"os"
 	"strings"
@@ -156,4 +158,21 @@ func (f *LeaseFlags) Check() error {
 		}
 	}
 	return nil
+}
+
+// Given are the flags that a command line has but some, as another command takes them.
+func Given(fs *pflag.FlagSet, but ...string) (list []string) {
+	fs.Visit(func(f *pflag.Flag) {
+		if slices.Contains(but, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if s, ok := f.Value.(pflag.SliceValue); ok {
+			values = s.GetSlice()
+		}
+		for _, v := range values {
+			list = append(list, "--"+f.Name+"="+v)
+		}
+	})
+	return list
 }

@@ -154,6 +154,13 @@ func (k *Keeper) Enter(phase string) {
 	k.rec.Enter(time.Now(), phase)
 }
 
+// Steps are the phases that the run has entered.
+func (k *Keeper) Steps() []Step {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.rec.steps)
+}
+
 // Stands notes how the run stands.
 func (k *Keeper) Stands(s hours.Stand) {
 	k.mu.Lock()
@@ -267,7 +274,7 @@ func (k *Keeper) Ready(log io.Writer) (err error) {
 // Leave writes what remains to files. v is nil where all went well. shows is how the report of a run that failed is shown; "": it has left none. The
 // error is of a folder that the user named.
 func (k *Keeper) Leave(v *verdict.Verdict, code int) (shows string, err error) {
-	is, dir := k.made(v, code), k.dir
+	is, dir := k.Made(v, code), k.dir
 	switch {
 	case k.cfg.Dir != "":
 		if k.dir = nil; dir == nil {
@@ -309,7 +316,7 @@ func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
 	if !k.cfg.Seal {
 		return
 	}
-	lines, err := Seal(k.made(v, code), k.key)
+	lines, err := Seal(k.Made(v, code), k.key)
 	if err != nil {
 		k.say("--seal: %v", err)
 	}
@@ -318,7 +325,8 @@ func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
 	}
 }
 
-func (k *Keeper) made(v *verdict.Verdict, code int) *Report {
+// Made is the report so far, with the run's end.
+func (k *Keeper) Made(v *verdict.Verdict, code int) *Report {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := time.Now()

@@ -26,6 +26,7 @@ type Recorder struct {
 	ofHost map[string]int // index in memory
 	hours  hours.Book
 	stand  hours.Stand
+	steps  []Step                   // the first maxSteps
 	in     map[string]time.Duration // spent in the phases before this one
 	since  time.Time                // this one began
 }
@@ -37,6 +38,7 @@ func (r *Recorder) Begin(is Report) {
 	r.report.Command = words(is.Command)
 	r.hours.Begin(is.Begun)
 	r.since, r.stand.Phase, r.in = is.Begun, hours.Phases[0], map[string]time.Duration{}
+	r.step(is.Begun, hours.Phases[0])
 }
 
 // Enter notes a phase.
@@ -45,6 +47,7 @@ func (r *Recorder) Enter(at time.Time, phase string) {
 	if phase != r.stand.Phase {
 		r.in[r.stand.Phase] += at.Sub(r.since)
 		r.stand.Phase, r.since = phase, at
+		r.step(at, phase)
 	}
 }
 
@@ -223,4 +226,19 @@ func cut(text string, n int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:n], "") + "…"
+}
+
+// Step is a phase that the run has entered.
+type Step struct {
+	Phase string    `json:"phase"`
+	At    time.Time `json:"at"`
+}
+
+// maxSteps bounds how many are kept, the first.
+const maxSteps = 1024
+
+func (r *Recorder) step(at time.Time, phase string) {
+	if len(r.steps) < maxSteps {
+		r.steps = append(r.steps, Step{phase, at})
+	}
 }

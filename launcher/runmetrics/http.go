@@ -40,14 +40,17 @@ func (m *Metrics) handler() http.Handler {
 }
 
 // Linger waits until somebody has read the end, at most for a while, and not where nobody has scraped or a signal asks to
-// end.
+// end. Before it Trainer gets its last word.
 func (m *Metrics) Linger(signals <-chan os.Signal, say func(format string, args ...any)) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
-	scraped := m.scraped
+	scraped, over, teller := m.scraped, m.over, m.out.teller
 	m.mu.Unlock()
+	if teller != nil && over {
+		teller.lastWord(signals)
+	}
 	if !scraped {
 		return
 	}

@@ -1,13 +1,13 @@
-// Package runmetrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS).
+// Package runmetrics shows how a launcher's run goes, for Prometheus (mpiup run --metrics ADDRESS) and for Kubeflow Trainer (KEP-2779).
 //
-//	launcher ──Restarted, Ended──▶ Metrics ──GET /metrics──▶ Prometheus
-//	report.Keeper, how it stands ──────┘
+//	launcher ──Restarted, Ended──▶ Metrics ◀──GET /metrics── Prometheus
+//	report.Keeper, how it stands ──────┘ └──POST, a TrainJob's status──▶ Trainer
 //
 // A launcher ends with its run, and a scrape that comes later finds nobody. So Linger waits, where somebody scrapes, until
-// the verdict was read too.
+// the verdict was read too, and for the last word to Trainer.
 //
-// Concurrency: all methods may be called at any time, and those of a nil Metrics do nothing. Serve runs until the function
-// that it returns is called.
+// Concurrency: all methods may be called at any time, and those of a nil Metrics do nothing. Serve and Tell run until the functions
+// that they return are called.
 //
 // It decides nothing: what it shows is said by who does it.
 package runmetrics
@@ -21,6 +21,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/exposition"
 	"github.com/mpiup/mpiup/launcher/hours"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -39,6 +40,17 @@ type Metrics struct {
 	values  func() map[string]float64                                     // of --watch, by name; nil: nobody watches, guarded by mu
 	scraped bool                                                          // guarded by mu
 	over    bool                                                          // Ended was called, guarded by mu
+	out     outward                                                       // guarded by mu
+}
+
+// outward is what others than Prometheus are told.
+type outward struct {
+	kind      string         // of the verdict; "": not yet
+	again     int            // restarts
+	steps     []report.Step  // phases that were entered
+	teller    *teller        // nil: Trainer is not told
+	telemetry *Telemetry     // nil: nothing is sent by OTLP
+	left      *report.Report // of a run that is over and is to be sent
 }
 
 // New is the metrics of a run of this build that begins.
@@ -76,13 +88,16 @@ func (m *Metrics) Restarted(why verdict.Kind) {
 		return
 	}
 	m.restarts.Inc()
+	m.mu.Lock()
+	m.out.again++
+	m.mu.Unlock()
 	if why != "" {
 		m.verdicts.Inc(string(why))
 	}
 }
 
-// Ended counts the last end of the ranks, nil where nothing went wrong.
-func (m *Metrics) Ended(v *verdict.Verdict) {
+// Ended counts the last end of the ranks, nil where nothing went wrong. remains has the run's report, where that is to be sent.
+func (m *Metrics) Ended(v *verdict.Verdict, remains *report.Keeper) {
 	if m == nil {
 		return
 	}
@@ -93,7 +108,15 @@ func (m *Metrics) Ended(v *verdict.Verdict) {
 	m.verdicts.Inc(kind)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.over = true
+	m.over, m.out.kind = true, kind
+	if m.out.telemetry == nil {
+		return
+	}
+	code := 0
+	if v != nil {
+		code = v.ExitCode
+	}
+	m.out.left, m.out.steps = remains.Made(v, code), remains.Steps()
 }
 
 // page is what is shown now.

@@ -84,7 +84,7 @@ func TestLinger(t *testing.T) {
 				if tt.scrapes {
 					scrape(t, m)
 				}
-				m.Ended(&verdict.Verdict{Kind: verdict.Killed})
+				m.Ended(&verdict.Verdict{Kind: verdict.Killed}, nil)
 				if tt.then != nil {
 					time.AfterFunc(4*time.Second, func() { tt.then(t, m, signals) })
 				}
@@ -127,6 +127,6 @@ func TestNone(t *testing.T) {
 	var m *Metrics
 	m.Run(nil)
 	m.Restarted(verdict.Killed)
-	m.Ended(nil)
+	m.Ended(nil, nil)
 	m.Linger(nil, nil)
 }

@@ -145,7 +145,7 @@ done
 
 echo "== the image"
 find "$root" -mindepth 1 -printf '%M %s %P\n'
-[ "$(find "$root" -mindepth 1 -printf '%P\n' | sort | xargs)" = "libmpiup-watch.so mpiup mpiup-nvml" ] || { echo "other files in the image than mpiup and its helpers" >&2; exit 1; }
+[ "$(find "$root" -mindepth 1 -printf '%P\n' | sort | xargs)" = "libmpiup-watch.so mpiup mpiup-nvml mpiup-otel" ] || { echo "other files in the image than mpiup and its helpers" >&2; exit 1; }
 
 in_image() { chroot --userspec="$user" "$root" "$entry" "$@"; }
 echo "== it runs as $user in a root directory with nothing else"
@@ -162,6 +162,7 @@ mount --bind /dev "$root/dev"
 in_image install /opt
 in_image install --names ssh,mpirun /opt
 cmp "$root/mpiup-nvml" "$root/opt/mpiup-nvml"
+cmp "$root/mpiup-otel" "$root/opt/mpiup-otel"
 cmp "$root/libmpiup-watch.so" "$root/opt/libmpiup-watch.so"
 [ "$(chroot --userspec="$user" "$root" /opt/ssh -V 2>&1 | cut -c1-8)" = OpenSSH_ ] || { echo "the link ssh is not mpiup" >&2; exit 1; }
 got=$(in_image run -n 2 /opt/mpiup version | grep -c image-check)

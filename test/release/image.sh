@@ -4,7 +4,7 @@
 #
 #   test/release/image.sh VERSION WORK DIRECTORY     WORK has here/mpiup and mpiup-VERSION-linux-ARCH directories
 #
-#   mpiup          nothing but mpiup, mpiup-nvml and libmpiup-watch.so, user 65532
+#   mpiup          nothing but mpiup, mpiup-nvml, mpiup-otel and libmpiup-watch.so, user 65532
 #   mpiup-openmpi  Debian with Open MPI (debian.sh) and mpiup by its names, user 1000
 #   mpiup-mpich    the same with MPICH
 #
@@ -39,7 +39,7 @@ names() {
     mkdir -p "$root"/usr/{local/bin,sbin,bin}
     cp "$work/here/mpiup" "$root/usr/local/bin/"
     "$root/usr/local/bin/mpiup" install --names all "$root/usr/local/bin" >/dev/null
-    cp "$binaries/mpiup" "$binaries/mpiup-nvml" "$binaries/libmpiup-watch.so" "$root/usr/local/bin/"
+    cp "$binaries/mpiup" "$binaries/mpiup-nvml" "$binaries/mpiup-otel" "$binaries/libmpiup-watch.so" "$root/usr/local/bin/"
     ln -s ../local/bin/mpiup "$root/usr/sbin/sshd"
     ln -s ../local/bin/mpiup "$root/usr/bin/ssh"
     (cd "$root" && find usr ! -type d -print0 | LC_ALL=C sort -z) |
@@ -50,7 +50,7 @@ names() {
 platform() {
     local name=127.0.0.1:$port/$1:$2 layers set
     if [ "$1" = mpiup ]; then
-        tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml libmpiup-watch.so | gzip -n9 >"$work/mpiup-$2.tar.gz"
+        tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml mpiup-otel libmpiup-watch.so | gzip -n9 >"$work/mpiup-$2.tar.gz"
         layers=(-f "$work/mpiup-$2.tar.gz")
         set=(--user 65532:65532 --entrypoint /mpiup)
     else

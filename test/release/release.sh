@@ -4,7 +4,7 @@
 #
 #   test/release/release.sh VERSION [DIRECTORY]
 #
-#   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, libmpiup-watch.so, completions, manual pages, licence, changes
+#   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, mpiup-otel, libmpiup-watch.so, completions, manual pages, licence, changes
 #   mpiup-fips-VERSION-linux-ARCH.tar.gz  the same with Go's certified FIPS 140-3 module
 #   IMAGE-image-VERSION.oci.tar           the images mpiup, mpiup-openmpi and mpiup-mpich, each for both architectures (image.sh)
 #   mpiup-VERSION.tgz                     the Helm chart, and mpiup-kustomize-VERSION.tar.gz the same for kustomize
@@ -46,8 +46,9 @@ pack() { # pack ARCHIVE DIRECTORY...: below $work
     tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w -C "$work" -c "${@:2}" | gzip -n9 >"$out/$1"
 }
 
-build() { # build ARCH DIRECTORY: mpiup, with what is in the environment
+build() { # build ARCH DIRECTORY: mpiup and mpiup-otel, with what is in the environment
     CGO_ENABLED=0 GOOS=linux GOARCH=$1 go build -tags grpcnotrace -buildvcs=false -ldflags "$ldflags" -o "$2/mpiup" ./cmd/mpiup
+    CGO_ENABLED=0 GOOS=linux GOARCH=$1 go build -tags grpcnotrace -buildvcs=false -ldflags "$ldflags" -o "$2/mpiup-otel" ./cmd/mpiup-otel
 }
 
 echo "== pages and completions"

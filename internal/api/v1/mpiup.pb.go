@@ -3443,6 +3443,8 @@ type Job struct {
 	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`  // where ranks save; made where it is missing; empty: none
 	Progress       bool                   `protobuf:"varint,52,opt,name=progress,proto3" json:"progress,omitempty"`                                // ranks have a file for lines on how far they are (Progress)
 	WatchMs        uint32                 `protobuf:"varint,51,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`                   // between reports of how long ranks wait in MPI (Waited); 0: they are not watched
+	Trace          string                 `protobuf:"bytes,53,opt,name=trace,proto3" json:"trace,omitempty"`                                       // W3C's traceparent of this start of the ranks, each of which gets a place of its own below it; empty: none
+	TraceState     string                 `protobuf:"bytes,54,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`           // W3C's tracestate, for all of them
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3734,6 +3736,20 @@ func (x *Job) GetWatchMs() uint32 {
 		return x.WatchMs
 	}
 	return 0
+}
+
+func (x *Job) GetTrace() string {
+	if x != nil {
+		return x.Trace
+	}
+	return ""
+}
+
+func (x *Job) GetTraceState() string {
+	if x != nil {
+		return x.TraceState
+	}
+	return ""
 }
 
 // Hold is what another launcher needs to take the run over: from now on the agent keeps it, and ranks outlive this
@@ -9986,7 +10002,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xc4\b\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xfb\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -10027,7 +10043,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
 	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\x12\x1a\n" +
 	"\bprogress\x184 \x01(\bR\bprogress\x12\x19\n" +
-	"\bwatch_ms\x183 \x01(\rR\awatchMs\"\xb6\x01\n" +
+	"\bwatch_ms\x183 \x01(\rR\awatchMs\x12\x14\n" +
+	"\x05trace\x185 \x01(\tR\x05trace\x12\x1f\n" +
+	"\vtrace_state\x186 \x01(\tR\n" +
+	"traceState\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +

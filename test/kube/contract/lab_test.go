@@ -13,6 +13,7 @@ import (
 	"time"
 
 	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
+	config "github.com/kubeflow/trainer/v2/pkg/apis/config/v1alpha1"
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,9 @@ type setting struct {
 	operatorDomain string
 	// jobSets adds the controllers of JobSet and Trainer.
 	jobSets bool
+	// trainer is Trainer's configuration, and token what kubelets give its pods.
+	trainer config.Configuration
+	token   func(namespace, audience string) (string, error)
 	// leaderWorkerSets adds those of LeaderWorkerSet.
 	leaderWorkerSets bool
 	images           map[string]kubelet.Image
@@ -92,7 +96,7 @@ func up(t *testing.T, s setting) *lab {
 	l := &lab{t: t, hosts: hosts, api: control.NewAPI()}
 	l.Kubelet = kubelet.New(kubelet.Config{Client: l.api.Kube, Changes: l.api.Changes(), Hosts: hosts, Free: names[1:], Node: "node",
 		Addresses:  func(host string) []netip.Addr { return addresses(hosts.Addr(host), s.family) },
-		Nameserver: nameserver(s.family), Domain: s.domain, Images: s.images, Dir: dir, Shared: built, Second: second})
+		Nameserver: nameserver(s.family), Domain: s.domain, Images: s.images, Dir: dir, Shared: built, Second: second, Token: s.token})
 	controllers := control.NewControllers(l.api, second, s.domain, hosts.DNS())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	g, ctx := errgroup.WithContext(ctx)
@@ -101,7 +105,7 @@ func up(t *testing.T, s setting) *lab {
 	g.Go(func() error { return controllers.Run(ctx) })
 	g.Go(func() error { return l.api.RunMPIOperator(ctx, s.operatorDomain) })
 	if s.jobSets {
-		l.jobSets, err = l.api.NewJobSets(ctx)
+		l.jobSets, err = l.api.NewJobSets(ctx, s.trainer)
 		must(t, err)
 		g.Go(func() error { return l.jobSets.Run(ctx) })
 	}

@@ -2,11 +2,15 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	config "github.com/kubeflow/trainer/v2/pkg/apis/config/v1alpha1"
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"github.com/kubeflow/trainer/v2/pkg/controller"
+	trainerfeatures "github.com/kubeflow/trainer/v2/pkg/features"
+	trainerruntime "github.com/kubeflow/trainer/v2/pkg/runtime"
 	trainercore "github.com/kubeflow/trainer/v2/pkg/runtime/core"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,8 +37,24 @@ type JobSets struct {
 	trainers *controller.TrainJobReconciler
 }
 
-// NewJobSets makes the controllers; nothing runs before Run.
-func (a *API) NewJobSets(ctx context.Context) (*JobSets, error) {
+// trainerGates guards Trainer's feature gates, which are those of the whole process.
+var trainerGates sync.Mutex
+
+// runtimes are Trainer's. Where its configuration has a port for TrainJobs' statuses, its gate for these is on.
+func runtimes(ctx context.Context, c client.Client, cfg *config.Configuration) (map[string]trainerruntime.Runtime, error) {
+	trainerGates.Lock()
+	defer trainerGates.Unlock()
+	if cfg.StatusServer != nil {
+		if err := trainerfeatures.SetEnable(trainerfeatures.TrainJobStatus, true); err != nil {
+			return nil, err
+		}
+	}
+	made, err := trainercore.New(ctx, c, nothing{}, cfg)
+	return made, errors.Join(err, trainerfeatures.SetEnable(trainerfeatures.TrainJobStatus, false))
+}
+
+// NewJobSets makes the controllers with this configuration of Trainer's; nothing runs before Run.
+func (a *API) NewJobSets(ctx context.Context, cfg config.Configuration) (*JobSets, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, jobset.AddToScheme, trainer.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -51,7 +71,7 @@ func (a *API) NewJobSets(ctx context.Context) (*JobSets, error) {
 		return nil, fmt.Errorf("JobSet: %w", err)
 	}
 	j := &JobSets{store: newStore(a, b)}
-	runtimes, err := trainercore.New(ctx, j.Client, nothing{}, &config.Configuration{})
+	runtimes, err := runtimes(ctx, j.Client, &cfg)
 	if err != nil {
 		return nil, fmt.Errorf("runtimes of Trainer: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 type objects interface {
 	secret(namespace, name string) (map[string][]byte, error)
 	configMap(namespace, name string) (map[string][]byte, error)
+	token(namespace, audience string) (string, error)
 }
 
 // environment is that of a container: image, service account's API, envFrom, env. What comes

@@ -19,7 +19,7 @@ import (
 	"github.com/mpiup/mpiup/test/netns"
 )
 
-// Config is what a Kubelet works with. All fields are needed.
+// Config is what a Kubelet works with. All fields but Token are needed.
 type Config struct {
 	Client kubernetes.Interface
 	// Changes gets a value after objects have changed.
@@ -43,6 +43,8 @@ type Config struct {
 	Shared string
 	// Second is how long a second of the Pods' specs takes.
 	Second time.Duration
+	// Token makes what service accounts of a namespace show to an audience, for projected volumes; nil: there are none.
+	Token func(namespace, audience string) (string, error)
 }
 
 // Kubelet runs all pods of a cluster.
@@ -188,6 +190,13 @@ func (k *Kubelet) secret(namespace, name string) (map[string][]byte, error) {
 		return nil, err
 	}
 	return s.Data, nil
+}
+
+func (k *Kubelet) token(namespace, audience string) (string, error) {
+	if k.cfg.Token == nil {
+		return "", notPlayed("a projected token")
+	}
+	return k.cfg.Token(namespace, audience)
 }
 
 func (k *Kubelet) configMap(namespace, name string) (map[string][]byte, error) {

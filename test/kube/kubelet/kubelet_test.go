@@ -28,6 +28,10 @@ func (s store) configMap(_, name string) (map[string][]byte, error) {
 	return nil, errors.New("not found")
 }
 
+func (s store) token(namespace, audience string) (string, error) {
+	return namespace + " at " + audience, nil
+}
+
 func newTestPod(change func(*corev1.PodSpec)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pi-launcher-x7k", Namespace: "team", Labels: map[string]string{"index": "3"}},
 		Spec: corev1.PodSpec{Hostname: "pi-launcher", Subdomain: "pi", NodeName: "n1", Containers: []corev1.Container{{Name: "c"}}}}
@@ -190,6 +194,13 @@ func TestVolume(t *testing.T) {
 	if want := "[{a [49] 420} {b [50] 420}]"; err != nil || fmt.Sprint(files) != want {
 		t.Errorf("%v, error %v; want %s", files, err, want)
 	}
+	v = corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "trainer", Path: "token"}}}}}}
+	files, err = volumeFiles(newTestPod(nil), &v, objects)
+	if err != nil || len(files) != 1 || files[0].name != "token" || string(files[0].text) != "team at trainer" {
+		t.Errorf("%v, error %v", files, err)
+	}
+	v = corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}
 	v.Secret.SecretName = "none"
 	if _, err := volumeFiles(newTestPod(nil), &v, objects); err == nil {
 		t.Error("a Secret that is not there has files")

@@ -68,8 +68,11 @@ func projected(p *corev1.Pod, s corev1.VolumeProjection, mode *int32, from objec
 			files = append(files, file{it.Path, []byte(text), modeOf(it.Mode, mode)})
 		}
 		return files, nil
+	case s.ServiceAccountToken != nil:
+		text, err := from.token(p.Namespace, s.ServiceAccountToken.Audience)
+		return []file{{s.ServiceAccountToken.Path, []byte(text), modeOf(mode)}}, err
 	}
-	return nil, notPlayed("a projected token")
+	return nil, notPlayed("this source of a projected volume")
 }
 
 // keys are the files of a Secret or ConfigMap: those that are named, else all.
