@@ -160,10 +160,10 @@ func usage(err error) error { return &exitError{job.ExitUsage, err} }
 // commands are those of mpiup, by name.
 func commands() map[string]func(*process) *cobra.Command {
 	return map[string]func(*process) *cobra.Command{
-		"run": runCommand, "up": upCommand, "launcher": launcherCommand, "agent": agentCommand, "exec": execCommand, "peers": peersCommand, "ps": psCommand, "top": topCommand,
-		"stacks": stacksCommand, "shutdown": shutdownCommand, "topo": topoCommand, "doctor": doctorCommand, "verdict": verdictCommand, "why": whyCommand, "logs": logsCommand,
-		"env": envCommand, "report": reportCommand, "keygen": keygenCommand, "install": installCommand, "version": versionCommand,
-		"check-image": checkImageCommand, "support": supportCommand, "trial": trialCommand,
+		"run": runCommand, "up": upCommand, "launcher": launcherCommand, "agent": agentCommand, "exec": execCommand, "peers": peersCommand,
+		"ps": psCommand, "top": topCommand, "stacks": stacksCommand, "shutdown": shutdownCommand, "topo": topoCommand, "doctor": doctorCommand,
+		"verdict": verdictCommand, "why": whyCommand, "logs": logsCommand, "env": envCommand, "report": reportCommand, "keygen": keygenCommand,
+		"install": installCommand, "version": versionCommand, "check-image": checkImageCommand, "support": supportCommand, "trial": trialCommand,
 	}
 }
 

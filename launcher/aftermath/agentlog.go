@@ -19,10 +19,13 @@ type reading struct {
 // mostNoted is how many lines of an agent's log are shown.
 const mostNoted = 6
 
+// says are messages that no other program's log has.
+const says = "launcher lost|a rank failed|ranks ended|agent ends"
+
 var (
 	// Lines of slog, as an agent writes them.
 	agentBegan = pattern.Of(`(?:^| )time=\S+ level=\S+ msg="agent is ready"|"msg":"agent is ready"`)
-	agentSays  = pattern.Of(`(?:^| )time=\S+ level=\S+ msg=(?:"(?:launcher lost|a rank failed|ranks ended|agent ends)")|^\{"time":"[^"]*","level":"[A-Z]+","msg":"(?:launcher lost|a rank failed|ranks ended|agent ends)"`)
+	agentSays  = pattern.Of(`(?:^| )time=\S+ level=\S+ msg="(?:` + says + `)"|^\{"time":"[^"]*","level":"[A-Z]+","msg":"(?:` + says + `)"`)
 	ofSlog     = pattern.Of(`(?:^| )time=\S+ level=\S+ msg=|^\{"time":"[^"]*","level":"`)
 	agentNoted = pattern.Of(`(?:^| )time=\S+ level=(?:(?:WARN|ERROR) |INFO msg="(?:agent ends|ranks ended)")|^\{"time":"[^"]*","level":(?:"WARN"|"ERROR"|"INFO","msg":"(?:agent ends|ranks ended)")`)
 )

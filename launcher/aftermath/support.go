@@ -174,7 +174,8 @@ func (s *Support) asks(ctx context.Context, p part, run string) (text []byte, no
 
 // heard are the beginnings of variables that mpiup, MPI libraries, frameworks and the operators' pods are set by.
 var heard = []string{"MPIUP_", "OMPI_", "PMIX_", "PRTE_", "PRRTE_", "HYDRA_", "MPICH_", "MPIR_", "I_MPI_", "FI_", "UCX_", "NCCL_", "TORCH_", "GLOO_",
-	"HOROVOD_", "OMP_", "CUDA_VISIBLE", "NVIDIA_", "ROCR_", "PET_", "JOB_", "JOBSET_", "LWS_", "VC_", "GROVE_", "K_MPI_", "SLURM_", "OTEL_", "TRACEPARENT", "KUBEFLOW_",
+	"HOROVOD_", "OMP_", "CUDA_VISIBLE", "NVIDIA_", "ROCR_", "PET_", "JOB_", "JOBSET_", "LWS_", "VC_", "GROVE_", "K_MPI_",
+	"SLURM_", "OTEL_", "TRACEPARENT", "KUBEFLOW_",
 	"KUBERNETES_SERVICE_HOST", "HOSTNAME", "NODE_NAME", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "TMPDIR", "GOMAXPROCS", "GOMEMLIMIT", "GOGC"}
 
 // settings are the variables that matter, without values that may be secrets, and the names of all others.
