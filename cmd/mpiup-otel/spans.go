@@ -197,8 +197,8 @@ func (t *tale) attempt(ctx context.Context, number int, from, to time.Time) {
 
 // hostTimes are what is known of a host in one attempt. Zero times are unknown.
 type hostTimes struct {
-	found, launched, ended time.Time // it had joined; its last rank was started; its last rank had ended
-	ranks                  []rankTimes
+	launched, ended time.Time // its last rank was started; its last rank had ended
+	ranks           []rankTimes
 }
 
 type rankTimes struct {
