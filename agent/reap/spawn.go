@@ -249,11 +249,16 @@ func (s *Supervisor) spawner() {
 }
 
 func (s *Supervisor) serve(req *request) {
-	if err := s.beginFork(req); err != nil {
+	files, err := childFiles(req.cmd.Files) // before others can give this fork up, and close them
+	if err == nil {
+		defer files.close()
+		err = s.beginFork(req)
+	}
+	if err != nil {
 		req.reply <- spawned{err: err}
 		return
 	}
-	p, err := s.forkExec(req)
+	p, err := s.forkExec(req, files)
 	abandoned := s.endFork(req, p)
 	s.orphans.wake()
 	if p != nil {
@@ -309,13 +314,8 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 
 // forkExec makes the child. ForkExec's child side restores default dispositions for signals
 // that this process handles and the thread's mask, which is empty.
-func (s *Supervisor) forkExec(req *request) (*Process, error) {
+func (s *Supervisor) forkExec(req *request, files fileSet) (*Process, error) {
 	cmd := &req.cmd
-	files, err := childFiles(cmd.Files)
-	if err != nil {
-		return nil, err
-	}
-	defer files.close()
 	back, err := setAffinity(cmd.CPUs)
 	if err != nil {
 		return nil, err
