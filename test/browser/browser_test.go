@@ -88,6 +88,7 @@ func made(t *testing.T) (path string, lines, needles int) {
 
 func TestPage(t *testing.T) {
 	need.Program(t, "chromium", "chromium; make page-check brings it")
+	need.NoRace(t, "a page of 100 MB takes the detector a minute, and make page-check has it without")
 	path, lines, needles := made(t)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1200, 900))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
