@@ -348,7 +348,7 @@ func (f *finder) none() error {
   MPI Operator      mounts its own in the first container of launcher and workers
   Kubeflow Trainer  in the containers called "node"
   Volcano           with the plugin ssh (plugins: {ssh: []})
-  elsewhere         mpiup keygen > key; kubectl create secret generic NAME --from-file=key; mount it at %s
+  elsewhere         mpiup keygen key; kubectl create secret generic NAME --from-file=key; mount it at %s
 Or name a file with --key or MPIUP_KEY, or certificates with --tls-dir or MPIUP_TLS_DIR. Looked at:
   --key and MPIUP_KEY (not given)
   %s`, ErrNoSecret, DefaultKeyDir, strings.Join(f.passed, "\n  "))

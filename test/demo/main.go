@@ -127,7 +127,7 @@ func (d *demo) onThreeHosts(ctx context.Context) (err error) {
 // keygen makes the secret that an operator would mount into every pod of a job.
 func (d *demo) keygen(ctx context.Context) error {
 	heading("On three hosts: a secret that all share, an agent on each")
-	show("", "mpiup keygen > key")
+	show("", "mpiup keygen key")
 	out, err := exec.CommandContext(ctx, d.mpiup, "keygen").Output()
 	if err != nil {
 		return fmt.Errorf("mpiup keygen: %w", err)
