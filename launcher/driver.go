@@ -70,6 +70,9 @@ func newDriver(cfg Config) *driver {
 		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int]job.Crash{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
 	r.course = phases.New(phases.Config{Wish: r.cfg.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
+	if cfg.Explain > 0 { // nothing of the user's runs
+		cfg.Report.Kept = ""
+	}
 	r.remains = report.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
 	return r
