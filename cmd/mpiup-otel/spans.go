@@ -193,12 +193,16 @@ func (t *tale) attempt(ctx context.Context, number int, from, to time.Time) {
 		}
 		phase.End(trace.WithTimestamp(over))
 	}
+	for _, host := range slices.Sorted(maps.Keys(times)) { // where a rank failed before all ran, nothing is told of a run: they are the attempt's
+		t.ranks(ctx, number, times[host])
+	}
 }
 
 // hostTimes are what is known of a host in one attempt. Zero times are unknown.
 type hostTimes struct {
 	launched, ended time.Time // its last rank was started; its last rank had ended
 	ranks           []rankTimes
+	told            int // of the ranks
 }
 
 type rankTimes struct {
@@ -261,9 +265,15 @@ func (t *tale) host(ctx context.Context, attempt int, phase, name string, is *ho
 	if phase != "run" {
 		return
 	}
-	for _, one := range is.ranks {
+	t.ranks(ctx, attempt, is)
+}
+
+// ranks tells the processes of a host, once.
+func (t *tale) ranks(ctx context.Context, attempt int, is *hostTimes) {
+	for _, one := range is.ranks[is.told:] {
 		t.rank(ctx, attempt, one)
 	}
+	is.told = len(is.ranks)
 }
 
 // rank tells a process, whose own TRACEPARENT names this span.
