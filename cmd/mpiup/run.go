@@ -154,9 +154,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		cfg.Metrics = runmetrics.New(version)
 		defer cfg.Metrics.Serve(l)()
 	}
-	if trainer, told := runmetrics.TrainerOf(p.getenv); told && f.Watch.On() {
-		cfg.Metrics = cmp.Or(cfg.Metrics, runmetrics.New(version))
-		defer cfg.Metrics.Tell(trainer, cfg.Say)()
+	if f.Watch.On() {
+		if trainer, told := runmetrics.TrainerOf(p.getenv, p.up != nil || cfg.Local, cfg.Say); told {
+			cfg.Metrics = cmp.Or(cfg.Metrics, runmetrics.New(version))
+			defer cfg.Metrics.Tell(trainer, cfg.Say)()
+		}
 	}
 	p.code = p.launch(cfg)
 	return nil

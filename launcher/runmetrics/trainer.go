@@ -2,19 +2,15 @@ package runmetrics
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -45,10 +41,22 @@ const (
 	trainerToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 )
 
-// TrainerOf is what the environment tells; false: nothing, or not all.
-func TrainerOf(getenv func(string) string) (Trainer, bool) {
+// itself is Transformers' own switch: TRUE lets its ranks tell nothing (transformers/integrations/integration_utils.py).
+const itself = "DISABLE_KUBEFLOW_INTEGRATION"
+
+// TrainerOf is what the environment tells; false: nothing, not all, or it is for others to tell. beside: ranks run beside the launcher and have
+// the variables too, so that a library may tell by itself, as Transformers' does. Nobody can see whether one does: such connections are short
+// and leave nothing. So it is left to them, which say is told, unless they are switched off.
+func TrainerOf(getenv func(string) string, beside bool, say func(format string, args ...any)) (Trainer, bool) {
 	t := Trainer{URL: getenv(trainerURL), CA: getenv(trainerCA), Token: getenv(trainerToken)}
-	return t, t.URL != "" && t.CA != "" && t.Token != ""
+	if t.URL == "" || t.CA == "" || t.Token == "" {
+		return t, false
+	}
+	if beside && !strings.EqualFold(getenv(itself), "true") {
+		say("how far the TrainJob is, is left to its ranks, which have Trainer's variables; %s=TRUE lets mpiup tell it, and not Transformers", itself)
+		return t, false
+	}
+	return t, true
 }
 
 const (
@@ -119,12 +127,9 @@ type teller struct {
 	told chan struct{} // and was told, or is not to be
 
 	// The rest is run's.
-	send   func(context.Context, trainerStatus) error            // post, but in tests
-	others func(ours, servers []netip.AddrPort, first bool) bool // others of this pod talk to the server
-	ours   []netip.AddrPort                                      // our ends of connections
+	send   func(context.Context, trainerStatus) error // post, but in tests
 	sent   trainerStatus
 	posts  int
-	quiet  bool // somebody else reports
 	failed bool // said
 }
 
@@ -135,7 +140,7 @@ func (m *Metrics) Tell(to Trainer, say func(format string, args ...any)) (stop f
 }
 
 func newTeller(m *Metrics, to Trainer, say func(format string, args ...any)) *teller {
-	t := &teller{to: to, m: m, say: say, over: make(chan struct{}), told: make(chan struct{}), others: othersTell}
+	t := &teller{to: to, m: m, say: say, over: make(chan struct{}), told: make(chan struct{})}
 	t.send = t.post
 	return t
 }
@@ -164,14 +169,14 @@ func (t *teller) run(ctx context.Context) {
 			return
 		case <-over:
 			last, over = true, nil
-			if t.posts > 0 && !t.quiet {
+			if t.posts > 0 {
 				continue // not before the pause is over
 			}
 		case <-next.C:
 		}
 		next.Reset(tellEvery)
 		t.tell(ctx)
-		if last || t.quiet {
+		if last {
 			return
 		}
 	}
@@ -187,8 +192,6 @@ func (t *teller) tell(ctx context.Context) {
 	defer cancel()
 	err := t.send(ctx, s)
 	switch {
-	case t.quiet:
-		t.say("a process of this pod tells Trainer by itself how far the TrainJob is, so that mpiup does not")
 	case err == nil:
 		t.sent = s
 	case !t.failed:
@@ -208,13 +211,6 @@ func (t *teller) post(ctx context.Context, s trainerStatus) error {
 	at, err := url.Parse(t.to.URL)
 	if err != nil || at.Scheme != "https" || at.Hostname() == "" {
 		return fmt.Errorf("%s is %s, which is no https address", trainerURL, visible.Clip(t.to.URL))
-	}
-	servers, err := lookUp(ctx, at)
-	if err != nil {
-		return err
-	}
-	if t.quiet = t.others(t.ours, servers, t.posts == 0); t.quiet {
-		return nil
 	}
 	token, err := bounded.File(t.to.Token, maxSecret)
 	if err != nil {
@@ -242,8 +238,7 @@ func (t *teller) post(ctx context.Context, s trainerStatus) error {
 	t.posts++
 	client := http.Client{ // no proxy, no other address: the token is for this server
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) { return t.dial(ctx, network, servers) }},
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
 	}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -263,37 +258,6 @@ func (t *teller) post(ctx context.Context, s trainerStatus) error {
 	}
 	return fmt.Errorf("%s answers %d %s%s", at.Host, answer.StatusCode, http.StatusText(answer.StatusCode), said)
 }
-
-// lookUp finds a server's addresses.
-func lookUp(ctx context.Context, at *url.URL) (list []netip.AddrPort, err error) {
-	port, err := strconv.ParseUint(cmp.Or(at.Port(), "443"), 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s is no port", trainerURL, visible.Clip(at.Port()))
-	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", at.Hostname())
-	for _, a := range found {
-		list = append(list, netip.AddrPortFrom(a.Unmap(), uint16(port)))
-	}
-	return list, err
-}
-
-// dial connects with the first server that answers, and remembers our end.
-func (t *teller) dial(ctx context.Context, network string, servers []netip.AddrPort) (net.Conn, error) {
-	var why error
-	for _, s := range servers {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, s.String())
-		if err == nil {
-			t.ours = append(t.ours, c.LocalAddr().(*net.TCPAddr).AddrPort())
-			t.ours = t.ours[max(len(t.ours)-maxOurs, 0):]
-			return c, nil
-		}
-		why = errors.Join(why, err)
-	}
-	return nil, why
-}
-
-// maxOurs is how many of our ends may still be known to the kernel: those of the last minute.
-const maxOurs = 16
 
 // status is what is to be told now.
 func (m *Metrics) status() (trainerStatus, bool) {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,42 +250,29 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// Who reports by itself is left alone, and that is said once.
-func TestOthersTell(t *testing.T) {
-	s := serve(t)
-	var asked []bool
-	said := s.tell(t, func(k *teller) {
-		k.others = func(ours, servers []netip.AddrPort, first bool) bool {
-			asked = append(asked, first)
-			return len(asked) == 2 && len(ours) == 1 && len(servers) == 1
-		}
-	}, map[string]float64{"step": 1}, map[string]float64{"step": 2})
-	if len(s.bodies) != 1 || len(said) != 1 || !strings.Contains(said[0], "by itself") || !slices.Equal(asked, []bool{true, false}) {
-		t.Errorf("%q, said %q, asked %v", s.bodies, said, asked)
-	}
-}
-
-// Connections to this machine's own addresses prove nothing.
-func TestLoopbackProvesNothing(t *testing.T) {
-	s := serve(t)
-	c, err := s.Client().Get(s.Server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Body.Close()
-	at := netip.MustParseAddrPort(s.Listener.Addr().String())
-	if othersTell(nil, []netip.AddrPort{at}, true) {
-		t.Error("others were seen")
-	}
-}
-
+// All three variables are needed. Ranks beside the launcher have them too, and tell by themselves, unless that is switched off.
 func TestTrainerOf(t *testing.T) {
-	env := map[string]string{trainerURL: "https://s", trainerCA: "/ca", trainerToken: "/token"}
-	if got, told := TrainerOf(func(n string) string { return env[n] }); !told || got != (Trainer{"https://s", "/ca", "/token"}) {
-		t.Errorf("%+v %v", got, told)
-	}
-	delete(env, trainerToken)
-	if _, told := TrainerOf(func(n string) string { return env[n] }); told {
-		t.Error("without a token")
+	all := []string{trainerURL + "=https://s", trainerCA + "=/ca", trainerToken + "=/token"}
+	for _, tt := range []struct {
+		name   string
+		env    []string
+		beside bool
+		told   bool
+		said   int
+	}{
+		{"elsewhere", all, false, true, 0},
+		{"beside the ranks", all, true, false, 1},
+		{"beside ranks that do not tell", append([]string{itself + "=TRUE"}, all...), true, true, 0},
+		{"beside ranks that may", append([]string{itself + "=FALSE"}, all...), true, false, 1},
+		{"no token", all[:2], true, false, 0},
+		{"nothing", nil, false, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			said := 0
+			got, told := TrainerOf(environ(tt.env...), tt.beside, func(string, ...any) { said++ })
+			if told != tt.told || said != tt.said || told && got != (Trainer{"https://s", "/ca", "/token"}) {
+				t.Errorf("%+v %v, said %d", got, told, said)
+			}
+		})
 	}
 }

@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // the controllers' own logs
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(testlab.Main(m, func(dir string) error { built = dir; return nil }, func() error {
-		// MPI Operator never ends its event recorder and klog never its clock.
-		return goleak.Find(goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
+		// MPI Operator never ends its event recorder and klog never its clock; Trainer 2.3.0 neither its server of statuses.
+		return goleak.Find(goleak.IgnoreAnyFunction("github.com/kubeflow/trainer/v2/pkg/statusserver.(*Server).Start"),
+			goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 			goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
 			goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 	}))
