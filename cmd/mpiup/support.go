@@ -20,7 +20,7 @@ func supportCommand(p *process) *cobra.Command {
 report say, and the settings of the environment. FILE is a run's report or log; without it, the newest run of yours here that failed. Secrets are
 masked. What is inside is listed before the file is written; no file is overwritten, and only you may read it.`,
 		Example: `  mpiup support --host w0,w1 --key key --output bundle.tar.gz launcher.log`,
-		Args: cobra.MaximumNArgs(1),
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s.Namespace, s.Job, s.Key, s.TLSDir = namespace("/"), strings.Join(args, ""), q.hosts.Key, q.hosts.TLSDir
 			s.Hosts = cli.Given(c.Flags(), "output", "list", "verbose")
