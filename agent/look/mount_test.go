@@ -113,7 +113,7 @@ func TestHeldOnARealMount(t *testing.T) {
 	proc := proctree.Proc{Root: "/proc"}
 	want := dir + " (fuse.slow, filer:/export)"
 	var u Usage
-	for late := time.Now().Add(20 * time.Second); time.Now().Before(late) && u.Kernel.Mount == ""; {
+	for late := time.Now().Add(20 * time.Second); time.Now().Before(late) && !strings.HasSuffix(u.Kernel.String(), " on "+want); {
 		all, err := At(proc, []int{cmd.Process.Pid})
 		if err != nil {
 			t.Fatal(err)
