@@ -38,7 +38,11 @@ func Heard(ctx context.Context, argv, env []string, most int) (out []byte, more 
 }
 
 // Feeder runs a program that reads a text, each time that it is called, and gives the last line of what it says where it does not end well.
+// It is nil of no program.
 func Feeder(program string, env []string) func(ctx context.Context, text []byte) (said string, err error) {
+	if program == "" {
+		return nil
+	}
 	return func(ctx context.Context, text []byte) (string, error) { return feed(ctx, []string{program}, env, text) }
 }
 

@@ -215,8 +215,8 @@ func (p *process) launch(cfg launcher.Config) int {
 func trace(cfg *launcher.Config, getenv func(string) string, env []string) (last func()) {
 	t := runmetrics.TelemetryOf(getenv, cfg.Say)
 	cfg.Preempt.Trace, t.Space = t.Run, cfg.Namespace
-	if helper := helpers().Spans; t.On && helper != "" {
-		t.Ask = reap.Feeder(helper, env)
+	if t.On { // else nothing is looked for
+		t.Ask = reap.Feeder(helpers().Spans, env)
 	}
 	cfg.Metrics, last = t.Watch(cfg.Metrics, version, cfg.Say)
 	return last

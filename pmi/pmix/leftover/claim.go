@@ -25,7 +25,7 @@ func Claim(shm, run, session string) (dir string, release func(), err error) {
 	}
 	dir = filepath.Join(shm, claimed+session)
 	for range 3 { // another agent removes an empty one, until something in it is held
-		if err = os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err = os.Mkdir(dir, 0o700); err != nil { // one that is there may be another user's
 			break
 		}
 		held, failed := hold(filepath.Join(dir, claimed+"held"))
