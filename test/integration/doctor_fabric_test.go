@@ -21,8 +21,11 @@ func (l *lab) benchmarks(t *testing.T, mpicc string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(l.dir, t.Name(), mpicc)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	dir, err := os.MkdirTemp(l.dir, "osu-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"osu_bw", "osu_latency", "osu_allreduce"} {
@@ -131,12 +134,11 @@ func TestDoctorFabric(t *testing.T) {
 	}
 }
 
-// TestDoctorFabricMPICH: the image's MPI may be another one.
+// TestDoctorFabricMPICH: the image's MPI may be another one. It is MPICH 5, for Debian's now and then hangs in MPI_Finalize on two hosts.
 func TestDoctorFabricMPICH(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	need.MPICH(t)
-	report, r := l.doctorOf(t, l.benchmarks(t, "mpicc.mpich"), "--host", "w0,w1")
+	report, r := l.doctorOf(t, l.benchmarks(t, filepath.Join(l.wheels(t), "mpicc")), "--host", "w0,w1")
 	want := "osu_latency 8 B 1 10, osu_bw 1 MiB 2 1000, osu_allreduce 8 B 1 10, osu_allreduce 1 MiB 1 10"
 	if got := report.tests(); got != want || r.Code != 0 {
 		t.Fatalf("%d: %s, not %s\n%s", r.Code, got, want, r.Stdout)

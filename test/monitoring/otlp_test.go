@@ -23,7 +23,8 @@ import (
 	"github.com/mpiup/mpiup/test/need"
 )
 
-// traced runs two ranks on two agents, which say what they were told of the trace, with these variables.
+// traced runs two ranks on two agents, which say what they were told of the trace, with these variables. The one that fails does not end the other
+// before it has begun.
 func traced(t *testing.T, env ...string) lab.Result {
 	t.Helper()
 	need.File(t, "otel", filepath.Join(filepath.Dir(bin), "mpiup-otel"), "make build")
@@ -31,7 +32,7 @@ func traced(t *testing.T, env ...string) lab.Result {
 	for range 2 {
 		hosts = append(hosts, lab.NewLoopback(t, bin, []string{"MPIUP_KEY=" + key}).Addr)
 	}
-	cmd := exec.Command(bin, "run", "--key", key, "--host", strings.Join(hosts, ","), "--ppn", "1", "sh", "-c", `echo "rank $MPIUP_RANK: $TRACEPARENT"; exit $MPIUP_RANK`, "--password=hunter2hunter2")
+	cmd := exec.Command(bin, "run", "--key", key, "--host", strings.Join(hosts, ","), "--ppn", "1", "--independent", "sh", "-c", `echo "rank $MPIUP_RANK: $TRACEPARENT"; exit $MPIUP_RANK`, "--password=hunter2hunter2")
 	cmd.Env = append(env, "PATH=/usr/bin:/bin", "MPIUP_REPORTS="+t.TempDir())
 	return lab.Run(t, lab.Bound, cmd)
 }
