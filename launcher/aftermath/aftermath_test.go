@@ -70,7 +70,7 @@ func TestTheNewestFailure(t *testing.T) {
 	d.Kept = dir
 	left(t, dir)
 	found, err := d.Why("")
-	want := "rank 1 on w1 exited with code 3\nsee what it wrote\n\nLast lines of rank 1 on w1 (exit code 3):\n  no input.dat\n\nNext: mpiup help exit-code    mpiup report --rank 1 " + dir + "/20260102T000000.000-b.json\n"
+	want := "Verdict: exit-code, rank 1 on w1\n  rank 1 on w1 exited with code 3\n  see what it wrote\n\nLast lines of rank 1 on w1 (exit code 3):\n  no input.dat\n\nNext: mpiup help exit-code    mpiup report --rank 1 " + dir + "/20260102T000000.000-b.json\n"
 	if err != nil || !found || out.String() != want || !strings.HasPrefix(errs.String(), "mpiup: the newest of 2 reports: ") {
 		t.Errorf("%v, %q on stderr, %q, want %q", err, errs.String(), out.String(), want)
 	}
@@ -112,7 +112,7 @@ func TestLinesOfRunsThatGoOn(t *testing.T) {
 // A log without a report tells why by its lines, on standard input too; and who waits at a terminal reads that it is read.
 func TestWhyOfALog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "a log")
-	text := "[0] step 1\n[1] cannot open \x1b[2Jinput.dat\n[0] lost\nmpiup: rank 1 on w1 exited with code 3\nmpiup: exit-code; more: mpiup help exit-code, mpiup report\n"
+	text := "[0] step 1\n[1] cannot open \x1b[2Jinput.dat\n[0] lost\n\nmpiup: rank 1 on w1 exited with code 3\nmpiup: lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one\nmpiup: exit-code; more: mpiup help exit-code, mpiup report\n"
 	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,8 @@ func TestWhyOfALog(t *testing.T) {
 		if err := ask(&Desk{Stdout: &out, Stderr: &errs}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, want := range []string{"kind:  exit-code\nrank:  1 on w1\n", "\nLast lines of rank 1:\n  [1] cannot open ", "input.dat\n\nNext: mpiup help exit-code"} {
+		for _, want := range []string{"Verdict: exit-code, rank 1 on w1\n  rank 1 on w1 exited with code 3\n", "\nLast lines of rank 1:\n  [1] cannot open ",
+			"input.dat\n\nWhat mpiup wrote at the log's end:\n  mpiup: lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one\n\nNext: mpiup help exit-code"} {
 			if !strings.Contains(out.String(), want) || strings.ContainsRune(out.String(), 0x1b) {
 				t.Errorf("%s: %q lacks %q", name, out.String(), want)
 			}
@@ -152,6 +153,34 @@ func TestWhyOfALog(t *testing.T) {
 	d := &Desk{Stdin: f, Stdout: &out, Stderr: &errs, Typed: true}
 	if found, err := d.Verdict(nil, false); found || err != nil || !strings.HasPrefix(errs.String(), "mpiup: reading standard input until Ctrl-D") {
 		t.Errorf("%v, %q", err, errs.String())
+	}
+}
+
+// Why of a log has the shape that it has of a report, and is never less than what the log's own last lines say.
+func TestWhyIsNoLessThanTheLog(t *testing.T) {
+	const crash = `{"time":"2026-11-27T02:03:15Z","rank":1,"host":"w1","stream":"stderr","text":"    raise ValueError(\"lr\")"}` + "\n" +
+		`{"time":"2026-11-27T02:03:15Z","rank":1,"host":"w1","stream":"stderr","text":"ValueError: lr"}` + "\n"
+	const mpirun = "-----\nmpirun detected that one or more processes exited with non-zero status\n-----\n"
+	const words = "mpiup: rank 0 on w0 was killed by signal 11 (SIGSEGV)\nmpiup: the program crashed: see what it wrote before; a core file needs ulimit -c\n" +
+		"mpiup: segfault; more: mpiup help segfault, mpiup report\n"
+	for name, c := range map[string]struct{ log, want, never string }{
+		"records": {crash, "Verdict: python-exception, rank 1 on w1\n  ValueError: lr\n", "{"},
+		"indent":  {crash, "\nLast lines of rank 1:\n      raise ValueError(\"lr\")\n  ValueError: lr\n\nNext: ", "log's last"},
+		"of another launcher": {"[1,1]<stderr>:Traceback (most recent call last):\n[1,1]<stderr>:ValueError: lr\n[1,0]<stderr>:bye\n" + mpirun,
+			"ValueError: lr\n\nThe log's last lines:\n  -----\n  mpirun detected", "bye"},
+		"mpiup's own": {"step 1\n\n" + words, "before mpiup's own, of whatever rank:\n  step 1\n\nWhat mpiup wrote at the log's end:\n  mpiup: the program crashed: see what it wrote before; " +
+			"a core file needs ulimit -c\n\nNext: mpiup help segfault    mpiup logs --level warn ", "more:"},
+		"with times":                  {"T step 1\n2026-11-27T02:03:15.18Z \n" + strings.ReplaceAll("\n"+words, "\nmpiup", "\n2026-11-27T02:03:15.18Z mpiup"), "log's end:\n  2026-11-27T02:03:15.18Z mpiup: the program crashed", "Z \n"},
+		"of no failure that is known": {"step 1\nstep 2\n", "\nThe log's last lines:\n  step 1\n  step 2\n\nNext: mpiup logs --level warn ", "Verdict"},
+	} {
+		file := filepath.Join(t.TempDir(), "a.log")
+		if err := os.WriteFile(file, []byte(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := asked(t, file, func(d *Desk) (bool, error) { return d.Why(file) })
+		if !strings.Contains(out, c.want) || strings.Contains(out, c.never) {
+			t.Errorf("%s: %s\nwant %s", name, out, c.want)
+		}
 	}
 }
 

@@ -83,60 +83,112 @@ func (d *Desk) Why(name string) (found bool, err error) {
 		return false, err
 	}
 	var b strings.Builder
-	crash := []string(nil)
-	if len(v.Frames) > 0 {
-		crash = []string{"it crashed in " + strings.Join(v.Frames, ", called by ")}
-	}
-	for _, l := range slices.Concat(v.Evidence, crash, v.Others, v.Advice[:min(len(v.Advice), 3)]) {
-		b.WriteString(visible.Line(l) + "\n")
-	}
-	for _, s := range v.Stacks {
-		b.WriteString(visible.Line(s.Sentence()) + "\n")
-	}
+	b.WriteString(answer(*v))
 	for _, rank := range r.Ranks {
-		if v.Rank != nil && rank.Rank == *v.Rank && rank.Job == v.Job && len(rank.Last) > 0 {
-			fmt.Fprintf(&b, "\nLast lines of rank %d on %s (%s):\n", rank.Rank, visible.Line(rank.Host), visible.Line(rank.End))
-			for _, l := range rank.Last {
-				b.WriteString("  " + visible.Line(l) + "\n")
-			}
+		if v.Rank != nil && rank.Rank == *v.Rank && rank.Job == v.Job {
+			quote(&b, fmt.Sprintf("Last lines of rank %d on %s (%s)", rank.Rank, visible.Line(rank.Host), visible.Line(rank.End)), rank.Last)
 		}
 	}
 	_, err = visible.Fprint(d.Stdout, b.String()+"\n"+next(name, "report", *v))
 	return true, err
 }
 
-// ofLog is why, by a log's lines.
+// mostAdvice is how much of a verdict's advice Why gives; the page of its kind has all.
+const mostAdvice = 3
+
+// answer is a verdict as Why has it, of a report and of a log alike: whose and what it is, what happened, what to do.
+func answer(v verdict.Verdict) string {
+	var b strings.Builder
+	b.WriteString("Verdict: " + map[bool]string{true: "probably "}[v.Likely] + visible.Line(string(v.Kind)))
+	switch {
+	case v.Rank == nil && (v.Confidence == verdict.Certain || v.Confidence == verdict.Probable) && v.Host == "" && v.Reporters == "":
+		b.WriteString(", the job's")
+	case v.Rank != nil || v.Confidence != "":
+		b.WriteString(", rank " + visible.Line(accused(v)))
+	case v.Host != "":
+		b.WriteString(", on " + visible.Line(v.Host))
+	}
+	b.WriteString("\n")
+	var more []string
+	if v.Why != "" {
+		more = append(more, "whose it is: "+v.Why)
+	}
+	if len(v.Frames) > 0 {
+		more = append(more, "it crashed in "+strings.Join(v.Frames, ", called by "))
+	}
+	if w := v.Where(); v.Node+v.GPU+v.PCI+v.HCA != "" {
+		more = append(more, w)
+	}
+	for _, l := range slices.Concat(v.Evidence, more, v.Others, v.Advice[:min(len(v.Advice), mostAdvice)]) {
+		b.WriteString("  " + visible.Line(l) + "\n")
+	}
+	for _, s := range v.Stacks {
+		b.WriteString("  " + visible.Line(s.Sentence()) + "\n")
+	}
+	return b.String()
+}
+
+// quote writes lines that others wrote, if there are any.
+func quote(b *strings.Builder, title string, lines []string) {
+	if len(lines) > 0 {
+		b.WriteString("\n" + title + ":\n")
+	}
+	for _, l := range lines {
+		b.WriteString("  " + visible.Line(l) + "\n")
+	}
+}
+
+// ofLog is why, by a log's lines: what they tell, and its own last ones where they say more.
 func (d *Desk) ofLog(name string, log *gathered) error {
 	v, found := log.reader.Verdict()
-	if err := d.tell(&log.reader, v, found, false); err != nil || !found {
-		return err
-	}
 	var b strings.Builder
+	if found {
+		b.WriteString(answer(v))
+	} else {
+		b.WriteString(log.reader.nothing())
+	}
+	before, alone, ends := log.last(-1)
 	if v.Rank != nil {
-		if lines := log.last(*v.Rank); len(lines) > 0 {
-			fmt.Fprintf(&b, "\nLast lines of rank %d:\n", *v.Rank)
-			for _, l := range lines {
-				b.WriteString("  " + visible.Line(l) + "\n")
-			}
-		} else if lines := log.before(); len(lines) > 0 {
+		if lines, _, _ := log.last(*v.Rank); len(lines) > 0 {
+			quote(&b, fmt.Sprintf("Last lines of rank %d", *v.Rank), lines)
+			before = alone
+		} else {
 			v.Rank = nil // which no line names: logs --rank would find none
-			b.WriteString("\nThe last lines before mpiup's own, of whatever rank:\n")
-			for _, l := range lines {
-				b.WriteString("  " + visible.Line(l) + "\n")
-			}
 		}
 	}
-	_, err := visible.Fprint(d.Stdout, b.String()+"\n"+next(name, "logs", v))
+	switch {
+	case log.reader.agent && !found: // whose lines that matter stand there
+	case len(ends) == 0:
+		quote(&b, "The log's last lines", before)
+	default:
+		if v.Rank == nil {
+			quote(&b, "The last lines before mpiup's own, of whatever rank", before)
+		}
+		said := b.String()
+		quote(&b, "What mpiup wrote at the log's end", slices.DeleteFunc(ends, func(l string) bool {
+			_, text, _ := strings.Cut(l, ownWords)
+			return strings.Contains(said, "  "+visible.Line(text)+"\n") || strings.Contains(text, string(v.Kind)+"; more: ") // which Next says
+		}))
+	}
+	if found || name != "-" {
+		b.WriteString("\n" + next(name, "logs", v))
+	}
+	_, err := visible.Fprint(d.Stdout, b.String())
 	return err
 }
 
 // next is what to type next. A file's name stands in it as a shell takes it for one word.
 func next(file, command string, v verdict.Verdict) string {
-	more := []string{"mpiup help " + string(v.Kind)}
+	var more []string
+	if v.Kind != "" {
+		more = append(more, "mpiup help "+string(v.Kind))
+	}
 	if file != "-" {
 		what := "mpiup " + command
 		if v.Rank != nil {
 			what += fmt.Sprintf(" --rank %d", *v.Rank)
+		} else if command == "logs" {
+			what += " --level warn"
 		}
 		more = append(more, what+" "+visible.Path(file))
 	}
@@ -156,6 +208,7 @@ type gathered struct {
 const (
 	maxEnd   = 1 << 20 // bytes of a log's end in which last lines are looked for
 	mostLast = 10
+	mostEnds = 24 // as many lines as mpiup's own block may have
 )
 
 // Write takes a piece of the log.
@@ -186,32 +239,35 @@ func (g *gathered) told() bool {
 	return found
 }
 
-// before are the last lines before those that mpiup itself wrote at the end, where it did.
-func (g *gathered) before() (lines []string) {
-	for line := range bytes.Lines(g.end) {
-		lines = append(lines, strings.TrimRight(string(line[:min(len(line), logs.MaxLine)]), "\r\n"))
-	}
-	own := func(l string) bool {
-		return l == "" || strings.Contains(l, "mpiup: ") || strings.Contains(l, "mpiup-report ")
-	}
-	end := len(lines)
-	for end > 0 && own(lines[end-1]) {
-		end--
-	}
-	if end == len(lines) {
-		return nil
-	}
-	return slices.DeleteFunc(lines[max(0, end-mostLast):end], own)
-}
+// ownWords begin a line of mpiup's own.
+const ownWords = "mpiup: "
 
-// last are a rank's last lines, as far as tags tell.
-func (g *gathered) last(rank int) (lines []string) {
-	f := logs.NewFilter(logs.Wanted{Ranks: idset.Of(rank)})
+// last are a rank's last lines, as far as tags tell, those of JSON records as they were written; or, of -1, the last lines of whatever rank before
+// those that mpiup itself wrote at the end, those of them that stand after all ranks' lines, and mpiup's.
+func (g *gathered) last(rank int) (lines, alone, ends []string) {
+	w := logs.Wanted{}
+	if rank >= 0 {
+		w.Ranks = idset.Of(rank)
+	}
+	f := logs.NewFilter(w)
+	own, tagged := 0, 0 // where lines of mpiup's own begin at the end, and where ranks' end
 	for line := range bytes.Lines(g.end) {
 		f.Begin(line)
-		if f.Kept() {
-			lines = append(lines, strings.TrimRight(string(line[:min(len(line), logs.MaxLine)]), "\r\n"))
+		told, text := f.Told(), strings.TrimRight(string(line[:min(len(line), logs.MaxLine)]), "\r\n")
+		switch {
+		case !f.Kept(), told.Text == "", strings.Contains(text, "mpiup-report "), strings.HasPrefix(text, `{"time":`) && strings.Contains(text, `"event":`):
+			continue
+		case strings.HasPrefix(text, `{"`) && told.Rank >= 0:
+			text = told.Indent + told.Text
+		}
+		lines = append(lines, text)
+		if rank >= 0 || told.Rank >= 0 || !strings.Contains(text, ownWords) {
+			own = len(lines)
+		}
+		if told.Rank >= 0 {
+			tagged = len(lines)
 		}
 	}
-	return slices.Clone(lines[max(0, len(lines)-mostLast):])
+	part := func(from, to, most int) []string { return slices.Clone(lines[max(from, to-most):to]) }
+	return part(0, own, mostLast), part(tagged, own, mostLast), part(own, len(lines), mostEnds)
 }

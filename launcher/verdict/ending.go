@@ -52,7 +52,7 @@ func (v Verdict) End(how LastLines) []string {
 	if v.Cordon != "" {
 		lines = append(lines, "to keep other jobs from that node: "+v.Cordon)
 	}
-	if where := v.where(); where != "" {
+	if where := v.Where(); where != "" {
 		lines = append(lines, where)
 	}
 	for _, l := range first {

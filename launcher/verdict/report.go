@@ -178,8 +178,8 @@ func (v *Verdict) complete(where Circumstances) {
 	}
 }
 
-// where names what the sentences do not: the node, the process, the device.
-func (v Verdict) where() string {
+// Where names what the sentences do not: the node, the process, the device.
+func (v Verdict) Where() string {
 	var parts []string
 	add := func(what, name string) {
 		if name != "" {

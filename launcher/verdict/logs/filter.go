@@ -37,7 +37,7 @@ type Told struct {
 	Host, Stream string // "": not named
 	Time         time.Time
 	Level        Level
-	Text         string // without tags, at most MaxLine bytes
+	Indent, Text string // without tags, at most MaxLine bytes
 }
 
 // What a line may lack, and the way to logs that have it.
@@ -72,7 +72,7 @@ func (f *Filter) keep(l line) bool {
 		f.time = l.time
 	}
 	level := f.manner(l).level(l)
-	f.told = Told{Rank: l.who.rank, Host: l.who.host, Stream: l.stream, Time: f.time, Level: level, Text: l.text}
+	f.told = Told{Rank: l.who.rank, Host: l.who.host, Stream: l.stream, Time: f.time, Level: level, Indent: l.indent, Text: l.text}
 	w := &f.want
 	asked := [...]struct{ is, says, fits bool }{
 		{!w.Ranks.Empty(), l.who.rank >= 0, w.Ranks.Contains(l.who.rank)},
@@ -148,7 +148,7 @@ func (m *manner) level(l line) Level {
 	switch {
 	case strings.HasSuffix(l.text, "Traceback (most recent call last):"):
 		m.trace, m.last = true, Error
-	case m.trace && l.indented, m.trace && l.text == "":
+	case m.trace && l.indent != "", m.trace && l.text == "":
 		m.last = Error
 	case m.trace && between(l.text):
 		level, _ := stated(l.text)
@@ -162,7 +162,7 @@ func (m *manner) level(l line) Level {
 			m.last = Warn
 		} else if s, ok := verdict.Recognise(l.text); ok && s.Weight() > verdict.Wait || looksRaised(l.text) {
 			m.last = Error
-		} else if !l.indented {
+		} else if l.indent == "" {
 			m.last = Info
 		}
 	}

@@ -13,13 +13,13 @@ import (
 
 // line is one with what its tags say.
 type line struct {
-	who      ending
-	time     time.Time
-	text     string
-	stream   string // "stdout", "stderr"; "": not named
-	indented bool
-	bracket  int // a number in brackets plus 1, which may be a rank; 0: none
-	label    int // a number and a colon plus 1, whoever's the line is; 0: none
+	who     ending
+	time    time.Time
+	text    string
+	stream  string // "stdout", "stderr"; "": not named
+	indent  string // blanks before it
+	bracket int    // a number in brackets plus 1, which may be a rank; 0: none
+	label   int    // a number and a colon plus 1, whoever's the line is; 0: none
 }
 
 // ending is a process as a line names it.
@@ -145,7 +145,7 @@ func (s *scanner) parse(text string) line {
 	if l.who.rank < 0 && l.bracket > 0 && !rankInside().MatchString(text) {
 		l.who.rank = l.bracket - 1
 	}
-	l.indented = text != "" && (text[0] == ' ' || text[0] == '\t')
+	l.indent = text[:len(text)-len(strings.TrimLeft(text, " \t"))]
 	l.text = strings.TrimSpace(text)
 	return l
 }

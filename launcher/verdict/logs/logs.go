@@ -309,7 +309,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 	case strings.HasSuffix(text, "Traceback (most recent call last):"):
 		h.trace = frames
 		return nil
-	case h.trace == frames && (l.indented || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
+	case h.trace == frames && (l.indent != "" || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
 		return nil
 	case h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
