@@ -32,3 +32,14 @@ func TestPATHWithADeadMount(t *testing.T) {
 		t.Errorf("said %q, %v", said, err)
 	}
 }
+
+func TestInstallNames(t *testing.T) {
+	names, err := linkNames([]string{"ssh", "all"})
+	want := "horovodrun kubectl-mpiup mpiexec mpiexec.hydra mpirun orterun prterun ssh ssh-keygen sshd torchrun"
+	if err != nil || strings.Join(names, " ") != want {
+		t.Fatalf("%q, %v", names, err)
+	}
+	if _, err := linkNames([]string{"scp"}); err == nil || !strings.Contains(err.Error(), `"scp"; use all, or some of horovodrun, kubectl-mpiup, mpiexec`) {
+		t.Errorf("scp: %v", err)
+	}
+}

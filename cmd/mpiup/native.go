@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/cmd/mpiup/install"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/typed"
@@ -126,17 +126,11 @@ func (p *process) launcherOf(family line.Family, dir string) string {
 // behind is the first program of a name on PATH that is not mpiup, and of the family if one is named.
 func (p *process) behind(name, dir string, family line.Family) (path string, ok bool) {
 	for _, path := range foundOnPath(p, name, dir) {
-		if !ours(path) && (family == "" || kindOfLauncher(path) == family) {
+		if !install.Ours(path) && (family == "" || kindOfLauncher(path) == family) {
 			return path, true
 		}
 	}
 	return "", false
-}
-
-// ours says that a program is mpiup, linked or copied, of any version.
-func ours(path string) bool {
-	info, err := buildinfo.ReadFile(path)
-	return err == nil && info.Main.Path == "github.com/mpiup/mpiup"
 }
 
 // maxLauncher is how much of a launcher is looked through, in bytes.
@@ -220,7 +214,7 @@ func sshName(p *process) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if beside := filepath.Join(filepath.Dir(self), "ssh"); ours(beside) {
+	if beside := filepath.Join(filepath.Dir(self), "ssh"); install.Ours(beside) {
 		return beside, nil
 	}
 	dir := filepath.Join(host.RunDir(p.getenv("TMPDIR"), os.Getuid()), "bin")
@@ -231,7 +225,7 @@ func sshName(p *process) (string, error) {
 	if to, err := os.Readlink(path); err == nil && to == self {
 		return path, nil
 	}
-	if err := link(dir, "ssh", self); err != nil {
+	if err := install.Link(dir, "ssh", self); err != nil {
 		return "", err
 	}
 	if strings.ContainsAny(path, " \t") { // Open MPI splits its agent's command there

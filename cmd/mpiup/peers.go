@@ -11,7 +11,7 @@ import (
 
 func peersCommand(p *process) *cobra.Command {
 	var (
-		q              query
+		q              = query{near: true}
 		json, discover bool
 	)
 	c := &cobra.Command{

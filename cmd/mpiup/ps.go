@@ -15,7 +15,7 @@ const psWatch = 2 * time.Second
 
 func psCommand(p *process) *cobra.Command {
 	var (
-		q           query
+		q           = query{near: true}
 		json, watch bool
 		long        time.Duration
 	)
@@ -40,7 +40,7 @@ With --for, show for whom the others waited in that time, as mpiup top does.`,
 				return top(p, c, &q, peers.TopConfig{JSON: json, Window: long, Every: topEvery, For: long})
 			}
 			return q.reach(p, c, func(r reach.Reach) error {
-				cfg := peers.PsConfig{Reach: r, JSON: json, Nearby: nearbyDir(p.getenv)}
+				cfg := peers.PsConfig{Reach: r, JSON: json}
 				if watch {
 					cfg.Watch = psWatch
 				}
@@ -69,7 +69,7 @@ const (
 
 func topCommand(p *process) *cobra.Command {
 	var (
-		q    query
+		q    = query{near: true}
 		json bool
 		long time.Duration
 	)
@@ -100,7 +100,7 @@ flight recorder, torch over Gloo not. mpiup help slow says how, and what is not 
 
 func top(p *process, c *cobra.Command, q *query, cfg peers.TopConfig) error {
 	return q.reach(p, c, func(r reach.Reach) error {
-		cfg.Reach, cfg.Nearby = r, nearbyDir(p.getenv)
+		cfg.Reach = r
 		ctx, cancel := untilSignal()
 		defer cancel()
 		p.code = peers.Top(ctx, cfg)

@@ -17,6 +17,7 @@ import (
 type query struct {
 	hosts   cli.HostFlags
 	verbose int
+	near    bool // this user's runs on this machine are asked, too, unless a flag names hosts
 }
 
 // queryWait is for hosts that are there; minutes of waiting are for jobs.
@@ -37,12 +38,16 @@ func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, as
 	if !c.Flags().Changed("wait") {
 		q.hosts.Wait = queryWait
 	}
+	q.hosts.Spare = q.near
 	r, done, err := p.reach(&q.hosts, lease, q.verbose)
 	if err != nil {
 		return err
 	}
 	defer done()
 	r.Asks = true
+	if q.near && len(q.hosts.Hosts) == 0 && q.hosts.Hostfile == "" && q.hosts.Size == 0 {
+		r.Nearby = nearbyDir(p.getenv)
+	}
 	return ask(r)
 }
 

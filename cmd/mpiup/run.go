@@ -279,7 +279,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 		log = slog.New(streams.Voice(p.stderr, level))
 	}
 	id, err := p.identity(&h.IdentityFlags, identity.RoleLauncher, log)
-	if err != nil && !errors.Is(err, identity.ErrNoSecret) {
+	if err != nil && !h.Spare && !errors.Is(err, identity.ErrNoSecret) {
 		return r, nil, identityError(err)
 	}
 	noSecret := err

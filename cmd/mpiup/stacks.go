@@ -18,7 +18,7 @@ var dumpSignals = map[string]int{"": 0, "USR1": int(unix.SIGUSR1), "USR2": int(u
 
 func stacksCommand(p *process) *cobra.Command {
 	var (
-		q             query
+		q             = query{near: true}
 		ranks, signal string
 		picture       string
 		json          bool
@@ -45,8 +45,7 @@ faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not se
 				return usage(fmt.Errorf("--ranks: %q is no list of ranks; write for example 0-3,7", ranks))
 			}
 			return q.reach(p, c, func(r reach.Reach) error {
-				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json, SVG: picture,
-					Nearby: nearbyDir(p.getenv)})
+				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json, SVG: picture})
 				return nil
 			})
 		},

@@ -11,10 +11,11 @@ const module = "github.com/mpiup/mpiup"
 // levels is the level of every package, by the longest prefix that matches. A new package gets
 // its line here, and docs/architecture.md with it.
 var levels = map[string]int{
-	"cmd/mpiup":      10,
-	"cmd/mpiup-nvml": 10,
-	"cmd/mpiup-otel": 10,
-	"cmd/mpiup/draw": 3,
+	"cmd/mpiup":         10,
+	"cmd/mpiup-nvml":    10,
+	"cmd/mpiup-otel":    10,
+	"cmd/mpiup/draw":    3,
+	"cmd/mpiup/install": 5,
 
 	"launcher": 8,
 	"agent":    8,

@@ -21,6 +21,7 @@ type IdentityFlags struct {
 	TLSDir   string // "": the shared secret
 	Job      string // "": MPIUP_JOB, then the search of internal/identity
 	Insecure bool
+	Spare    bool // no flag: the command can do something without a secret, so one that cannot be had ends nothing before it
 }
 
 // Register adds the flags to fs.

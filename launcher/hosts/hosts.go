@@ -47,6 +47,7 @@ type Sources struct {
 	NotHere  bool            // no rank on this host, whoever names it
 	Serves   bool            // this process is its host's agent too, and the host one of the job's
 	Local    bool            // all ranks on this host, whoever names others
+	Nearby   string          // where this user's runs on this machine listen, which are looked at beside hosts; "": nowhere
 }
 
 // Static asks the sources that need no network, in the order of the contract: --host and

@@ -9,19 +9,63 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/nearby"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // maxNearby bounds what one run of this machine tells.
 const maxNearby = 64 << 20
 
-// nearbyRuns says that the runs of this user on this machine are meant: nobody has named a host, or said that there are several, and there is
-// no secret to ask others with.
-func nearbyRuns(r *reach.Reach, dir string) bool {
-	hosts, _ := r.Least()
-	return dir != "" && r.Identity == nil && r.Entries == nil && hosts <= 1
+// circle is whom a look asks: this user's runs on this machine, where no flag names hosts, and hosts.
+type circle struct {
+	reach *reach.Reach
+	hosts []hosts.Wanted
+	none  error // why no host is asked
+	said  bool  // to the user
+}
+
+func newCircle(ctx context.Context, r *reach.Reach) *circle {
+	c := &circle{reach: r}
+	c.hosts, c.none = inquired(ctx, r)
+	return c
+}
+
+// visit is Reach.Visit of the circle's hosts.
+func (c *circle) visit(ctx context.Context, f func(context.Context, *reach.Visited, *reach.Conn) error) []reach.Visited {
+	if c.none != nil {
+		return nil
+	}
+	return c.reach.Visit(ctx, c.hosts, f)
+}
+
+// alone is the failure of a look for which there is neither a run here nor a host.
+func (c *circle) alone() error {
+	r := c.reach
+	var f *reach.Failure
+	switch hosts, _ := r.Least(); {
+	case r.Nearby == "" || !errors.As(c.none, &f):
+		return c.none
+	case errors.Is(r.NoIdentity, identity.ErrNoSecret) && r.Entries == nil && hosts <= 1:
+		return reach.Failf(job.ExitHosts, "no run of yours is on this machine, and no secret is here to ask others: --key FILE (or MPIUP_KEY) with --host w0,w1 asks agents")
+	}
+	return &reach.Failure{Code: f.Code, Lines: append(f.Lines, "and no run of yours is on this machine")}
+}
+
+// tell says once why no host is asked, where the user has named some, or a secret.
+func (c *circle) tell() {
+	var f *reach.Failure
+	wanted := c.reach.Entries != nil || c.reach.NoIdentity != nil && !errors.Is(c.reach.NoIdentity, identity.ErrNoSecret)
+	if !c.said && wanted && errors.As(c.none, &f) {
+		remedy := ""
+		if c.reach.Identity == nil {
+			remedy = "; --key FILE (or MPIUP_KEY) names it"
+		}
+		c.reach.Say("only runs on this machine are shown: %s%s", f.Lines[0], remedy)
+	}
+	c.said = true
 }
 
 // Said are the lines that ranks of this user's runs on this machine wrote last, as a log, and how many runs there are. With an error some
@@ -39,28 +83,47 @@ func Said(ctx context.Context, dir string) (log []byte, runs int, err error) {
 	return log, len(all), err
 }
 
-// askNearby asks this user's runs here, each of which answers into a reply of its own. No run is a failure that tells how others are asked.
-func askNearby[M proto.Message](ctx context.Context, r *reach.Reach, dir string, kind byte, q proto.Message, reply func() M,
-	each func(run string, reply M, err error)) error {
+// askNearby asks the circle's runs here, each of which answers into a reply of its own; errs gets why one does not, by its pid. The error is that there is
+// nobody to ask, neither here nor on a host.
+func askNearby[M proto.Message](ctx context.Context, c *circle, kind byte, q proto.Message, reply func() M, errs map[string]string,
+	take func(reply M) (trouble string)) error {
+	if c.reach.Nearby == "" {
+		return c.none
+	}
 	ctx, cancel := awake.Within(ctx, stacksTime)
 	defer cancel()
 	question, err := proto.Marshal(q)
 	if err != nil {
 		return err
 	}
-	all, err := nearby.Ask(ctx, dir, kind, question, maxNearby)
-	if err != nil {
+	all, err := nearby.Ask(ctx, c.reach.Nearby, kind, question, maxNearby)
+	switch {
+	case err != nil && c.none != nil:
 		return reach.Failf(job.ExitHosts, "this user's runs on this machine: %v", err)
-	}
-	if len(all) == 0 {
-		return reach.Failf(job.ExitHosts, "no run of yours is on this machine, and no secret is here to ask others: --key FILE (or MPIUP_KEY) with --host w0,w1 asks agents")
+	case err != nil:
+		errs[runHere+"?"] = err.Error()
+	case len(all) == 0 && c.none != nil:
+		return c.alone()
+	case c.none != nil:
+		c.tell()
 	}
 	for _, a := range all {
 		m := reply()
+		trouble := ""
 		if a.Err == nil {
 			a.Err = proto.Unmarshal(a.Text, m)
 		}
-		each("pid "+a.Name, m, a.Err)
+		if a.Err != nil {
+			trouble = a.Err.Error()
+		} else {
+			trouble = take(m)
+		}
+		if trouble != "" {
+			errs[runHere+a.Name] = trouble
+		}
 	}
 	return nil
 }
+
+// runHere begins what a run on this machine is called, as no host is.
+const runHere = "pid "

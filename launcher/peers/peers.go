@@ -58,7 +58,7 @@ type use struct {
 	Launcher  string    `json:"launcher"`
 	Program   string    `json:"program"`
 	Processes int       `json:"processes"`
-	Since     time.Time `json:"since"`
+	Since     time.Time `json:"since,omitzero"`    // zero: a run on this machine, which does not tell
 	Command   bool      `json:"command,omitempty"` // mpiup exec or ssh, which takes no slot
 	Held      int       `json:"held_s,omitempty"`  // its launcher is lost: so many seconds more its ranks wait for another
 }
@@ -71,6 +71,9 @@ func (u use) String() string {
 		what = "command " + u.Program
 	case u.Processes == 1:
 		what = "1 rank of " + u.Program
+	}
+	if u.Since.IsZero() {
+		return fmt.Sprintf("%s, by %s, a run on this machine (mpiup ps shows its ranks)", what, u.Launcher)
 	}
 	held := ""
 	if u.Held > 0 {
@@ -99,14 +102,29 @@ type peersView struct {
 	Job       string    `json:"job"`
 	HostsFrom string    `json:"hosts_from"`
 	Peers     []peerRow `json:"peers"`
+	Here      []use     `json:"here,omitempty"` // this user's runs on this machine, which have no agents
+
+	pod  string            // this machine
+	told map[string]string // why such a run told nothing
 }
 
 // Peers prints the job's agents and returns an exit code: 0 when every named host answered.
 func Peers(ctx context.Context, cfg Config) int {
 	cfg.Fill()
 	set, err := cfg.Others(ctx)
+	view := peersView{Peers: []peerRow{}, pod: cfg.Pod, told: map[string]string{}}
+	if !cfg.Discover { // whose script wants hosts alone
+		err = askNearby(ctx, &circle{reach: &cfg.Reach, none: err}, apiv1.AskRanks, &apiv1.RanksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} },
+			view.told, view.here)
+	}
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
+	}
+	if set == nil {
+		if err := view.print(cfg.Stdout, cfg.JSON, false); err != nil {
+			return launcher.End(&cfg.Reach, reach.Unwritten(err))
+		}
+		return 0
 	}
 	found, members := cfg.Members(ctx, set.Hosts)
 	named := len(found)
@@ -116,13 +134,25 @@ func Peers(ctx context.Context, cfg Config) int {
 	if cfg.Discover {
 		return discovered(ctx, cfg, found)
 	}
-	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
-		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
+	view.Scope, view.ScopeFrom, view.KeyFrom = cfg.Identity.Scope(), cfg.Identity.ScopeFrom(), cfg.Identity.KeyFrom()
+	view.Job, view.HostsFrom, view.Peers = cfg.Identity.JobID(), set.From, rows(found, members)
 	if err := view.print(cfg.Stdout, cfg.JSON, cfg.Log.Enabled(ctx, slog.LevelInfo)); err != nil {
 		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}
 	_, code := troubles(found[:named])
 	return code
+}
+
+// here takes what a run on this machine tells of its ranks.
+func (v *peersView) here(reply *apiv1.RanksReply) (trouble string) {
+	for _, r := range rankRows(v.pod, reply) {
+		i := slices.IndexFunc(v.Here, func(u use) bool { return u.Launcher == r.Launcher && u.Program == r.Program })
+		if i < 0 {
+			i, v.Here = len(v.Here), append(v.Here, use{Launcher: r.Launcher, Program: r.Program})
+		}
+		v.Here[i].Processes++
+	}
+	return reply.Error
 }
 
 // discovered prints the hosts that are there, as ssh reaches them. One that does not answer in time is asked twice: an agent that is slow
@@ -206,6 +236,15 @@ func (v peersView) print(w io.Writer, asJSON, all bool) error {
 	from := ""
 	if v.ScopeFrom != v.Scope {
 		from = " (" + v.ScopeFrom + ")"
+	}
+	for _, u := range v.Here {
+		fmt.Fprintf(&b, "%s runs %v\n", v.pod, u)
+	}
+	writeErrors(&b, v.told)
+	if v.HostsFrom == "" {
+		b.WriteString("no hosts were asked: name them, and the key that their agents have: mpiup peers --key FILE --host w0,w1 (or MPIUP_KEY and MPIUP_HOSTS)\n")
+		_, err := io.WriteString(w, visible.Text(b.String()))
+		return err
 	}
 	fmt.Fprintf(&b, "scope %s%s, key %s, hosts from %s\n", v.Scope, from, v.KeyFrom, v.HostsFrom)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -15,7 +15,7 @@ import (
 func TestForeignTextIsVisible(t *testing.T) {
 	const hostile = "w\x1b]0;mine\a\u009b31m\x9b2J\nmpiup: all is well\r\u202e0w"
 	obeyed := regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202e]")
-	v := peersView{Scope: hostile, Peers: []peerRow{{Host: hostile, Version: hostile, Error: hostile}}}
+	v := peersView{Scope: hostile, HostsFrom: "tests", Here: []use{{Program: hostile}}, Peers: []peerRow{{Host: hostile, Version: hostile, Error: hostile}}}
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer
 		if err := v.print(&out, asJSON, true); err != nil {

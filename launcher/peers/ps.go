@@ -3,7 +3,6 @@ package peers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"math"
@@ -24,39 +23,24 @@ import (
 // PsConfig is one look at what ranks do, or one look after the other.
 type PsConfig struct {
 	reach.Reach
-	JSON   bool
-	Nearby string        // where this user's runs on this machine listen; "": nowhere
-	Watch  time.Duration // between looks, which go on until the context ends; 0: one look
+	JSON  bool
+	Watch time.Duration // between looks, which go on until the context ends; 0: one look
 }
 
 // psView is what mpiup ps prints.
 type psView struct {
 	Ranks  []psRow           `json:"ranks"`
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
-	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
-	near   bool              // Errors are by run
+	Errors map[string]string `json:"errors,omitempty"` // by host or run that told nothing
 }
 
 // Ps prints what the ranks of all jobs on the hosts do, and returns an exit code: 0 when every named host answered.
 func Ps(ctx context.Context, cfg PsConfig) int {
 	cfg.Fill()
-	var list []hosts.Wanted
-	var err error
 	on := screenOf(&cfg)
-	near := nearbyRuns(&cfg.Reach, cfg.Nearby)
-	if !near {
-		list, err = inquired(ctx, &cfg.Reach)
-	}
+	whom := newCircle(ctx, &cfg.Reach)
 	for {
-		var view psView
-		code := 0
-		switch {
-		case err != nil:
-		case near:
-			view, err = lookNearby(ctx, &cfg)
-		default:
-			view, code = lookAtRanks(ctx, &cfg.Reach, list)
-		}
+		view, code, err := lookAtRanks(ctx, whom)
 		if err != nil {
 			return launcher.End(&cfg.Reach, err)
 		}
@@ -103,30 +87,20 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 	return append(set.Hosts, reach.Unvisited(found, members)...), nil
 }
 
-// lookNearby is a look at this user's runs on this machine.
-func lookNearby(ctx context.Context, cfg *PsConfig) (view psView, err error) {
-	view = psView{Ranks: []psRow{}, Errors: map[string]string{}, near: true}
-	err = askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, &apiv1.StacksRequest{},
-		func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, func(run string, reply *apiv1.RanksReply, err error) {
-			if err == nil && reply.Error != "" {
-				err = errors.New(reply.Error)
-			}
-			if err != nil {
-				view.Errors[run] = err.Error()
-				return
-			}
-			view.Ranks = append(view.Ranks, rankRows(cfg.Pod, reply)...)
-		})
-	sortRows(view.Ranks)
-	return view, err
-}
-
-func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view psView, code int) {
+func lookAtRanks(ctx context.Context, c *circle) (view psView, code int, err error) {
 	view.Ranks = []psRow{}
 	told := map[string]string{}
-	away := absences{all: r.Entries == nil}
+	err = askNearby(ctx, c, apiv1.AskRanks, &apiv1.RanksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told,
+		func(reply *apiv1.RanksReply) string {
+			view.Ranks = append(view.Ranks, rankRows(c.reach.Pod, reply)...)
+			return reply.Error
+		})
+	if err != nil {
+		return view, 0, err
+	}
+	away := absences{all: c.reach.Entries == nil}
 	var mu sync.Mutex
-	found := r.Visit(ctx, list, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
+	found := c.visit(ctx, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
 		reply, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{})
 		if err != nil {
 			return err
@@ -144,7 +118,7 @@ func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view
 	view.Absent = away.find()
 	view.Errors, code = troubles(found)
 	maps.Copy(view.Errors, told)
-	return view, code
+	return view, code, nil
 }
 
 // Bounds of what one host tells.
@@ -229,18 +203,20 @@ func (v psView) text(on *screen, columns int) string {
 	}
 	var more strings.Builder
 	more.WriteString(textOf(v.Absent, len(runs)))
-	writeErrors(&more, v.Errors, v.near)
+	writeErrors(&more, v.Errors)
 	return b.String() + visible.Text(more.String())
 }
 
 // writeErrors tells of those that told nothing, alike ones together.
-func writeErrors(b *strings.Builder, errs map[string]string, near bool) {
-	names := slices.SortedFunc(maps.Keys(errs), hosts.CompareNames)
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = errs[name]
+func writeErrors(b *strings.Builder, errs map[string]string) {
+	names, texts := map[string][]string{}, map[string][]string{}
+	for _, name := range slices.SortedFunc(maps.Keys(errs), hosts.CompareNames) {
+		noun := map[bool]string{true: "run", false: "host"}[strings.HasPrefix(name, runHere)]
+		names[noun], texts[noun] = append(names[noun], name), append(texts[noun], errs[name])
 	}
-	for _, line := range hostlist.Together(map[bool]string{true: "run", false: "host"}[near], names, texts) {
-		b.WriteString(line + "\n")
+	for _, noun := range []string{"run", "host"} {
+		for _, line := range hostlist.Together(noun, names[noun], texts[noun]) {
+			b.WriteString(line + "\n")
+		}
 	}
 }

@@ -28,7 +28,6 @@ type StacksConfig struct {
 	Signal int    // SIGUSR1, SIGUSR2 or 0
 	JSON   bool
 	SVG    string // a file for the flame graph; "-": standard output, which has nothing else then; "": none
-	Nearby string // where this user's runs on this machine listen; "": nowhere
 }
 
 // stacksView is what mpiup stacks prints.
@@ -36,8 +35,7 @@ type stacksView struct {
 	Groups []hang.StackGroup `json:"groups"`
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
 	Notes  map[string]string `json:"notes,omitempty"`  // by host: what would tell more
-	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
-	near   bool              // Errors are by run
+	Errors map[string]string `json:"errors,omitempty"` // by host or run that told nothing
 }
 
 // stacksTime is for one host: its agent gives up before.
@@ -58,44 +56,37 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 			view.Notes[host] = strings.Join(reply.Notes, "; ")
 		}
 	}
-	code := 0
-	if view.near = nearbyRuns(&cfg.Reach, cfg.Nearby); view.near {
-		reply := func() *apiv1.StacksReply { return &apiv1.StacksReply{} }
-		err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskStacks, q, reply, func(run string, reply *apiv1.StacksReply, err error) {
-			if err != nil {
-				view.Errors[run] = err.Error()
-				return
-			}
-			take(cfg.Pod, reply)
-		})
-		if err != nil {
-			return launcher.End(&cfg.Reach, err)
-		}
-	} else {
-		list, err := inquired(ctx, &cfg.Reach)
-		if err != nil {
-			return launcher.End(&cfg.Reach, err)
-		}
-		away := absences{all: cfg.Entries == nil}
-		found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
-			ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
-			defer cancel()
-			reply, err := conn.Client.Stacks(ctx, q)
-			if err != nil {
-				return err
-			}
-			away.flights(nameOf(v), reply)
-			if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
-				away.ranks(nameOf(v), state)
-			} else {
-				away.untold()
-			}
-			take(nameOf(v), reply)
-			return nil
-		})
-		view.Absent = away.find()
-		view.Errors, code = troubles(found)
+	whom := newCircle(ctx, &cfg.Reach)
+	told := map[string]string{}
+	reply := func() *apiv1.StacksReply { return &apiv1.StacksReply{} }
+	err := askNearby(ctx, whom, apiv1.AskStacks, q, reply, told, func(reply *apiv1.StacksReply) string {
+		take(cfg.Pod, reply)
+		return ""
+	})
+	if err != nil {
+		return launcher.End(&cfg.Reach, err)
 	}
+	away := absences{all: cfg.Entries == nil}
+	found := whom.visit(ctx, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
+		ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
+		defer cancel()
+		reply, err := conn.Client.Stacks(ctx, q)
+		if err != nil {
+			return err
+		}
+		away.flights(nameOf(v), reply)
+		if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
+			away.ranks(nameOf(v), state)
+		} else {
+			away.untold()
+		}
+		take(nameOf(v), reply)
+		return nil
+	})
+	view.Absent = away.find()
+	errs, code := troubles(found)
+	view.Errors = errs
+	maps.Copy(view.Errors, told)
 	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
 	if err := view.show(&cfg); err != nil {
 		return launcher.End(&cfg.Reach, err)
@@ -164,7 +155,7 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 		slices.Sort(said[text])
 		fmt.Fprintf(&b, "%s: %s\n", strings.Join(said[text], ", "), text)
 	}
-	writeErrors(&b, v.Errors, v.near)
+	writeErrors(&b, v.Errors)
 	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
 }

@@ -3,7 +3,6 @@ package peers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -30,7 +29,6 @@ import (
 type TopConfig struct {
 	reach.Reach
 	JSON   bool
-	Nearby string        // where this user's runs on this machine listen; "": nowhere
 	Window time.Duration // that is looked at
 	Every  time.Duration // between looks
 	For    time.Duration // for so long it is looked before the one table is printed; 0: tables go on until the context ends
@@ -50,8 +48,7 @@ type topRow struct {
 type topView struct {
 	Ranks  []topRow          `json:"ranks"`
 	Said   []saying          `json:"found,omitempty"`
-	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
-	near   bool              // that are runs here, in the place of hosts
+	Errors map[string]string `json:"errors,omitempty"` // by host or run that told nothing
 }
 
 // saying is what there is to say of one run.
@@ -64,10 +61,7 @@ type saying struct {
 // Top shows for whom the ranks of all jobs on the hosts wait, and returns an exit code: 0 when every named host answered.
 func Top(ctx context.Context, cfg TopConfig) int {
 	cfg.Fill()
-	look, err := cfg.looks(ctx)
-	if err != nil {
-		return launcher.End(&cfg.Reach, err)
-	}
+	whom := newCircle(ctx, &cfg.Reach)
 	all := &waits{window: cfg.Window, runs: map[runKey]*waiting{}}
 	watch := cfg.Every
 	if cfg.For > 0 {
@@ -77,7 +71,7 @@ func Top(ctx context.Context, cfg TopConfig) int {
 	begun := time.Now()
 	for {
 		now := time.Since(begun)
-		view, code, err := look(ctx, all, now)
+		view, code, err := cfg.look(ctx, whom, all, now)
 		if err != nil {
 			return launcher.End(&cfg.Reach, err)
 		}
@@ -103,57 +97,43 @@ func Top(ctx context.Context, cfg TopConfig) int {
 	}
 }
 
-// looks is how hosts, or this user's runs here, are asked.
-func (cfg *TopConfig) looks(ctx context.Context) (look func(context.Context, *waits, time.Duration) (topView, int, error), err error) {
+// look asks all once.
+func (cfg *TopConfig) look(ctx context.Context, c *circle, all *waits, now time.Duration) (view topView, code int, err error) {
 	q := &apiv1.RanksRequest{WindowNs: int64(cfg.Window), Flight: true}
-	if nearbyRuns(&cfg.Reach, cfg.Nearby) {
-		return func(ctx context.Context, all *waits, now time.Duration) (topView, int, error) {
-			errs := map[string]string{}
-			all.begin()
-			err := askNearby(ctx, &cfg.Reach, cfg.Nearby, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} },
-				func(run string, reply *apiv1.RanksReply, err error) {
-					if err == nil && reply.Error != "" {
-						err = errors.New(reply.Error)
-					}
-					if err != nil {
-						errs[run] = err.Error()
-						return
-					}
-					all.hear(now, cfg.Pod, reply, slow.Offset{})
-				})
-			return topView{Ranks: all.rows(now), Said: all.said(), Errors: errs, near: true}, 0, err
-		}, nil
+	told := map[string]string{}
+	all.begin()
+	err = askNearby(ctx, c, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told, func(reply *apiv1.RanksReply) string {
+		all.hear(now, cfg.Pod, reply, slow.Offset{})
+		return reply.Error
+	})
+	if err != nil {
+		return view, 0, err
 	}
-	list, err := inquired(ctx, &cfg.Reach)
-	return func(ctx context.Context, all *waits, now time.Duration) (topView, int, error) {
-		told := map[string]string{}
-		replies := map[string]*apiv1.RanksReply{}
-		var mu sync.Mutex
-		found := cfg.Visit(ctx, list, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
-			ctx, cancel := awake.Within(ctx, stacksTime) // torch looks once a second whether its recorder is asked for
-			defer cancel()
-			reply, err := conn.Client.Ranks(ctx, q)
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				replies[nameOf(v)] = reply
-			}
-			return err
-		})
-		all.begin()
-		for i := range found {
-			name := nameOf(&found[i])
-			if reply := replies[name]; reply != nil {
-				all.hear(now, name, reply, slow.Offset{By: found[i].Ahead, Within: found[i].Rtt / 2})
-				if reply.Error != "" {
-					told[name] = reply.Error
-				}
+	replies := map[string]*apiv1.RanksReply{}
+	var mu sync.Mutex
+	found := c.visit(ctx, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
+		ctx, cancel := awake.Within(ctx, stacksTime) // torch looks once a second whether its recorder is asked for
+		defer cancel()
+		reply, err := conn.Client.Ranks(ctx, q)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			replies[nameOf(v)] = reply
+		}
+		return err
+	})
+	for i := range found {
+		name := nameOf(&found[i])
+		if reply := replies[name]; reply != nil {
+			all.hear(now, name, reply, slow.Offset{By: found[i].Ahead, Within: found[i].Rtt / 2})
+			if reply.Error != "" {
+				told[name] = reply.Error
 			}
 		}
-		errs, code := troubles(found)
-		maps.Copy(errs, told)
-		return topView{Ranks: all.rows(now), Said: all.said(), Errors: errs}, code, nil
-	}, err
+	}
+	errs, code := troubles(found)
+	maps.Copy(errs, told)
+	return topView{Ranks: all.rows(now), Said: all.said(), Errors: errs}, code, nil
 }
 
 // waits is what is known of all runs.
@@ -365,7 +345,7 @@ func (v topView) print(w io.Writer, asJSON bool, on *screen) error {
 		}
 		b.WriteString(s.Text + "\n")
 	}
-	writeErrors(&b, v.Errors, v.near)
+	writeErrors(&b, v.Errors)
 	if on != nil {
 		return on.put(w, b.String())
 	}

@@ -38,7 +38,7 @@ func TestLookAtALocalRun(t *testing.T) {
 	host := strings.Fields(look("ps", "--json").OK(t).Stdout)
 	name := host[1+indexOf(host, `"host":`)]
 	var all strings.Builder
-	for _, args := range [][]string{{"ps"}, {"logs"}, {"logs", "--rank", "1", "--stream", "stderr"}, {"logs", "--rank", "7"}, {"stacks", "--ranks", "7"}} {
+	for _, args := range [][]string{{"ps"}, {"peers"}, {"logs"}, {"logs", "--rank", "1", "--stream", "stderr"}, {"logs", "--rank", "7"}, {"stacks", "--ranks", "7"}} {
 		r := look(args...)
 		all.WriteString("$ mpiup " + strings.Join(args, " ") + "\n" + r.Stdout + r.Stderr + "\n")
 	}
@@ -53,6 +53,27 @@ func TestLookAtALocalRun(t *testing.T) {
 		return "N"
 	})
 	golden.Is(t, filepath.Join("testdata", "nearby.txt"), text)
+
+	// Nor is it hidden by a secret or by hosts that the environment names, whatever becomes of these; only flags name other hosts alone.
+	key := filepath.Join(t.TempDir(), "key")
+	look("keygen", key)
+	plain := env
+	for says, more := range map[string][]string{
+		"":                                  {"MPIUP_KEY=" + key},
+		"mpiup: only runs on this machine ": {"MPIUP_KEY=/none"},
+		"job's secret: no job secret found": {"MPIUP_HOSTS=w0"},
+		"connection refused":                {"MPIUP_KEY=" + key, "MPIUP_HOSTS=127.0.0.7"},
+	} {
+		env = append(plain[:len(plain):len(plain)], more...)
+		for _, args := range [][]string{{"ps"}, {"stacks"}, {"ps", "--for", "2s"}, {"peers"}} {
+			if r := look(args...); !strings.Contains(r.Stdout, "sleep") || !strings.Contains(r.Stdout+r.Stderr, says) {
+				t.Errorf("%v %v: %d\n%s%s", more, args, r.Code, r.Stdout, r.Stderr)
+			}
+		}
+		if r := look("ps", "--host", "127.0.0.8"); r.Code == 0 || strings.Contains(r.Stdout, "sleep") {
+			t.Errorf("%v: a host that a flag names\n%s%s", more, r.Stdout, r.Stderr)
+		}
+	}
 }
 
 func indexOf(list []string, word string) int {

@@ -1,18 +1,22 @@
-package main
+package install
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // a restarted init container finds the first copy
-		path, err := install("/proc/self/exe", dir, "mpiup")
+		path, err := replace("/proc/self/exe", dir, "mpiup")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +35,7 @@ func TestInstall(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*mpiup*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := install("/proc/self/exe", filepath.Join(dir, "absent"), "mpiup"); err == nil {
+	if _, err := replace("/proc/self/exe", filepath.Join(dir, "absent"), "mpiup"); err == nil {
 		t.Error("no error for a directory that is not there")
 	}
 }
@@ -46,7 +50,7 @@ func TestInstallBringsTheHelper(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mpiup-nvml"), []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	paths, err := installAll(dir, []string{helper})
+	paths, err := copies(dir, []string{helper})
 	if want := []string{filepath.Join(dir, "mpiup"), filepath.Join(dir, "mpiup-nvml")}; err != nil || !slices.Equal(paths, want) {
 		t.Fatalf("%v, %v", paths, err)
 	}
@@ -55,22 +59,16 @@ func TestInstallBringsTheHelper(t *testing.T) {
 	if err != nil || statErr != nil || string(got) != "new" || fi.Mode().Perm() != 0o755 {
 		t.Errorf("%q, %v, %v, %v", got, fi.Mode(), err, statErr)
 	}
-	if paths, err := installAll(dir, nil); err != nil || len(paths) != 1 {
+	if paths, err := copies(dir, nil); err != nil || len(paths) != 1 {
 		t.Errorf("without one: %v, %v", paths, err)
 	}
 }
 
 func TestInstallNames(t *testing.T) {
-	names, err := linkNames([]string{"ssh", "all"})
-	if want := []string{"horovodrun", "kubectl-mpiup", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "prterun", "ssh", "ssh-keygen", "sshd", "torchrun"}; err != nil || !slices.Equal(names, want) {
-		t.Fatalf("%q, %v", names, err)
-	}
-	if _, err := linkNames([]string{"scp"}); err == nil || !strings.Contains(err.Error(), `"scp"; use all, or some of horovodrun, kubectl-mpiup, mpiexec`) {
-		t.Errorf("scp: %v", err)
-	}
+	names := []string{"mpirun", "ssh"}
 	dir := t.TempDir()
 	for range 2 { // again in a restarted container
-		if _, err := installWith(dir, nil, names); err != nil {
+		if _, _, err := To(dir, nil, names); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +85,7 @@ func TestInstallNames(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "ssh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := installWith(other, nil, names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
+	if _, _, err := To(other, nil, names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
 		t.Errorf("somebody's ssh: %v", err)
 	}
 	if all, _ := os.ReadDir(other); len(all) != 1 {
@@ -96,7 +94,7 @@ func TestInstallNames(t *testing.T) {
 	if err := os.Rename(filepath.Join(other, "ssh"), filepath.Join(other, "mpiup")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := installWith(other, nil, nil); err == nil || !strings.Contains(err.Error(), "/mpiup is there and is not mpiup") {
+	if _, _, err := To(other, nil, nil); err == nil || !strings.Contains(err.Error(), "/mpiup is there and is not mpiup") {
 		t.Errorf("somebody's mpiup: %v", err)
 	}
 	helper := filepath.Join(t.TempDir(), "mpiup-nvml")
@@ -104,23 +102,57 @@ func TestInstallNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // over its own
-		if paths, err := installWith(dir, []string{helper}, nil); err != nil || len(paths) != 2 {
+		if paths, _, err := To(dir, []string{helper}, nil); err != nil || len(paths) != 2 {
 			t.Errorf("with the helper: %q, %v", paths, err)
 		}
 	}
 	if err := os.Rename(filepath.Join(other, "mpiup"), filepath.Join(other, "mpiup-nvml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := installWith(other, []string{helper}, nil); err == nil || !strings.Contains(err.Error(), "/mpiup-nvml is there and is not mpiup") {
+	if _, _, err := To(other, []string{helper}, nil); err == nil || !strings.Contains(err.Error(), "/mpiup-nvml is there and is not mpiup") {
 		t.Errorf("somebody's mpiup-nvml: %v", err)
 	}
 	if all, _ := os.ReadDir(other); len(all) != 1 {
 		t.Errorf("something was written beside it: %v", all)
 	}
-	if paths, err := installWith(dir, nil, names); err != nil || len(paths) != 1 {
+	if paths, _, err := To(dir, nil, names); err != nil || len(paths) != 1 {
 		t.Errorf("over itself: %q, %v", paths, err)
 	}
-	if _, err := installWith(filepath.Join(dir, "absent"), nil, nil); err == nil || !strings.Contains(err.Error(), "is not there: make it") {
-		t.Errorf("no directory: %v", err)
+}
+
+// A directory that is not there is made, for all to read; one that cannot be is told of with what to do, and nothing is left.
+func TestInstallMakesItsDirectory(t *testing.T) {
+	dir := t.TempDir()
+	defer unix.Umask(unix.Umask(0o077))
+	fresh := filepath.Join(dir, "opt")
+	for _, want := range []bool{true, false} {
+		if _, made, err := To(fresh+"/", nil, []string{"ssh"}); made != want || err != nil {
+			t.Errorf("%v, %v", made, err)
+		}
+	}
+	if info, err := os.Stat(fresh); err != nil || info.Mode() != 0o755|os.ModeDir {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	file, dangling := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("nowhere", dangling)); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		filepath.Join(dir, "a", "b"): "cannot be made: " + dir + "/a is not there; make that first (mkdir -p " + dir + "/a), or mount",
+		file:                         "is a file; name a directory",
+		filepath.Join(file, "b"):     "a part of its path is a file; name another",
+		dangling:                     "is a link to what is not there",
+		"/proc/self/opt":             "/opt cannot be made: no such file",
+		"/proc/self":                 "/proc/self cannot be ",
+	} {
+		if _, made, err := To(path, nil, nil); made || err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v", path, made, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) != 3 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := reason("/opt", "cannot be made", fs.ErrPermission).Error(); !strings.Contains(err, "name a directory of your own, or install as root") {
+		t.Error(err)
 	}
 }
