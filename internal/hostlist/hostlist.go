@@ -34,6 +34,9 @@ import (
 const (
 	MaxHosts = 1 << 16 // hosts in one list or file
 	MaxSlots = 1 << 16 // slots of one host
+	// mostColon is the most slots behind a colon, as many ranks as one host starts: what is more was meant as a port. slots=9999, by which scripts of
+	// Open MPI say "as many as you like", stays.
+	mostColon = 4096
 	// MaxPlaces is how many ranks a file of places may have.
 	MaxPlaces = 1 << 20
 	MaxFile   = 16 << 20
@@ -105,6 +108,10 @@ func parseHost(item string) (Entry, error) {
 		var err error
 		if e.Slots, err = parseSlots(slots); err != nil {
 			return Entry{}, fmt.Errorf("host %s: %w", name, err)
+		}
+		if e.Slots > mostColon {
+			return Entry{}, fmt.Errorf("host %s: %d after the colon is a number of slots, and no host starts more than %d ranks; ports are not named, "+
+				"launchers find the agents' own", name, e.Slots, mostColon)
 		}
 	}
 	return e, nil

@@ -54,6 +54,7 @@ func TestParseListRefuses(t *testing.T) {
 		{"w0:x", `host w0: slots "x" is not a number from 1 to 65536`},
 		{"w0:+1", `host w0: slots "+1" is not a number from 1 to 65536`},
 		{"w0:99999", "host w0: 99999 slots are more than 65536"},
+		{"w0:27411", "host w0: 27411 after the colon is a number of slots, and no host starts more than 4096 ranks; ports are not named, launchers find the agents' own"},
 		{"w0:2:3", `host w0: slots "2:3" is not a number from 1 to 65536`},
 		{"fd00::7", `"fd00::7": write an IPv6 address in brackets, [fd00::7]`},
 		{"[fd00::7", `"[fd00::7": brackets hold an IPv6 address, [fd00::7]:4`},
