@@ -29,6 +29,12 @@ func Counts(last, now time.Time, step time.Duration) time.Duration {
 
 // After calls f once d has counted, unless stop is called first. stop waits for an f that runs, which therefore must not call it.
 func After(d time.Duration, f func()) (stop func()) {
+	stop, _ = after(d, f)
+	return stop
+}
+
+// after is After, with how much of d is left.
+func after(d time.Duration, f func()) (stop func(), rest func() time.Duration) {
 	var mu sync.Mutex // guards the rest
 	left, last, over := d, time.Now(), false
 	var t *time.Timer
@@ -47,12 +53,18 @@ func After(d time.Duration, f func()) (stop func()) {
 			t.Reset(min(left, Tick))
 		}
 	})
-	return func() {
+	stop = func() {
 		mu.Lock()
 		defer mu.Unlock()
 		over = true
 		t.Stop()
 	}
+	rest = func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return max(left-Counts(last, time.Now(), Tick), 0)
+	}
+	return stop, rest
 }
 
 // Within is ctx for at most d. The end is a cancellation, with no deadline to be seen; its cause is context.DeadlineExceeded.
@@ -63,8 +75,19 @@ func Within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 // WithinCause is Within with a cause of its own.
 func WithinCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := After(d, func() { cancel(cause) })
-	return ctx, func() { stop(); cancel(nil) }
+	stop, rest := after(d, func() { cancel(cause) })
+	return context.WithValue(ctx, restKey{}, rest), func() { stop(); cancel(nil) }
+}
+
+type restKey struct{}
+
+// Left is how much is left of the time that Within gave ctx last; false: it gave none.
+func Left(ctx context.Context) (left time.Duration, bounded bool) {
+	rest, bounded := ctx.Value(restKey{}).(func() time.Duration)
+	if !bounded {
+		return 0, false
+	}
+	return rest(), true
 }
 
 // Call is what ask returns, or false where it does not within the time that counts. Then ask's goroutine goes on until it does: it is for

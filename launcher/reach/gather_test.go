@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
@@ -409,7 +410,7 @@ func TestBoardInLines(t *testing.T) {
 			b.set(i, refused)
 		}
 		b.set(7, link.Causef(link.StageResolve, "x"))
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := awake.Within(context.Background(), 5*time.Minute)
 		go func() {
 			time.Sleep(30500 * time.Millisecond)
 			for i := range 7 {
@@ -419,9 +420,11 @@ func TestBoardInLines(t *testing.T) {
 			cancel()
 		}()
 		b.show(ctx)
-		want := `mpiup: waiting for 8 of 8 hosts (2s): connection refused: w[0-6]; no name: w7
-mpiup: waiting for 1 of 8 hosts (31s): no name: w7
-mpiup: waiting for 1 of 8 hosts (1m31s): no name: w7
+		want := `mpiup: waiting for 8 of 8 hosts (2s, 4m58s left): connection refused: w[0-6]; no such name: w7
+mpiup: waiting for 8 of 8 hosts (10s, 4m50s left): connection refused: w[0-6]; no such name: w7
+mpiup: waiting for 8 of 8 hosts (30s, 4m30s left): connection refused: w[0-6]; no such name: w7
+mpiup: waiting for 1 of 8 hosts (35s, 4m25s left): no such name: w7
+mpiup: waiting for 1 of 8 hosts (1m30s, 3m30s left): no such name: w7
 `
 		if out.String() != want {
 			t.Errorf("printed\n%swant\n%s", out.String(), want)

@@ -8,15 +8,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // board knows which hosts are missing and why, and shows it while the launcher waits: redrawn
-// in place on a terminal, else a line now and then when something changed.
+// in place on a terminal, else a line now and then, sooner when something changed.
 //
-//	mpiup: waiting for 4 of 16 hosts (12s)
+//	mpiup: waiting for 4 of 16 hosts (12s, 4m48s left)
 //	  host w3: no such name (the name of a pod appears when it is ready): ...
 //	  3 hosts, w[7-9], at port 21111: connection refused
 type board struct {
@@ -96,8 +97,7 @@ const (
 	redraw      = 250 * time.Millisecond
 	firstLine   = 2 * time.Second // elsewhere
 	nextLine    = 5 * time.Second // at the earliest, when something changed
-	nextAnyway  = time.Minute
-	maxRows     = 12 // on the terminal
+	maxRows     = 12              // on the terminal
 	defaultCols = 80
 )
 
@@ -118,21 +118,29 @@ func (b *board) show(ctx context.Context) {
 	}
 	t := time.NewTimer(pause)
 	defer t.Stop()
-	last := begun
+	due := 10 * time.Second // for a line whatever happens, then at 30 s, then each minute
 	for {
 		select {
 		case <-ctx.Done():
-			b.erase()
+			if b.drawn > 0 {
+				io.WriteString(b.out, b.back())
+			}
 			return
 		case now := <-t.C:
 			waited := now.Sub(begun).Round(time.Second)
+			since := waited.String()
+			if left, bounded := awake.Left(ctx); bounded {
+				since += fmt.Sprintf(", %v left", inSeconds(left))
+			}
 			switch {
 			case b.term:
-				b.draw(waited)
+				b.draw(since)
 				t.Reset(redraw)
-			case b.take() || now.Sub(last) >= nextAnyway:
-				fmt.Fprintf(b.out, "mpiup: %s\n", visible.Line(b.line(waited)))
-				last = now
+			case b.take() || waited >= due:
+				fmt.Fprintf(b.out, "mpiup: %s\n", visible.Line(b.line(since)))
+				if waited >= due {
+					due = min(3*due, waited+time.Minute)
+				}
 				t.Reset(nextLine)
 			default:
 				t.Reset(time.Second)
@@ -149,18 +157,11 @@ func (b *board) take() bool {
 	return was
 }
 
-func (b *board) erase() {
-	if b.drawn > 0 {
-		io.WriteString(b.out, b.back())
-		b.drawn = 0
-	}
-}
-
 // back goes to the beginning of what was drawn and clears it. The terminal has echoed "^C" where the cursor was,
 // and going up alone leaves the cursor in that column.
 func (b *board) back() string { return fmt.Sprintf("\r\x1b[%dA\x1b[J", b.drawn) }
 
-func (b *board) draw(waited time.Duration) {
+func (b *board) draw(since string) {
 	cols := b.width()
 	if cols < 20 {
 		cols = defaultCols
@@ -169,7 +170,7 @@ func (b *board) draw(waited time.Duration) {
 	if b.drawn > 0 {
 		s.WriteString(b.back())
 	}
-	rows := b.rows(waited, maxRows)
+	rows := b.rows(since, maxRows)
 	for _, row := range rows {
 		s.WriteString(clipTo(visible.Line(row), cols-1))
 		s.WriteByte('\n')
@@ -179,20 +180,14 @@ func (b *board) draw(waited time.Duration) {
 }
 
 // rows is the table, with at most most hosts.
-func (b *board) rows(waited time.Duration, most int) []string {
+func (b *board) rows(since string, most int) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.text != "" {
-		return []string{fmt.Sprintf("mpiup: waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))}
+		return []string{fmt.Sprintf("mpiup: waiting for hosts (%s): %s%s", since, b.text, repeats(b.cached))}
 	}
-	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, visible.Count(len(b.names), "host"), waited)}
-	var names, texts []string
-	for i, c := range b.missing {
-		if c != nil {
-			names, texts = append(names, b.names[i]), append(texts, c.Error())
-		}
-	}
-	lines := hostlist.Together("host", names, texts)
+	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%s)", b.left, visible.Count(len(b.names), "host"), since)}
+	lines := b.causes(true)
 	for i, l := range lines {
 		if i == most {
 			return append(rows, fmt.Sprintf("  and %s more", visible.Count(len(lines)-most, "line")))
@@ -203,11 +198,11 @@ func (b *board) rows(waited time.Duration, most int) []string {
 }
 
 // line says the same in one line, hosts with one kind of cause together.
-func (b *board) line(waited time.Duration) string {
+func (b *board) line(since string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.text != "" {
-		return fmt.Sprintf("waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))
+		return fmt.Sprintf("waiting for hosts (%s): %s%s", since, b.text, repeats(b.cached))
 	}
 	var order []string
 	by := map[string][]string{}
@@ -234,10 +229,10 @@ func (b *board) line(waited time.Duration) string {
 	for i, k := range order {
 		parts[i] = k + ": " + hostlist.Listed(by[k]) + why[k]
 	}
-	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, visible.Count(len(b.names), "host"), waited, strings.Join(parts, "; "))
+	return fmt.Sprintf("waiting for %d of %s (%s): %s", b.left, visible.Count(len(b.names), "host"), since, strings.Join(parts, "; "))
 }
 
-const noName = "no name"
+const noName = "no such name"
 
 // repeats says for how long other programs, too, may be told what is no longer true.
 func repeats(until time.Time) string {
@@ -307,15 +302,20 @@ func (b *board) verdict() (lines []string, code int) {
 	if best == nil {
 		return nil, 0
 	}
-	var names, texts []string
-	for i, c := range b.missing {
-		if c != nil && (!untold(c) || untold(best)) { // else gathering ended before it was asked
-			names, texts = append(names, b.names[i]), append(texts, c.Error())
-		}
-	}
 	const most = 50
-	if lines = hostlist.Together("host", names, texts); len(lines) > most {
+	if lines = b.causes(untold(best)); len(lines) > most { // else gathering ended before those of which nothing is known were asked
 		lines = append(lines[:most], fmt.Sprintf("and others: %d hosts are missing in all", b.left))
 	}
 	return lines, best.Stage.ExitCode()
+}
+
+// causes are why hosts are missing, alike ones together. The caller has b.mu.
+func (b *board) causes(all bool) []string {
+	var names, texts []string
+	for i, c := range b.missing {
+		if c != nil && (all || !untold(c)) {
+			names, texts = append(names, b.names[i]), append(texts, c.Error())
+		}
+	}
+	return hostlist.Together("host", names, texts)
 }

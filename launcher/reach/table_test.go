@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mpiup/mpiup/launcher/link"
 )
@@ -19,7 +18,7 @@ func TestForeignTextIsVisible(t *testing.T) {
 	r.Fill()
 	b := newBoard([]string{hostile}, r)
 	b.set(0, link.Causef(link.StageConnect, "%s", hostile))
-	b.draw(time.Second)
+	b.draw("1s")
 	lines, _ := b.verdict()
 	for _, l := range lines {
 		r.Say("%s", l)

@@ -120,11 +120,11 @@ func TestTurnIsTold(t *testing.T) {
 	b.waits(1)
 	b.waits(2)
 	b.worked(2)
-	if line := b.line(0); !strings.Contains(line, "to be asked by this launcher, 32 at a time: b; not reached yet: c") {
+	if line := b.line(""); !strings.Contains(line, "to be asked by this launcher, 32 at a time: b; not reached yet: c") {
 		t.Error(line)
 	}
 	b.set(2, (&Dialer{}).silentAt(netip.MustParseAddrPort("10.0.0.3:1")))
-	if b.waits(2); !strings.Contains(b.line(0), "no answer on port 1: c") {
+	if b.waits(2); !strings.Contains(b.line(""), "no answer on port 1: c") {
 		t.Error("what is known of a host is forgotten when it is asked again")
 	}
 	if lines, _ := b.verdict(); len(lines) != 1 || !strings.HasPrefix(lines[0], "host c") {

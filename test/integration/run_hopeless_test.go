@@ -44,7 +44,7 @@ func TestWhatWaitingDoesNotCure(t *testing.T) {
 	}{
 		// The key is a person's, and on no volume to which another may come.
 		{"another job's key", []string{"env", "HOME=" + filepath.Dir(other), l.bin, "run", "--key", other, "--host", "w0", "-n", "1", "true"}, 244,
-			[]string{"waiting for 1 of 1 host (2s): TLS refused: w0 (" + addr("w0") + ": it holds the secret of another job",
+			[]string{"waiting for 1 of 1 host (2s, 4m5", "left): TLS refused: w0 (" + addr("w0") + ": it holds the secret of another job",
 				"mpiup: host w0: " + addr("w0") + ": it holds the secret of another job", "no longer waited for"}},
 		{"no secret", []string{l.bin, "run", "--insecure", "--host", "w0", "-n", "1", "true"}, 244,
 			[]string{"mpiup: host w0: it is at " + l.cluster.Addr("w0").String() + ", and --insecure reaches agents on this machine's loopback addresses only"}},
@@ -54,7 +54,7 @@ func TestWhatWaitingDoesNotCure(t *testing.T) {
 			[]string{"mpiup: 99999 ranks on host w0 are too many, since a host starts 4096 at most"}},
 		{"more ranks than this host starts", []string{l.bin, "run", "--local", "-n", "99999", "true"}, 240, []string{"a host starts 4096 at most"}},
 		{"nobody listens", []string{l.bin, "run", "--key", l.key, "--host", "w2", "-n", "1", "--wait", "4", "true"}, 243,
-			[]string{"waiting for 1 of 1 host (2s): connection refused on port 16748: w2", "mpiup: host w2: " + addr("w2") + ": connection refused", "waited 4s (--wait)"}},
+			[]string{"waiting for 1 of 1 host (2s, ", "s left): connection refused on port 16748: w2", "mpiup: host w2: " + addr("w2") + ": connection refused", "waited 4s (--wait)"}},
 		{"no way to DNS", []string{"unshare", "-m", "sh", "-c", `mount --bind ` + resolv + ` "$(readlink -f /etc/resolv.conf)"; exec "$@"`, "sh",
 			l.bin, "run", "--key", l.key, "--host", "nobody", "-n", "1", "--wait", "4", "true"}, 242,
 			[]string{"no answer from DNS: nobody", "mpiup: host nobody: no answer from DNS: DNS server 192.0.2.1:53: it cannot be reached over UDP (network is unreachable)"}},

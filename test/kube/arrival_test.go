@@ -65,7 +65,7 @@ func TestWorkersPublishedAfterADenial(t *testing.T) {
 	if same(t, "ranks", told(r.ok(t)), fourOnTwo("rank %d of 4 on pi-worker-%d")); time.Since(begun) > 15*time.Second {
 		t.Errorf("the job ended %v after its workers had names:\n%s", time.Since(begun), r.out)
 	}
-	r.says(t, 0, "no name: pi-worker-0.pi.ns.svc, pi-worker-1.pi.ns.svc (caches of DNS may repeat that for 2")
+	r.says(t, 0, "no such name: pi-worker-0.pi.ns.svc, pi-worker-1.pi.ns.svc (caches of DNS may repeat that for 2")
 }
 
 // A service's records are cached, too: CoreDNS repeats two of three for 30 s. A pod that comes is found by those that are there, which know it

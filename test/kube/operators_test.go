@@ -302,7 +302,7 @@ func TestNobodyElse(t *testing.T) {
 	c := up(t, netns.IPv4, "cluster.local", "front")
 	p := c.pod("front", "set.ns.svc.cluster.local")
 	p.volumes = []volume{c.keygen()}
-	p.run(append([]string{"-n", "2", "--wait", "3"}, whereAmI...)...).says(t, 241, "waiting for hosts (2s): the service set.ns.svc.cluster.local has no host",
+	p.run(append([]string{"-n", "2", "--wait", "3"}, whereAmI...)...).says(t, 241, "waiting for hosts (2s, ", "s left): the service set.ns.svc.cluster.local has no host",
 		"no such name", "waited 3s (--wait)", "run all ranks in this container alone, say so with --local")
 	p.run(append([]string{"-n", "2", "--local"}, whereAmI...)...).says(t, 0, "rank 1 of 2 on front")
 	p.launch(append([]string{"/bin/sh", "-c", `ln -s "$0" /tmp/mpirun; MPIUP_WAIT=1 exec /tmp/mpirun -n 2 "$@"`, c.bin}, whereAmI...)...).says(t, 241, "say so with --host localhost")
