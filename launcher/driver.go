@@ -29,6 +29,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/streams"
+	"github.com/mpiup/mpiup/launcher/survey"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -253,6 +254,9 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 			r.sink.Told(int(b.Progress.Rank), b.Progress.Data)
 			return nil
 		}
+	case *apiv1.Frame_Seats:
+		r.remains.Seats(r.places.hosts()[h].Name, survey.MachineName(b.Seats), survey.SeatsOf(b.Seats), func() placement.Machine { return survey.MachineOf(b.Seats) })
+		return nil
 	case *apiv1.Frame_OutputEnd:
 		if r.places.who().Owns(h, b.OutputEnd.Rank) {
 			r.sink.End(int(b.OutputEnd.Rank))

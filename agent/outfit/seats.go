@@ -8,14 +8,32 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 )
 
 // Seats says where the ranks of a launch would sit here, by the same choices as New's, and on what machine; on is nil
 // where that is not known. What would stop their start is told as such.
 func Seats(m *apiv1.Launch, on *layout.Layout, machine *topology.Machine, h Host) *apiv1.Seats {
+	o, err := seated(m, on, machine, h)
+	if err != nil {
+		o = &Outfit{job: Job{Launch: &Launch{Launch: &apiv1.Launch{}}}, host: h}
+	}
+	reply := o.Seats(on, h.HCAs)
+	if err != nil {
+		reply.Error = err.Error()
+	}
+	return reply
+}
+
+// Seats says where the job's ranks sit here, on which machine with which HCAs.
+func (o *Outfit) Seats(on *layout.Layout, hcas rdma.Inventory) *apiv1.Seats {
 	reply := &apiv1.Seats{Machine: apiv1.PackMachine(on)}
-	units := h.GPUs.Units()
+	inv := o.host.GPUs
+	if len(inv.GPUs) == 0 {
+		inv = o.host.FileGPUs
+	}
+	units := inv.Units()
 	for i, u := range units {
 		d := &apiv1.SeatDevice{Name: fmt.Sprint("GPU", i), Text: u.GPU.Model, NearCpus: u.GPU.Near.String()}
 		if u.MIG != nil {
@@ -23,24 +41,19 @@ func Seats(m *apiv1.Launch, on *layout.Layout, machine *topology.Machine, h Host
 		}
 		reply.Gpus = append(reply.Gpus, d)
 	}
-	for _, hca := range h.HCAs.Hardware() {
+	for _, hca := range hcas.Hardware() {
 		d := &apiv1.SeatDevice{Name: hca.Name, NearCpus: hca.Near.String(), Missing: hca.Missing}
 		for _, p := range hca.Ports {
 			d.Text += fmt.Sprintf("port %d %s %s %s ", p.Number, p.State, p.Layer, p.Speed)
 		}
 		reply.Hcas = append(reply.Hcas, d)
 	}
-	o, err := seated(m, on, machine, h)
-	if err != nil {
-		reply.Error = err.Error()
-		return reply
-	}
-	for _, p := range m.Procs {
+	for _, p := range o.job.Procs {
 		seat := &apiv1.Seat{Rank: p.Rank}
 		for _, n := range o.gpus.units[p.Rank] {
 			seat.Gpus = append(seat.Gpus, uint32(n))
 		}
-		if len(seat.Gpus) == 0 && len(units) > 0 && gpu.SetAlready(h.GPUs.Vendor, o.given(m.Apps[p.App])) == "" {
+		if len(seat.Gpus) == 0 && len(units) > 0 && gpu.SetAlready(inv.Vendor, o.given(o.job.Apps[p.App])) == "" {
 			seat.Gpus, seat.AllGpus = []uint32{p.LocalRank % uint32(len(units))}, true
 		}
 		for _, v := range o.fabricVariables(p) {

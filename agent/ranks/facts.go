@@ -42,7 +42,12 @@ func dress(st *Job) error {
 	for _, n := range notices {
 		st.Notice(n.Warning, "%s", n.Text)
 	}
-	st.outfit = o
+	if st.outfit = o; err == nil && st.Launch.Job.Seats && len(st.Launch.Procs) > 0 {
+		st.wg.Go(func() {
+			on, _, _ := st.s.Host.Layout() // nil where it is not known
+			st.send(o.Seats(on, st.s.Host.HCAs()).Frame())
+		})
+	}
 	return err
 }
 
@@ -71,7 +76,8 @@ func factsFor(st *Job) outfit.Host {
 	if needs.GPUs {
 		h.GPUs = s.Host.GPUs(st.may)
 	}
-	h.OldTorchrun = needs.Torch && oldTorchrun()
+	_, err := os.Stat("/usr/lib/python3/dist-packages/torch/version.py") // which Debian 12 has in version 1.13
+	h.OldTorchrun = needs.Torch && err == nil
 	return h
 }
 
@@ -88,12 +94,6 @@ func verifyBinding(p *Process) {
 	if now := idset.Of(got...); !want.Covers(now) {
 		p.Job.Notice(true, "%v runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p, now, want)
 	}
-}
-
-// oldTorchrun says that Debian's torch is here, which Debian 12 has in version 1.13.
-func oldTorchrun() bool {
-	_, err := os.Stat("/usr/lib/python3/dist-packages/torch/version.py")
-	return err == nil
 }
 
 // Most of a rank's MPI_Init is hwloc reading /sys, the same on every rank. So the agent reads the

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
 )
 
@@ -72,6 +73,7 @@ type Writer struct {
 
 // New writes all of a page but the log. notes are sentences of doubt about the report.
 func New(w io.Writer, r *report.Report, notes []string) (*Writer, error) {
+	plan, machines := r.Ran()
 	data, err := visible.JSONLine(struct { // which escapes <, > and &
 		*report.Report
 		Notes []string `json:"notes,omitempty"`
@@ -79,18 +81,31 @@ func New(w io.Writer, r *report.Report, notes []string) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the page's data: %w", err)
 	}
+	var hosts bytes.Buffer
+	if len(plan.Hosts) > 0 {
+		if err := placement.Ran(&hosts, plan, machines); err != nil {
+			return nil, fmt.Errorf("the page's drawing of hosts: %w", err)
+		}
+	}
 	_, err = fmt.Fprintf(w, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s' 'sha256-%s'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%s</title>
 <style>%s</style></head><body>
 %s<script id="report" type="application/json">%s</script>
 <script>%s</script>
-`, digest(script), digest(style), html.EscapeString("mpiup: job "+r.Job), style, body, data, script)
+`, digest(script), digest(style), digest(drawnStyle(hosts.Bytes())), html.EscapeString("mpiup: job "+r.Job), style, strings.Replace(body, "<!--hosts-->", hosts.String(), 1), data, script)
 	p := &Writer{to: w, begun: r.Begun, err: err}
 	p.clear()
 	return p, err
+}
+
+// drawnStyle is the rules of a drawing, which are mpiup's own, as its style element has them.
+func drawnStyle(svg []byte) string {
+	_, after, _ := bytes.Cut(svg, []byte("<style>"))
+	rules, _, _ := bytes.Cut(after, []byte("</style>"))
+	return string(rules)
 }
 
 func digest(text string) string {

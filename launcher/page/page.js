@@ -76,14 +76,7 @@ if ((R.waits || []).length) {
   table('waits', ['s', 'for rank', 'share of the time', 'why', ''], R.waits.map(w => [Number(w.at.toFixed(1)), (w.ranks || []).length ? spans(w.ranks) : 'one, then another', (w.share * 100).toFixed(0) + ' %', w.cause, w.text]));
 }
 
-// Hosts as they are: a square a GPU, and one a rank, of which those that failed are red.
 const failed = r => r.end && r.end !== 'exit code 0';
-for (const h of hosts.slice(0, 256)) {
-  const own = ranks.filter(r => r.host === h.name), rows = Math.ceil(Math.min(own.length, 128) / 16), gpus = Math.min(h.gpus || 0, 16), s = svg('svg', { width: 16 * 13 + 2, height: rows * 13 + (gpus ? 15 : 0) + 2, role: 'img' });
-  for (let g = 0; g < gpus; g++) s.append(titled(svg('rect', { x: 1 + g * 13, y: 1, width: 11, height: 11, fill: 'none', stroke: color('m'), 'stroke-width': 2 }), 'GPU ' + g));
-  own.slice(0, 128).forEach((r, i) => s.append(titled(svg('rect', { x: 1 + i % 16 * 13, y: 1 + (gpus ? 15 : 0) + Math.floor(i / 16) * 13, width: 11, height: 11, fill: color(failed(r) ? 'bad' : 'w') }), rankName(r) + (r.cpus ? ', CPUs ' + r.cpus : '') + (r.end ? ', ' + r.end : ''))));
-  const f = el('figure'); f.append(el('figcaption', h.name + (h.cpus ? ': ' + h.cpus + ' CPUs' : '')), s); $('machines').append(f);
-}
 table('ranks', ['rank', 'host', 'CPUs', 'pid', 'end', 'last lines'], ranks.map(r => [rankName(r), r.host, r.cpus, r.pid, el('td', r.end || 'runs', failed(r) ? 'bad' : ''), el('td', (r.last || []).slice(-3).join(' ⏎ '))]));
 const showEvents = () => {
   const find = $('event-find').value.toLowerCase();

@@ -50,7 +50,10 @@ func TestHostile(t *testing.T) {
 		r := &report.Report{Job: text(0), Mpiup: text(1), Launcher: text(2), Command: []string{text(3)}, LeftOut: []string{text(4)}}
 		r.Verdict = &verdict.Verdict{Kind: verdict.Kind(text(5)), Evidence: []string{text(6)}, Advice: []string{text(7)}}
 		r.Hosts = []report.Host{{Name: text(8), Node: text(9), Address: text(10)}}
-		r.Ranks = []report.Rank{{Host: text(8), End: text(1), Last: []string{text(0), text(10)}}}
+		r.Ranks = []report.Rank{{Host: text(8), End: text(1), Last: []string{text(0), text(10)}, CPUs: "1", Seat: &report.Seat{GPUs: []int{0, 7}, HCAs: []string{text(2)}}}}
+		r.Hosts[0].Machine = 1
+		r.Machines = []report.Machine{{Cores: []string{"0", "1", text(3), "0-99999999"}, NUMA: []string{text(4), "0-1"}, Packages: []string{text(5)},
+			GPUs: []report.Device{{Name: text(6), Text: text(7), Near: text(8), Missing: text(9)}}, HCAs: []report.Device{{Name: text(2), Near: "0"}}}}
 		r.Programs = []report.Program{{Argv: []string{text(2)}, Env: []string{text(3)}}}
 		r.Events = []report.Event{{Kind: text(4), Host: text(5), Text: text(6)}}
 		r.Rows = []report.Row{{Host: text(7), At: []float64{1}, Did: "w"}}
@@ -72,7 +75,8 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	policy := regexp.MustCompile(`content="(default-src[^"]*)"`).FindStringSubmatch(got)
-	if want := "default-src 'none'; script-src 'sha256-" + digest(script) + "'; style-src 'sha256-" + digest(style) + "'"; policy == nil || policy[1] != want {
+	if want := "default-src 'none'; script-src 'sha256-" + digest(script) + "'; style-src 'sha256-" + digest(style) + "' 'sha256-" +
+		digest(drawnStyle([]byte(harmless[strings.Index(harmless, "<svg"):]))) + "'"; policy == nil || policy[1] != want {
 		t.Errorf("policy %q, want %q", policy, want)
 	}
 	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch(", "import(", "XMLHttpRequest"} {

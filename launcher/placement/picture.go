@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -108,14 +109,63 @@ type part struct {
 // with what it has. machines are in the order of the plan's hosts. What is written is one <svg> that may stand in a
 // page.
 func SVG(w io.Writer, plan *job.Plan, apps []job.App, machines []Machine) error {
-	var cards []part
+	title := visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
+	if len(apps) == 1 {
+		title += ": " + command(apps[0].Argv)
+	}
+	all := seatings(plan, machines)
+	told := ""
+	if left := len(all) - maxDrawn; left > 0 {
+		told = fmt.Sprintf("the first %d hosts; the plan above has %d more", maxDrawn, left)
+	}
+	return draw(w, all[:min(len(all), maxDrawn)], title, "Where ranks would run: "+title, told)
+}
+
+// Ran draws where ranks were, as SVG does. Hosts whose ranks had the same of the same machine are one drawing, with their names.
+func Ran(w io.Writer, plan *job.Plan, machines []Machine) error {
+	var kinds []*seating
+	of := map[string]*seating{}
+	for _, s := range seatings(plan, machines) {
+		key := fmt.Sprintf("%p %q %d", s.machine.Layout, s.machine.Error, s.host.Slots)
+		for _, d := range slices.Concat(s.machine.GPUs, s.machine.HCAs) {
+			key += fmt.Sprintf(" %q %q %q", d.Name, d.Missing, d.Near)
+		}
+		for _, r := range s.ranks {
+			key += fmt.Sprintf(" %q", s.has(r))
+		}
+		first := of[key]
+		if first == nil {
+			of[key] = s
+			kinds = append(kinds, s)
+			continue
+		}
+		first.alike = append(first.alike, s)
+	}
+	title := visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
+	told := ""
+	if left := len(kinds) - maxDrawn; left > 0 {
+		told = fmt.Sprintf("the first %d kinds of hosts; there are %d more", maxDrawn, left)
+	}
+	return draw(w, kinds[:min(len(kinds), maxDrawn)], title, "Where ranks ran: "+title, told)
+}
+
+// seatings are those of a plan's hosts.
+func seatings(plan *job.Plan, machines []Machine) (all []*seating) {
 	on := ranksByHost(plan)
-	for h := range plan.Hosts[:min(len(plan.Hosts), maxDrawn)] {
+	for h := range plan.Hosts {
 		var m Machine
 		if h < len(machines) {
 			m = machines[h]
 		}
-		s := seating{plan: plan, host: plan.Hosts[h], ranks: on[h], machine: m}
+		all = append(all, &seating{plan: plan, host: plan.Hosts[h], ranks: on[h], machine: m})
+	}
+	return all
+}
+
+// draw writes the picture of hosts.
+func draw(w io.Writer, all []*seating, title, label, told string) error {
+	var cards []part
+	for _, s := range all {
 		cards = append(cards, s.card())
 	}
 	area := 0
@@ -123,18 +173,13 @@ func SVG(w io.Writer, plan *job.Plan, apps []job.App, machines []Machine) error 
 		area += c.w * c.h
 	}
 	body := flow(cards, min(max(maxAcross, int(math.Sqrt(float64(area)))), maxWide), 2*pictureGap)
-	title := visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
-	if len(apps) == 1 {
-		title += ": " + command(apps[0].Argv)
-	}
 	width := max(body.w, 760) + 2*picturePad
-	p := svg.New(width, body.h+2*picturePad+4*pictureRow, "Where ranks would run: "+title, pictureStyle)
+	p := svg.New(width, body.h+2*picturePad+4*pictureRow, label, pictureStyle)
 	p.Rect("page", 0, 0, width, body.h+2*picturePad+4*pictureRow, "")
 	p.Text("head", picturePad, picturePad+pictureRow, svg.Fit(title, (width-2*picturePad)*4/5))
-	told := "each rank has one colour, as have its cores, GPUs and HCAs; dark: of several; dashed: of none; " +
-		"grey: free, or not usable"
-	if left := len(plan.Hosts) - len(cards); left > 0 {
-		told = fmt.Sprintf("the first %d hosts; the plan above has %d more", len(cards), left)
+	if told == "" {
+		told = "each rank has one colour, as have its cores, GPUs and HCAs; dark: of several; dashed: of none; " +
+			"grey: free, or not usable"
 	}
 	p.Text("sub", picturePad, picturePad+2*pictureRow, told)
 	body.draw(p, picturePad, picturePad+3*pictureRow)
@@ -147,6 +192,19 @@ type seating struct {
 	host    job.Host
 	ranks   []int
 	machine Machine
+	alike   []*seating // hosts that the same drawing shows
+}
+
+// name is who a rank's chip stands for: it, and those with its seat on the hosts that are alike.
+func (s *seating) name(users ...int) string {
+	var set idset.Set
+	for _, r := range users {
+		set.Add(r)
+		for _, other := range s.alike {
+			set.Add(other.ranks[slices.Index(s.ranks, r)])
+		}
+	}
+	return ranks(set)
 }
 
 // card is a host: its NUMA nodes side by side, and below them ranks and devices that belong to none.
@@ -183,7 +241,15 @@ func (s *seating) card() part {
 	if s.machine.Error != "" {
 		all = append(all, label(s.machine.Error))
 	}
-	title := s.host.Name + "   " + visible.Count(len(s.ranks), "rank") + " of " + visible.Count(s.host.Slots, "slot")
+	title := s.host.Name
+	if len(s.alike) > 0 {
+		names := []string{title}
+		for _, other := range s.alike {
+			names = append(names, other.host.Name)
+		}
+		title = svg.Cut(hostlist.Listed(names), 120) + " alike, each with"
+	}
+	title += "   " + visible.Count(len(s.ranks), "rank") + " of " + visible.Count(s.host.Slots, "slot")
 	return frame("host", title, all)
 }
 
@@ -256,7 +322,7 @@ func (s *seating) cores(cpus idset.Set) part {
 				users = append(users, r)
 			}
 		}
-		class, tip := "c "+s.tone(users, "free"), "CPUs "+core.String()+byWhom(users)
+		class, tip := "c "+s.tone(users, "free"), "CPUs "+core.String()+s.byWhom(users)
 		cells = append(cells, part{coreWidth, coreHeight, func(p *svg.Picture, x, y int) {
 			p.Rect(class, x, y, coreWidth, coreHeight, tip)
 		}})
@@ -264,15 +330,11 @@ func (s *seating) cores(cpus idset.Set) part {
 	return flow(cells, most*coreWidth, 0)
 }
 
-func byWhom(users []int) string {
+func (s *seating) byWhom(users []int) string {
 	if len(users) == 0 {
 		return ": no rank"
 	}
-	var set idset.Set
-	for _, r := range users {
-		set.Add(r)
-	}
-	return ": " + ranks(set)
+	return ": " + s.name(users...)
 }
 
 // tone is the colour of what these ranks have.
@@ -291,7 +353,7 @@ func (s *seating) devices(wanted func(Device) bool) part {
 	var chips []part
 	wide := s.chipWidth()
 	add := func(d Device, users []int) {
-		class, tip := s.tone(users, "idle"), d.Name+" "+d.Text+byWhom(users)
+		class, tip := s.tone(users, "idle"), d.Name+" "+d.Text+s.byWhom(users)
 		if d.Missing != "" {
 			class, tip = "gone", d.Name+" cannot be used: no "+d.Missing
 		}
@@ -338,10 +400,10 @@ func (s *seating) chips(list []int) part {
 	}
 	chips := make([]part, len(list))
 	for i, r := range list {
-		class, tip := s.tone([]int{r}, ""), "rank "+fmt.Sprint(r)+": "+strings.Join(texts[i], ", ")
+		class, tip := s.tone([]int{r}, ""), s.name(r)+": "+strings.Join(texts[i], ", ")
 		chips[i] = part{wide, (high+1)*pictureRow + 5, func(p *svg.Picture, x, y int) {
 			p.Rect(class, x, y, wide, (high+1)*pictureRow+5, tip)
-			p.Text("name", x+6, y+pictureRow-2, fmt.Sprint("rank ", r))
+			p.Text("name", x+6, y+pictureRow-2, svg.Fit(s.name(r), wide-8))
 			for k, t := range texts[i] {
 				p.Text("", x+6, y+(k+2)*pictureRow-3, svg.Fit(t, wide-8))
 			}
@@ -358,7 +420,7 @@ func (s *seating) chips(list []int) part {
 func (s *seating) chipWidth() int {
 	wide := chipWidth
 	for _, r := range s.ranks {
-		for _, t := range s.has(r) {
+		for _, t := range append(s.has(r), s.name(r)) {
 			wide = max(wide, min(svg.Width(svg.Clean(t))+10, chipMost))
 		}
 	}

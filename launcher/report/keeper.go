@@ -29,6 +29,7 @@ import (
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hours"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -219,6 +220,13 @@ func (k *Keeper) Memory(host string, used, limit uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rec.MemoryOf(time.Now(), host, used, limit)
+}
+
+// Seats notes what a host tells of its machine and of its ranks' seats.
+func (k *Keeper) Seats(host, name string, seats map[int]placement.Seat, told func() placement.Machine) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.Seats(host, name, seats, told)
 }
 
 // Waited notes who the others wait for.

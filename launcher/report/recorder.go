@@ -12,23 +12,24 @@ import (
 
 // Recorder collects a run's report. The zero Recorder is ready once Begin was called.
 type Recorder struct {
-	report Report
-	first  []Event
-	last   []Event   // a ring once it is full
-	next   int       // in last
-	more   int       // events that last no longer has
-	joint  idset.Set // ranks of the newest event, while more may come
-	rows   []row     // by process, of all attempts
-	rowOf  map[rowKey]int
-	now    []int // index in rows, by id of this attempt
-	curves []curve
-	memory []curve
-	ofHost map[string]int // index in memory
-	hours  hours.Book
-	stand  hours.Stand
-	steps  []Step                   // the first maxSteps
-	in     map[string]time.Duration // spent in the phases before this one
-	since  time.Time                // this one began
+	report   Report
+	first    []Event
+	last     []Event   // a ring once it is full
+	next     int       // in last
+	more     int       // events that last no longer has
+	joint    idset.Set // ranks of the newest event, while more may come
+	rows     []row     // by process, of all attempts
+	rowOf    map[rowKey]int
+	now      []int // index in rows, by id of this attempt
+	curves   []curve
+	memory   []curve
+	ofHost   map[string]int // index in memory
+	machines machines
+	hours    hours.Book
+	stand    hours.Stand
+	steps    []Step                   // the first maxSteps
+	in       map[string]time.Duration // spent in the phases before this one
+	since    time.Time                // this one began
 }
 
 // Begin notes what does not change: Version, Job, Command, Launcher and Begun.
@@ -89,7 +90,7 @@ func (r *Recorder) Restart(at time.Time, is Restart) {
 	if len(r.report.Restarts) < maxRestarts {
 		r.report.Restarts = append(r.report.Restarts, is)
 	}
-	r.report.Ranks, r.report.Programs, r.now = nil, nil, nil
+	r.report.Ranks, r.report.Programs, r.now, r.machines.seats = nil, nil, nil, 0
 }
 
 // Host notes a host that joined. One of the same name has taken its place.

@@ -63,6 +63,7 @@ type Report struct {
 	ExitCode int              `json:"exit_code"`
 	Verdict  *verdict.Verdict `json:"verdict,omitempty"` // absent: all went well
 	Hosts    []Host           `json:"hosts"`
+	Machines []Machine        `json:"machines,omitempty"` // of hosts, each kind once
 	Restarts []Restart        `json:"restarts,omitempty"` // of the ranks; Ranks are those of the last time
 	Ranks    []Rank           `json:"ranks"`
 	Programs []Program        `json:"programs"`
@@ -96,6 +97,7 @@ type Host struct {
 	Slots   int    `json:"slots,omitempty"`
 	CPUs    int    `json:"cpus,omitempty"`
 	GPUs    int    `json:"gpus,omitempty"`
+	Machine int    `json:"machine,omitempty"` // 1 + index in Report.Machines; 0: not told
 }
 
 // Restart is one time that the ranks were started again.
@@ -122,6 +124,7 @@ type Rank struct {
 	Host    string   `json:"host"`
 	Program int      `json:"program,omitempty"` // index in Report.Programs
 	CPUs    string   `json:"cpus,omitempty"`    // that it was bound to
+	Seat    *Seat    `json:"seat,omitempty"`    // nil: not told
 	PID     int      `json:"pid,omitempty"`
 	End     string   `json:"end,omitempty"`    // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
 	Last    []string `json:"last,omitempty"`   // lines

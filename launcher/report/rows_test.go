@@ -79,6 +79,10 @@ func TestReportOfAnHour(t *testing.T) {
 		r.Rank(Rank{Rank: rank, Host: fmt.Sprint("w", rank/8)})
 		r.Started(at, rank, 1)
 	}
+	for host := range 64 {
+		r.Host(Host{Name: fmt.Sprint("w", host), Slots: 8, GPUs: 8}, at)
+		tellsMachine(t, &r, fmt.Sprint("w", host), 8*host, host)
+	}
 	for look := range 360 {
 		at = at.Add(10 * time.Second)
 		for rank := range 512 {

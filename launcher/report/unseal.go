@@ -273,6 +273,9 @@ func parse(text []byte) (*Report, error) {
 	if len(r.Ranks) > maxRanks || len(r.Programs) > maxPrograms || len(r.Events) > MaxEvents || len(r.Restarts) > maxRestarts {
 		return nil, errors.New("it is no report: no run leaves so many ranks, programs, events or restarts")
 	}
+	if len(r.Machines) > maxMachines {
+		return nil, fmt.Errorf("it is no report: it has more than %d kinds of machines", maxMachines)
+	}
 	if !fits(r.Rows, r.Curves, r.Memory) || len(r.Spent) > maxCurves || len(r.Waits) > maxWaits {
 		return nil, errors.New("it is no report: its rows or curves are too long, or lack parts")
 	}

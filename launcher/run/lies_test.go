@@ -134,6 +134,10 @@ var lies = []func(s *session) framed{
 		return w
 	},
 	func(s *session) framed { return &apiv1.Progress{Rank: s.rank(), Data: []byte(s.text())} },
+	func(s *session) framed {
+		return &apiv1.Seats{Gpus: []*apiv1.SeatDevice{{Name: s.text(), Text: s.text(), NearCpus: s.text(), Missing: s.text()}}, Error: s.text(),
+			Seats: []*apiv1.Seat{{Rank: s.rank(), Gpus: []uint32{uint32(s.number())}, AllGpus: s.flag(), Hcas: []string{s.text()}}}}
+	},
 }
 
 func (s *session) frame(b byte) *apiv1.Frame { return lies[int(b)%len(lies)](s).Frame() }

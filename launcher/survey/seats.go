@@ -2,7 +2,10 @@ package survey
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -42,7 +45,8 @@ func Seats(ctx context.Context, hosts []Host, j Seating) []placement.Machine {
 		case reply.GetSeats() == nil:
 			all[i].Error = "its agent is of a version that does not tell of its machine"
 		default:
-			all[i] = machineOf(reply.Seats)
+			all[i] = MachineOf(reply.Seats)
+			all[i].Seats = SeatsOf(reply.Seats)
 		}
 	})
 	return all
@@ -71,23 +75,39 @@ const (
 	maxSeats   = apiv1.MaxProcs
 )
 
-func machineOf(m *apiv1.Seats) placement.Machine {
-	out := placement.Machine{Seats: map[int]placement.Seat{}, Error: m.GetError()}
+// MachineName is the same for machines of which the same is told, whatever ranks have of them.
+func MachineName(m *apiv1.Seats) string {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&apiv1.Seats{Machine: m.GetMachine(), Gpus: m.GetGpus(), Hcas: m.GetHcas()})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return string(sum[:])
+}
+
+// MachineOf is what a host tells of its machine.
+func MachineOf(m *apiv1.Seats) placement.Machine {
+	out := placement.Machine{Error: m.GetError(), GPUs: devicesOf(m.GetGpus()), HCAs: devicesOf(m.GetHcas())}
 	var err error
 	if out.Layout, err = apiv1.UnpackMachine(m.GetMachine()); err != nil {
 		out.Error = err.Error()
 	}
-	out.GPUs, out.HCAs = devicesOf(m.GetGpus()), devicesOf(m.GetHcas())
+	return out
+}
+
+// SeatsOf is which of its devices a host's ranks have, by rank.
+func SeatsOf(m *apiv1.Seats) map[int]placement.Seat {
+	all := map[int]placement.Seat{}
 	for _, s := range m.GetSeats()[:min(len(m.GetSeats()), maxSeats)] {
 		seat := placement.Seat{All: s.GetAllGpus(), HCAs: s.GetHcas()[:min(len(s.GetHcas()), maxDevices)]}
 		for _, n := range s.GetGpus()[:min(len(s.GetGpus()), maxDevices)] {
-			if int(n) < len(out.GPUs) { // else the host says that it has no such GPU
+			if int(n) < min(len(m.GetGpus()), maxDevices) { // else the host says that it has no such GPU
 				seat.GPUs = append(seat.GPUs, int(n))
 			}
 		}
-		out.Seats[int(s.GetRank())] = seat
+		all[int(s.GetRank())] = seat
 	}
-	return out
+	return all
 }
 
 func devicesOf(list []*apiv1.SeatDevice) (all []placement.Device) {

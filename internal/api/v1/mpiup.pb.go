@@ -1022,6 +1022,7 @@ type Frame struct {
 	//	*Frame_Resumed
 	//	*Frame_Waited
 	//	*Frame_Progress
+	//	*Frame_Seats
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -1460,6 +1461,15 @@ func (x *Frame) GetProgress() *Progress {
 	return nil
 }
 
+func (x *Frame) GetSeats() *Seats {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Seats); ok {
+			return x.Seats
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1684,6 +1694,10 @@ type Frame_Progress struct {
 	Progress *Progress `protobuf:"bytes,53,opt,name=progress,proto3,oneof"`
 }
 
+type Frame_Seats struct {
+	Seats *Seats `protobuf:"bytes,54,opt,name=seats,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1790,6 +1804,8 @@ func (*Frame_Resumed) isFrame_Body() {}
 func (*Frame_Waited) isFrame_Body() {}
 
 func (*Frame_Progress) isFrame_Body() {}
+
+func (*Frame_Seats) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -3444,6 +3460,7 @@ type Job struct {
 	Progress       bool                   `protobuf:"varint,52,opt,name=progress,proto3" json:"progress,omitempty"`                                // ranks have a file for lines on how far they are (Progress)
 	WatchMs        uint32                 `protobuf:"varint,51,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`                   // between reports of how long ranks wait in MPI (Waited); 0: they are not watched
 	Trace          string                 `protobuf:"bytes,53,opt,name=trace,proto3" json:"trace,omitempty"`                                       // W3C's traceparent of this start of the ranks, each of which gets a place of its own below it; empty: none
+	Seats          bool                   `protobuf:"varint,55,opt,name=seats,proto3" json:"seats,omitempty"`                                      // the host tells on what machine its ranks sit (Seats)
 	TraceState     string                 `protobuf:"bytes,54,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`           // W3C's tracestate, for all of them
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3743,6 +3760,13 @@ func (x *Job) GetTrace() string {
 		return x.Trace
 	}
 	return ""
+}
+
+func (x *Job) GetSeats() bool {
+	if x != nil {
+		return x.Seats
+	}
+	return false
 }
 
 func (x *Job) GetTraceState() string {
@@ -9795,7 +9819,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xb4\x12\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xdd\x12\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12\x15\n" +
@@ -9846,7 +9870,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06flight\x182 \x01(\v2\x10.mpiup.v1.FlightH\x00R\x06flight\x12-\n" +
 	"\aresumed\x183 \x01(\v2\x11.mpiup.v1.ResumedH\x00R\aresumed\x12*\n" +
 	"\x06waited\x184 \x01(\v2\x10.mpiup.v1.WaitedH\x00R\x06waited\x120\n" +
-	"\bprogress\x185 \x01(\v2\x12.mpiup.v1.ProgressH\x00R\bprogress\x12*\n" +
+	"\bprogress\x185 \x01(\v2\x12.mpiup.v1.ProgressH\x00R\bprogress\x12'\n" +
+	"\x05seats\x186 \x01(\v2\x0f.mpiup.v1.SeatsH\x00R\x05seats\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -10002,7 +10027,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xfb\b\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x91\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -10044,7 +10069,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\x12\x1a\n" +
 	"\bprogress\x184 \x01(\bR\bprogress\x12\x19\n" +
 	"\bwatch_ms\x183 \x01(\rR\awatchMs\x12\x14\n" +
-	"\x05trace\x185 \x01(\tR\x05trace\x12\x1f\n" +
+	"\x05trace\x185 \x01(\tR\x05trace\x12\x14\n" +
+	"\x05seats\x187 \x01(\bR\x05seats\x12\x1f\n" +
 	"\vtrace_state\x186 \x01(\tR\n" +
 	"traceState\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
@@ -10815,91 +10841,92 @@ var file_mpiup_proto_depIdxs = []int32{
 	38,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
 	72,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
 	71,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
-	55,  // 41: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	84,  // 42: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	87,  // 43: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	88,  // 44: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	89,  // 45: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	90,  // 46: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	1,   // 47: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	0,   // 48: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	19,  // 49: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
-	2,   // 50: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	24,  // 51: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	22,  // 52: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	21,  // 53: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	37,  // 54: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	25,  // 55: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	26,  // 56: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	28,  // 57: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	36,  // 58: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	27,  // 59: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	32,  // 60: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	29,  // 61: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	34,  // 62: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	40,  // 63: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	3,   // 64: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	33,  // 65: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	42,  // 66: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	41,  // 67: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	13,  // 68: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	39,  // 69: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	44,  // 70: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	34,  // 71: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	27,  // 72: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 73: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 74: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 75: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	60,  // 76: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	53,  // 77: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
-	6,   // 78: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 79: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 80: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	60,  // 81: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 82: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 83: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	67,  // 84: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	66,  // 85: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	70,  // 86: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	73,  // 87: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 88: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	74,  // 89: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	76,  // 90: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	78,  // 91: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	77,  // 92: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 93: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 94: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	95,  // 95: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 96: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 97: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 98: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	105, // 99: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	106, // 100: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	106, // 101: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	104, // 102: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	101, // 103: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 104: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	102, // 105: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	102, // 106: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	103, // 107: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 108: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	110, // 109: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	112, // 110: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	116, // 111: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	115, // 112: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	72,  // 113: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	119, // 114: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	65,  // 115: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 116: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	73,  // 117: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	120, // 118: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	119, // 119: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
-	75,  // 120: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	121, // [121:121] is the sub-list for method output_type
-	121, // [121:121] is the sub-list for method input_type
-	121, // [121:121] is the sub-list for extension type_name
-	121, // [121:121] is the sub-list for extension extendee
-	0,   // [0:121] is the sub-list for field type_name
+	101, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
+	55,  // 42: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	84,  // 43: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	87,  // 44: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	88,  // 45: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	89,  // 46: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	90,  // 47: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	1,   // 48: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	0,   // 49: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
+	19,  // 50: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	2,   // 51: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	24,  // 52: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	22,  // 53: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	21,  // 54: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	37,  // 55: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	25,  // 56: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	26,  // 57: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	28,  // 58: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	36,  // 59: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	27,  // 60: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	32,  // 61: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	29,  // 62: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	34,  // 63: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	40,  // 64: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 65: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	33,  // 66: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	42,  // 67: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	41,  // 68: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	13,  // 69: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	39,  // 70: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	44,  // 71: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	34,  // 72: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	27,  // 73: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 74: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 75: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 76: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	60,  // 77: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	53,  // 78: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	6,   // 79: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 80: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 81: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	60,  // 82: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 83: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 84: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	67,  // 85: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	66,  // 86: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	70,  // 87: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	73,  // 88: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	12,  // 89: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	74,  // 90: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	76,  // 91: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	78,  // 92: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	77,  // 93: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 94: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 95: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	95,  // 96: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 97: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	35,  // 98: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 99: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	105, // 100: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	106, // 101: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	106, // 102: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	104, // 103: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	101, // 104: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 105: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	102, // 106: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	102, // 107: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	103, // 108: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 109: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	110, // 110: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	112, // 111: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	116, // 112: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	115, // 113: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	72,  // 114: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	119, // 115: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	65,  // 116: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 117: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	73,  // 118: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	120, // 119: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	119, // 120: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	75,  // 121: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	122, // [122:122] is the sub-list for method output_type
+	122, // [122:122] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -10949,6 +10976,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Resumed)(nil),
 		(*Frame_Waited)(nil),
 		(*Frame_Progress)(nil),
+		(*Frame_Seats)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
