@@ -25,8 +25,10 @@ func TestLogs(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--rank", "7", first}, 1, ""},
-		{[]string{"--stream", "stdout", first}, 1, "mpiup: warning: no line names its stream; "},
+		{[]string{"--rank", "7", first}, 1, "mpiup: no line is of rank 7: the log has lines of ranks 0-1\n"},
+		{[]string{"--level", "error", first}, 1, "mpiup: no line is of level error or above\n"},
+		{[]string{"--stream", "stdout", first}, 1, "mpiup: warning: no line names its stream; mpiup run --tag-with stream (or --output json) writes it, in the next run\n" +
+			"mpiup: without that: mpiup why " + first + " says which rank failed, mpiup logs --level warn " + first + " shows what matters\n"},
 		{[]string{"--rank", "7-", first}, 240, "--rank 7-"},
 		{[]string{"--rank", "-1", first}, 240, "--rank -1"},
 		{[]string{"--stream", "stdin", first}, 240, "--stream stdin"},

@@ -131,6 +131,13 @@ func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
 	}
 	if l := f.Lacking(); l != "" {
 		visible.Fprintln(d.Stderr, "mpiup: warning:", l)
+		if len(names) == 1 && names[0] != "-" {
+			file := visible.Path(names[0])
+			visible.Fprintf(d.Stderr, "mpiup: without that: mpiup why %s says which rank failed, mpiup logs --level warn %s shows what matters\n", file, file)
+		}
+	}
+	if l := f.Nothing(); l != "" {
+		visible.Fprintln(d.Stderr, "mpiup:", l)
 	}
 	return found, out.Flush()
 }

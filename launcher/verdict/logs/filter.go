@@ -2,9 +2,12 @@ package logs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -27,6 +30,10 @@ type Filter struct {
 	lanes map[lane]*manner
 	lacks [4]int // lines that were left out since they do not say what was asked for
 	says  [4]bool
+	unfit [5]int          // lines that say something else, and the last: that are of a lower level
+	ranks map[int]bool    // that lines name, at most maxLanes
+	hosts map[string]bool // and hosts
+	any   bool
 	kept  bool
 	told  Told
 }
@@ -42,14 +49,16 @@ type Told struct {
 
 // What a line may lack, and the way to logs that have it.
 var lacking = [...]struct{ what, remedy string }{
-	{"rank", "mpiup run --tag-output or --output json writes it"},
-	{"host", "mpiup run --tag-with host or --output json writes it"},
-	{"stream", "mpiup run --tag-with stream or --output json writes it"},
-	{"time", "mpiup run --timestamp or --output json writes it, and kubectl logs --timestamps"},
+	{"rank", "mpiup run --tag-output (or --output json) writes it, in the next run"},
+	{"host", "mpiup run --tag-with host (or --output json) writes it, in the next run"},
+	{"stream", "mpiup run --tag-with stream (or --output json) writes it, in the next run"},
+	{"time", "mpiup run --timestamp (or --output json) writes it, in the next run, and kubectl logs --timestamps of this one"},
 }
 
 // NewFilter is a filter of the lines that are wanted.
-func NewFilter(w Wanted) *Filter { return &Filter{want: w, lanes: map[lane]*manner{}} }
+func NewFilter(w Wanted) *Filter {
+	return &Filter{want: w, lanes: map[lane]*manner{}, ranks: map[int]bool{}, hosts: map[string]bool{}}
+}
 
 // File begins another log.
 func (f *Filter) File() { f.scanner, f.time, f.lanes = scanner{}, time.Time{}, map[lane]*manner{} }
@@ -80,6 +89,12 @@ func (f *Filter) keep(l line) bool {
 		{w.Stream != "", l.stream != "", l.stream == w.Stream},
 		{!w.Since.IsZero() || !w.Until.IsZero(), !f.time.IsZero(), !f.time.Before(w.Since) && (w.Until.IsZero() || f.time.Before(w.Until))},
 	}
+	if l.who.rank >= 0 && len(f.ranks) < maxLanes {
+		f.ranks[l.who.rank] = true
+	}
+	if l.who.host != "" && len(f.hosts) < maxLanes {
+		f.hosts[cut(l.who.host)] = true
+	}
 	for i, a := range asked {
 		f.says[i] = f.says[i] || a.says
 	}
@@ -90,10 +105,40 @@ func (f *Filter) keep(l line) bool {
 			f.lacks[i]++
 			return false
 		case !a.fits:
+			f.unfit[i]++
 			return false
 		}
 	}
-	return level >= w.Level
+	if level < w.Level {
+		f.unfit[len(asked)]++
+		return false
+	}
+	f.any = true
+	return true
+}
+
+// Nothing says why no line is wanted of a log whose lines say what was asked for; "": one is wanted, or Lacking tells.
+func (f *Filter) Nothing() string {
+	if f.any || f.Lacking() != "" {
+		return ""
+	}
+	for i, n := range slices.Backward(f.unfit[:]) { // the lines that fit best
+		if n == 0 {
+			continue
+		}
+		switch i {
+		case 0:
+			return fmt.Sprintf("no line is of %s: the log has lines of %s", f.want.Ranks.Named("rank"), idset.Of(slices.Collect(maps.Keys(f.ranks))...).Named("rank"))
+		case 1:
+			return fmt.Sprintf("no line is of host %s: the log has lines of %s", f.want.Host, hostlist.Listed(slices.Sorted(maps.Keys(f.hosts))))
+		case 2:
+			return "no line is on " + f.want.Stream
+		case 3:
+			return "no line is of that time"
+		}
+		return "no line is of level " + Levels[f.want.Level] + " or above"
+	}
+	return ""
 }
 
 // Lacking is what no line said though it was asked for, as a sentence; "": nothing.

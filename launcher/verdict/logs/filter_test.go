@@ -100,9 +100,9 @@ train.py:3: UserWarning: e
 		{"amid a traceback", Wanted{Level: Error}, mixed, `[0 w0 stderr] a Traceback (most recent call last):|[0 w0 stderr]   File "train.py", line 3|[0 w0 stderr] ValueError: c`, ""},
 		{"streams of another host", Wanted{Host: "w1", Stream: "stdout"}, mixed, "", ""},
 		{"marked levels", Wanted{Level: Warn}, marked, `{"msg":"a disk error now","level":"warn"}|c at level: error|train.py:3: UserWarning: e`, ""},
-		{"no stream", Wanted{Stream: "stdout"}, tagged, "", "no line names its stream; mpiup run --tag-with stream or --output json writes it"},
-		{"no time", Wanted{Since: at(0)}, streams, "", "no line names its time; mpiup run --timestamp or --output json writes it, and kubectl logs --timestamps"},
-		{"no rank", Wanted{Ranks: set("0")}, "a\nb\n", "", "no line names its rank; mpiup run --tag-output or --output json writes it"},
+		{"no stream", Wanted{Stream: "stdout"}, tagged, "", "no line names its stream; mpiup run --tag-with stream (or --output json) writes it, in the next run"},
+		{"no time", Wanted{Since: at(0)}, streams, "", "no line names its time; mpiup run --timestamp (or --output json) writes it, in the next run, and kubectl logs --timestamps of this one"},
+		{"no rank", Wanted{Ranks: set("0")}, "a\nb\n", "", "no line names its rank; mpiup run --tag-output (or --output json) writes it, in the next run"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lines, lacking := kept(tt.want, tt.log)
@@ -136,4 +136,28 @@ func FuzzFilter(f *testing.F) {
 			t.Errorf("%d processes are remembered", len(strict.lanes))
 		}
 	})
+}
+
+// Where no line is wanted it is said what those that fit best lack, and what there is.
+func TestNoLineIsWanted(t *testing.T) {
+	const log = "[0 w0 stdout] a\n[1 w1 stdout] b\n[2 w1 stderr] c\n"
+	for _, tt := range []struct {
+		want Wanted
+		says string
+	}{
+		{Wanted{Ranks: idset.Of(7)}, "no line is of rank 7: the log has lines of ranks 0-2"},
+		{Wanted{Host: "w9"}, "no line is of host w9: the log has lines of w0, w1"},
+		{Wanted{Ranks: idset.Of(0), Stream: "stderr"}, "no line is on stderr"},
+		{Wanted{Ranks: idset.Of(0), Level: Error}, "no line is of level error or above"},
+		{Wanted{Ranks: idset.Of(2), Stream: "stderr"}, ""},
+		{Wanted{Since: time.Now()}, ""}, // Lacking tells
+	} {
+		f := NewFilter(tt.want)
+		for line := range strings.Lines(log) {
+			f.Begin([]byte(line))
+		}
+		if got := f.Nothing(); got != tt.says {
+			t.Errorf("%+v: %q, want %q", tt.want, got, tt.says)
+		}
+	}
 }
