@@ -25,6 +25,7 @@ const (
 	fewOfTwo = 10   // and of two ranks, each of which is the one in half of all blocks
 	gap      = 0.25 // of the others' wait: who waits no more than that belongs to those who wait least
 	together = 2    // those who wait least are at most one in so many ranks
+	steady   = 0.4  // of what a block costs on average, that it must cost to count: a rank that saves now and then is no slow one
 )
 
 // A Finding is what a window shows.
@@ -49,19 +50,14 @@ func Find(ranks map[int][]Point, window time.Duration) (f Finding) {
 	}
 	f.Measured = true
 	var lost, unclear time.Duration
-	by := map[int]time.Duration{} // what the others lost while this rank was among those that waited least
-	held := map[int]int{}
+	by := map[int][]time.Duration{} // what the others lost in each block in which this rank was among those that waited least
 	for _, b := range blocks {
 		f.Window += b.long
 		unclear += b.other
 		late, each := b.late()
-		if late == nil {
-			continue
-		}
 		lost += each
 		for _, r := range late {
-			by[r] += each
-			held[r]++
+			by[r] = append(by[r], each)
 		}
 	}
 	f.Share, f.Unclear = share(lost, f.Window), share(unclear, f.Window)
@@ -69,8 +65,16 @@ func Find(ranks map[int][]Point, window time.Duration) (f Finding) {
 		f.Share = 0
 		return f
 	}
-	for r, t := range by {
-		if float64(t) >= Held*float64(lost) && float64(held[r]) >= Held*float64(len(blocks)) {
+	usual := time.Duration(steady * float64(lost) / float64(len(blocks)))
+	for r, list := range by {
+		held, sum := 0, time.Duration(0)
+		for _, each := range list {
+			sum += each
+			if each >= usual {
+				held++
+			}
+		}
+		if float64(sum) >= Held*float64(lost) && float64(held) >= Held*float64(len(blocks)) {
 			f.Ranks = append(f.Ranks, r)
 		}
 	}
@@ -108,6 +112,8 @@ type part struct {
 	rank          int
 	waited, other time.Duration
 }
+
+func (p part) all() time.Duration { return p.waited + p.other }
 
 type stretch struct {
 	long  time.Duration // of the rank in the middle
@@ -157,39 +163,31 @@ func between(at map[int]map[uint64]Point, from, to uint64) (b stretch, strict bo
 	return b, strict
 }
 
-// late are the ranks that waited least, where they stand apart from most, and what half of the others lost by them at least.
+// late are the ranks that waited least, where they stand apart from most, and what half of the others lost by them at least. In calls between
+// two they must have waited less than the others too: the last stage of a pipeline comes late each time, since it waits for the one before it.
 func (b stretch) late() (late []int, each time.Duration) {
 	n := len(b.parts)
 	least, middle := b.parts[0].waited, b.parts[n/2].waited
-	edge := least + time.Duration(gap*float64(middle-least))
-	var first []part
-	for _, p := range b.parts {
-		if p.waited <= edge {
-			first = append(first, p)
-		}
-	}
-	if len(first)*together > n || middle == least {
+	apart := time.Duration(gap * float64(middle-least))
+	first := slices.IndexFunc(b.parts, func(p part) bool { return p.waited > least+apart })
+	if middle == least || first*together > n {
 		return nil, 0
 	}
-	for _, p := range b.theirs(first, middle-least) {
-		late = append(late, p.rank)
+	own := b.parts[0].all()
+	for _, p := range b.parts[:first] {
+		own = min(own, p.all())
 	}
-	slices.Sort(late)
-	others := b.parts[len(first):]
-	return late, others[(len(others)-1)/2].waited - least
-}
-
-// theirs are those of first that did not wait elsewhere: a rank that came late since it waited for a neighbour is no cause. Where all
-// waited alike, all stay.
-func (b stretch) theirs(first []part, apart time.Duration) (kept []part) {
-	least := first[0].waited + first[0].other
-	for _, p := range first {
-		least = min(least, p.waited+p.other)
-	}
-	for _, p := range first {
-		if p.waited+p.other <= least+time.Duration(gap*float64(apart)) {
-			kept = append(kept, p)
+	for _, p := range b.parts[:first] {
+		if p.all() <= own+apart {
+			late = append(late, p.rank)
 		}
 	}
-	return kept
+	slices.Sort(late)
+	others := b.parts[first:]
+	each = others[(len(others)-1)/2].waited - least
+	slices.SortFunc(others, func(x, y part) int { return cmp.Compare(x.all(), y.all()) })
+	if each = min(each, others[(len(others)-1)/2].all()-own); each <= 0 {
+		return nil, 0
+	}
+	return late, each
 }

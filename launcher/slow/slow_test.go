@@ -45,6 +45,9 @@ func TestFind(t *testing.T) {
 		"two of them":  {work: func(_, r int) time.Duration { return usual(second + second*b(r > 3)) }, want: []int{4, 5}},
 		"most of them": {work: func(_, r int) time.Duration { return usual(second + second*b(r > 0)) }},
 		"in turn":      {work: func(s, r int) time.Duration { return usual(second + second*b(s/5%ranks == r)) }, moves: true},
+		"it saves now and then": {work: func(s, r int) time.Duration {
+			return usual(second + second/30*b(r == 0) + 5*second*b(s%8 == 7 && r == 0))
+		}, moves: true},
 		"a checkpoint": {work: func(s, r int) time.Duration { return usual(second + 5*second*b(s == 30 && r == 0)) }},
 	} {
 		f := Find(program(60, c.work, ranks), 60*second)
@@ -68,6 +71,19 @@ func TestNeighbours(t *testing.T) {
 		points[3][i].Other = time.Duration(i+1) * second
 	}
 	if f := Find(points, 60*second); !slices.Equal(f.Ranks, []int{2}) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// In a pipeline each stage waits for the one before it, and the last is the last to come. All waited as long, though not in the same calls.
+func TestPipeline(t *testing.T) {
+	points := program(60, func(_, r int) time.Duration { return second + time.Duration(r)*second/4 }, 4)
+	for r, list := range points {
+		for i := range list {
+			list[i].Other = time.Duration((i+1)*r) * second / 4
+		}
+	}
+	if f := Find(points, 60*second); !f.Measured || len(f.Ranks) > 0 || f.Share > 0 {
 		t.Errorf("%+v", f)
 	}
 }
