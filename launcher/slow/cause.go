@@ -40,6 +40,7 @@ type Reason struct {
 // Limits of what is taken for a cause.
 const (
 	explains = 0.5  // of the lost time, that it must be
+	differs  = 2    // times as much as the others'
 	running  = 0.9  // of the time that it did not wait, in which it ran
 	slower   = 0.85 // of the others' frequency
 	paging   = 50   // pages a second
@@ -59,20 +60,16 @@ type did struct {
 	gpu           job.Slow
 }
 
-// cause finds what explains that the others wait for the named ranks: it differs from the others', and is as large as what they lost.
-func (w *Watch) cause(f Finding) Reason {
-	named := f.Ranks[0]
-	its, known := w.did(named)
-	if !known {
-		return Reason{}
-	}
+// beside is what the first of the named ranks did, and what the others usually did.
+func (w *Watch) beside(f Finding) (its did, usual func(of func(did) float64) float64, known bool) {
+	its, known = w.did(f.Ranks[0])
 	var others []did
 	for id := range w.ranks {
 		if d, known := w.did(id); known && !slices.Contains(f.Ranks, id) {
 			others = append(others, d)
 		}
 	}
-	usual := func(of func(did) float64) float64 {
+	return its, func(of func(did) float64) float64 {
 		list := []float64{0}
 		if len(others) > 0 {
 			list = list[:0]
@@ -82,17 +79,36 @@ func (w *Watch) cause(f Finding) Reason {
 		}
 		slices.Sort(list)
 		return list[len(list)/2]
+	}, known
+}
+
+// crowded is for what share of the time all ranks alike were ready to run and had no processor, where that explains what the others lost: chance
+// says then who comes last, and nobody is to blame. Else it is 0.
+func (w *Watch) crowded(f Finding) float64 {
+	its, usual, _ := w.beside(f)
+	queued := func(d did) float64 { return d.shares[Queued-Throttled] }
+	if theirs := usual(queued); queued(its) >= explains*f.Share && queued(its) < differs*theirs {
+		return theirs
+	}
+	return 0
+}
+
+// cause finds what explains that the others wait for the named ranks: it differs from the others', and is as large as what they lost.
+func (w *Watch) cause(f Finding) Reason {
+	its, usual, known := w.beside(f)
+	if !known {
+		return Reason{}
 	}
 	for i, c := range timed {
 		theirs := usual(func(d did) float64 { return d.shares[i] })
-		if its.shares[i] >= 2*theirs && its.shares[i]-theirs >= explains*f.Share {
+		if its.shares[i] >= differs*theirs && its.shares[i]-theirs >= explains*f.Share {
 			return Reason{Cause: c, Share: its.shares[i]}
 		}
 	}
 	if its.gpu != 0 && usual(func(d did) float64 { return float64(d.gpu) }) == 0 {
 		return Reason{Cause: HeldBack, GPU: its.gpu}
 	}
-	waited := w.ranks[named].waited()
+	waited := w.ranks[f.Ranks[0]].waited()
 	if its.cpu+waited >= running {
 		if mhz := usual(func(d did) float64 { return d.mhz }); its.mhz > 0 && its.mhz <= slower*mhz {
 			return Reason{Cause: Clock, Share: its.cpu, Count: its.mhz, Usual: mhz}

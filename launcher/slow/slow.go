@@ -34,6 +34,7 @@ type Finding struct {
 	Ranks    []int         // that the others wait for, ascending; empty: nobody
 	Share    float64       // of the window that the others waited for them, 0 to 1
 	Unclear  float64       // share of the window that the ranks waited in calls that do not show for whom, half of them at least so long
+	Crowded  float64       // share of the window that all ranks alike were ready to run and had no processor: nobody is named for what that explains
 	Moves    bool          // the others wait for Share of it, but for one now and another then
 	Window   time.Duration // that was looked at
 	Cause    Reason        // of the first of Ranks

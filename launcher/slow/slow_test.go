@@ -164,6 +164,37 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// Where all ranks want the processors, chance says who comes last: that explains the delay, differs from nobody's, and accuses nobody. A rank that
+// alone has no processor is named.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		others time.Duration // that the others wait for a processor, of three
+		want   []int
+		end    string
+	}{{others: 0, want: []int{1}}, {others: 1, end: "--watch-ranks: who is slow does not show: all ranks were ready to run 33 % of "}} {
+		w := Watch{Window: 24 * second}
+		points := program(40, func(_, r int) time.Duration { return second + second/2*b(r == 1) }, 3)
+		var last Finding
+		for i := range 40 {
+			at := points[0][i].At
+			var reports []Report
+			for r := range 3 {
+				reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], Work: Work{CPU: at / 3, Queued: at / 3 * max(c.others, b(r == 1))}})
+			}
+			w.Hear(at, at, reports)
+			if f, _ := w.Look(at, 3); f.Measured {
+				last = f
+			}
+		}
+		if !last.Measured || !slices.Equal(last.Ranks, c.want) || len(c.want) > 0 && last.Cause.Cause != Queued {
+			t.Errorf("%+v", last)
+		}
+		if got := w.End(3, Names{One: func(int) string { return "rank" }}); c.end != "" && !strings.HasPrefix(got, c.end) {
+			t.Errorf("its end says %q", got)
+		}
+	}
+}
+
 // Each reason why nothing is known has its words, and none is that all is well.
 func TestWhyUnmeasured(t *testing.T) {
 	for want, r := range map[string]Report{

@@ -80,6 +80,7 @@ type moment struct {
 type sums struct {
 	window  time.Duration
 	unclear time.Duration         // that ranks waited where it does not show for whom
+	crowded time.Duration         // that all were ready to run, and had no processor
 	by      map[int]time.Duration // and for whom
 }
 
@@ -152,10 +153,19 @@ func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
 
 // Finding is what the last window shows of so many ranks. One that nobody measures may be the one that others wait for: then it shows nothing.
 func (w *Watch) Finding(ranks int) (f Finding) {
-	f = w.find(ranks, w.Window, func(t *track) bool { return t.State == Measured })
-	if len(f.Ranks) > 0 {
-		f.Cause = w.cause(f)
+	return w.explained(w.find(ranks, w.Window, func(t *track) bool { return t.State == Measured }))
+}
+
+// explained is a finding with its cause, or without its ranks where they are not to blame.
+func (w *Watch) explained(f Finding) Finding {
+	if len(f.Ranks) == 0 {
+		return f
 	}
+	if f.Crowded = w.crowded(f); f.Crowded > 0 {
+		f.Ranks, f.Share = nil, 0
+		return f
+	}
+	f.Cause = w.cause(f)
 	return f
 }
 
@@ -177,6 +187,7 @@ func (s *sums) add(f Finding, part time.Duration) {
 	s.window += part
 	lost := time.Duration(f.Share * float64(part))
 	s.unclear += time.Duration(f.Unclear * float64(part))
+	s.crowded += time.Duration(f.Crowded * float64(part))
 	if s.by == nil {
 		s.by = map[int]time.Duration{}
 	}
@@ -193,7 +204,8 @@ func (w *Watch) Total(ranks int) (f Finding) {
 	if w.sum.window == 0 {
 		return w.short(ranks)
 	}
-	f.Window, f.Measured, f.Unclear = w.sum.window, true, share(w.sum.unclear, w.sum.window)
+	f.Window, f.Measured = w.sum.window, true
+	f.Unclear, f.Crowded = share(w.sum.unclear, w.sum.window), share(w.sum.crowded, w.sum.window)
 	for r, lost := range w.sum.by {
 		if s := share(lost, w.sum.window); s >= Enough {
 			f.Ranks = append(f.Ranks, r)
@@ -214,10 +226,7 @@ func (w *Watch) short(ranks int) (f Finding) {
 	if f.Window < min(w.Window, shortest) {
 		return Finding{}
 	}
-	if len(f.Ranks) > 0 {
-		f.Cause = w.cause(f)
-	}
-	return f
+	return w.explained(f)
 }
 
 // length is how long the ranks' points reach, of the one in the middle.
