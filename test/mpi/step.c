@@ -1,0 +1,105 @@
+/* What a step of a rank's work is, for slowed.c, slowed.f90 and slowed.py.
+
+   step_begin names the kind of work, how long a step takes of itself, and a directory of the rank's own on a disk:
+	sleep    it sleeps so long
+	cpu      it uses so long of a processor
+	memory   it sleeps so long, and reads some pages of a mapped file that was in memory at the beginning
+	storage  it sleeps so long, and writes 16 KiB to a file without the page cache
+	network  it sleeps so long, and sends 64 KiB to the server of $STEP_SERVER (an address, port 7077), which answers with one byte */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 16384, TOUCHED = 20, WRITTEN = 16 << 10, SENT = 64 << 10 };
+
+static char kind;
+static double wanted;
+static int file = -1, server = -1;
+static volatile char *map;
+static char *buffer;
+static unsigned chance;
+
+static double now(clockid_t clock) {
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void step_sleep(double s) {
+	struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
+	while (nanosleep(&t, &t))
+		;
+}
+
+void step_use(double s) {
+	for (double from = now(CLOCK_THREAD_CPUTIME_ID); now(CLOCK_THREAD_CPUTIME_ID) - from < s;)
+		;
+}
+
+static void must(int well, const char *what) {
+	if (!well) {
+		perror(what);
+		exit(3);
+	}
+}
+
+void step_begin(int rank, const char *what, double seconds, const char *dir) {
+	char path[4096];
+	kind = what[0] == 's' && what[1] == 'l' ? 'z' : what[0];
+	wanted = seconds;
+	chance = (unsigned)rank + 1;
+	if (getenv("STEP_PIN")) {
+		cpu_set_t set;
+		CPU_ZERO(&set);
+		CPU_SET(rank % (int)sysconf(_SC_NPROCESSORS_ONLN), &set);
+		must(sched_setaffinity(0, sizeof set, &set) == 0, "sched_setaffinity");
+	}
+	snprintf(path, sizeof path, "%s/rank-%d", dir, rank);
+	must(posix_memalign((void **)&buffer, PAGE, SENT) == 0, "memory");
+	memset(buffer, rank, SENT);
+	if (kind == 'm') {
+		must((file = open(path, O_RDWR | O_CREAT, 0600)) >= 0, path);
+		for (int i = 0; i < PAGES; i++)
+			must(write(file, buffer, PAGE) == PAGE, path);
+		must(fsync(file) == 0, path);
+		map = mmap(0, (size_t)PAGES * PAGE, PROT_READ, MAP_SHARED, file, 0);
+		must(map != MAP_FAILED && madvise((void *)map, (size_t)PAGES * PAGE, MADV_RANDOM) == 0, "mmap");
+		for (int i = 0; i < PAGES; i++)
+			(void)map[(size_t)i * PAGE];
+	} else if (kind == 's') {
+		must((file = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600)) >= 0, path);
+		must(pwrite(file, buffer, WRITTEN, 0) == WRITTEN && fsync(file) == 0, path); /* later writes change no metadata, for which all would wait */
+	} else if (kind == 'n') {
+		struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7077)};
+		must(inet_pton(AF_INET, getenv("STEP_SERVER"), &to.sin_addr) == 1, "STEP_SERVER");
+		must((server = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && connect(server, (struct sockaddr *)&to, sizeof to) == 0, "connect");
+	}
+}
+
+/* step makes one step, of which more says how many times as much work it is. */
+void step(double more) {
+	if (kind == 'c') {
+		step_use(wanted * more);
+		return;
+	}
+	step_sleep(wanted * more);
+	if (kind == 'm')
+		for (int i = 0; i < TOUCHED; i++)
+			(void)map[(size_t)(rand_r(&chance) % PAGES) * PAGE];
+	else if (kind == 's')
+		must(pwrite(file, buffer, WRITTEN, 0) == WRITTEN, "write");
+	else if (kind == 'n') {
+		char answer;
+		for (int done = 0, n; done < SENT; done += n)
+			must((n = (int)write(server, buffer + done, (size_t)(SENT - done))) > 0, "send");
+		must(read(server, &answer, 1) == 1, "answer");
+	}
+}

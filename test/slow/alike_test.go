@@ -1,0 +1,201 @@
+package slow
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/need"
+)
+
+// habit is what balanced programs do (test/mpi/balanced.c).
+type habit struct {
+	name  string
+	ranks int
+	step  float64
+}
+
+// Those that use processors have no more ranks than there are, but for "polls", which is about the scheduler.
+var habits = []habit{
+	{"alike", 4, 0.02}, {"alike", 12, 0.05}, {"starts", 4, 0.02}, {"checkpoints", 4, 0.02}, {"evaluates", 4, 0.02}, {"pipeline", 4, 0.02}, {"pipeline", 3, 0.01},
+	{"workers", 4, 0.02}, {"workers", 6, 0.02}, {"halo", 6, 0.02}, {"moves", 4, 0.02}, {"phases", 6, 0.02}, {"computes", 2, 0.02}, {"polls", 4, 0.02},
+}
+
+// Windows: nobody may be named in a run of four times that, which is more than a name needs three times.
+const (
+	shortWindow = 2 * time.Second
+	realWindow  = time.Minute
+	mostLoad    = 20
+)
+
+// balancedRun runs a habit once, and returns whom mpiup names.
+func balancedRun(ctx context.Context, h habit, library string, window time.Duration, seed int) (named []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, bound+10*window)
+	defer cancel()
+	j := job{ranks: h.ranks, onFirst: (h.ranks + 1) / 2, window: window,
+		program: []string{world.balanced[library], h.name, fmt.Sprint((4 * window).Seconds()), fmt.Sprint(h.step), fmt.Sprint(seed)}}
+	p, err := j.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.End()
+	if named = said(r.Stderr); err == nil && r.Code != 0 {
+		err = fmt.Errorf("code %d\n%s", r.Code, r.Stderr)
+	}
+	return named, err
+}
+
+// TestAlike is what CI runs of this: each habit once.
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	hosted(t)
+	for i, h := range habits {
+		library := []string{"MPICH", "Open MPI"}[i%2]
+		t.Run(fmt.Sprintf("%s of %d, %s", h.name, h.ranks, library), func(t *testing.T) {
+			t.Parallel()
+			named, err := balancedRun(t.Context(), h, library, shortWindow, i)
+			if err != nil || len(named) > 0 {
+				t.Errorf("%v, %q", err, named)
+			}
+		})
+	}
+}
+
+// counts are runs of one habit, in a file of such lines.
+type counts struct {
+	habit, program string
+	ranks          int
+	window         time.Duration
+	runs, names    int
+	load           float64 // the highest
+	commit         string
+}
+
+const countsHead = "habit\tprogram\tranks\twindow\truns\tfalse names\thighest load\tcommit\n"
+
+func (c counts) line() string {
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%d\t%d\t%.0f\t%s\n", c.habit, c.program, c.ranks, c.window, c.runs, c.names, c.load, c.commit)
+}
+
+func parseCounts(line string) (c counts, err error) {
+	f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	if len(f) != 8 {
+		return c, fmt.Errorf("a line of %d cells: %q", len(f), line)
+	}
+	c = counts{habit: f[0], program: f[1], commit: f[7]}
+	if c.window, err = time.ParseDuration(f[3]); err == nil {
+		_, err = fmt.Sscan(strings.Join([]string{f[2], f[4], f[5], f[6]}, " "), &c.ranks, &c.runs, &c.names, &c.load)
+	}
+	return c, err
+}
+
+// tally is the file of counts.
+type tally struct {
+	mu   sync.Mutex
+	path string
+	list []counts // guarded by mu
+}
+
+func readTally(path string) (*tally, error) {
+	x := &tally{path: path}
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	for line := range strings.Lines(strings.TrimPrefix(string(text), countsHead)) {
+		c, err := parseCounts(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		x.list = append(x.list, c)
+	}
+	return x, nil
+}
+
+// add counts a run, and writes the file.
+func (x *tally) add(c counts) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.IndexFunc(x.list, func(o counts) bool {
+		return o.habit == c.habit && o.program == c.program && o.ranks == c.ranks && o.window == c.window && o.commit == c.commit
+	})
+	if i < 0 {
+		i, x.list = len(x.list), append(x.list, counts{habit: c.habit, program: c.program, ranks: c.ranks, window: c.window, commit: c.commit})
+	}
+	at := &x.list[i]
+	at.runs, at.names, at.load = at.runs+c.runs, at.names+c.names, max(at.load, c.load)
+	text := countsHead
+	for _, o := range x.list {
+		text += o.line()
+	}
+	return os.WriteFile(x.path, []byte(text), 0o644)
+}
+
+// all are the runs in the file.
+func (x *tally) all(window time.Duration) (runs int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.list {
+		if c.window == window {
+			runs += c.runs
+		}
+	}
+	return runs
+}
+
+// TestFalseNames makes runs until docs/data/false-names.tsv has $MPIUP_FALSE_NAMES of them, as many side by side as $MPIUP_SLOW_SIDE says, with
+// a window of 2 s or with $MPIUP_FALSE_NAMES_WINDOW. None begins at a load above 20, or after $MPIUP_SLOW_FOR seconds.
+func TestFalseNames(t *testing.T) {
+	need.Asked(t, "MPIUP_FALSE_NAMES", "1000, as make false-names does")
+	hosted(t)
+	root, err := lab.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := readTally(filepath.Join(root, "docs", "data", "false-names.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	window := shortWindow
+	if os.Getenv("MPIUP_FALSE_NAMES_WINDOW") == "1m" {
+		window = realWindow
+	}
+	end := time.Now().Add(time.Duration(number("MPIUP_SLOW_FOR", 24*3600)) * time.Second)
+	turns, at := make(chan struct{}, number("MPIUP_SLOW_SIDE", 6)), commit()
+	var wg sync.WaitGroup
+	for i := x.all(window); i < number("MPIUP_FALSE_NAMES", 0); i++ {
+		turns <- struct{}{}
+		for load() > mostLoad && time.Now().Before(end) {
+			rest(context.Background(), time.Second)
+		}
+		if time.Now().After(end) {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			h, library := habits[i/2%len(habits)], []string{"MPICH", "Open MPI"}[i%2]
+			seed := rand.IntN(1 << 20)
+			named, err := balancedRun(context.Background(), h, library, window, seed)
+			if err != nil {
+				t.Errorf("%s of %d, %s: %v", h.name, h.ranks, library, err)
+				return
+			}
+			if len(named) > 0 {
+				t.Errorf("%s of %d, %s, seed %d, load %.0f: %q", h.name, h.ranks, library, seed, load(), named)
+			}
+			if err := x.add(counts{h.name, library, h.ranks, window, 1, min(len(named), 1), load(), at}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d runs are in %s", x.all(window), x.path)
+}
