@@ -123,7 +123,7 @@ func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[
 		u := used[int(m.Pid)]
 		p := byPID[m.Pid]
 		n := p.Job.Seen(p.ID, load.At-window)
-		n.Used, n.Queued = u, watch.QueuedOf(proc, u.PIDs)
+		n.Used, n.Queued, n.Far = u, watch.QueuedOf(proc, u.PIDs), watch.FarOf(watch.Host, u.Main)
 		m.Waited, m.PeakRss = n.Message(), look.Peak(proc, u.PIDs)
 		own, _ := look.Own(proc, u.PIDs, sockets)
 		for _, s := range own {

@@ -2,6 +2,8 @@ package watch
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -256,11 +258,51 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Of a process that may use the CPUs of node 1 alone, on a machine of three nodes of which the last has no CPU: numa_maps as Linux 6.1 writes it.
+func TestFar(t *testing.T) {
+	const heap = "55d0c0a00000 default heap anon=300 dirty=300 active=0 N0=100 N1=200 kernelpagesize_kB=4\n"
+	const huge = "7f0000000000 bind:0 anon=1 dirty=1 N0=1 kernelpagesize_kB=2048\n"
+	const library = "7f1000000000 default file=/usr/lib/libc.so.6 mapped=400 N0=400 kernelpagesize_kB=4\n"
+	for name, c := range map[string]struct {
+		allowed, maps string
+		nodes         int
+		want          uint32
+	}{
+		"a third":                      {"8-15", heap + library + "7ffc00000000 default\n", 3, 333},
+		"huge pages":                   {"8-15", heap + huge, 3, (100*4 + 2048) * 1000 / (300*4 + 2048)},
+		"memory of a node without CPU": {"0-15", "1000 default anon=4 N0=1 N2=3 kernelpagesize_kB=4\n", 3, 750},
+		"it may use all":               {"0-15", heap + huge, 3, 0},
+		"one node":                     {"8-15", heap, 1, 0},
+		"nothing of its own":           {"8-15", library, 3, 0},
+		"nonsense":                     {"8-15", "x default anon=1 N=7 N-1=2 N99999=3 N1=x kernelpagesize_kB=99999999999999\n", 3, 0},
+	} {
+		root := t.TempDir()
+		write := func(name, text string) {
+			path := filepath.Join(root, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, cpus := range []string{"0-7\n", "8-15\n", "\n"}[:c.nodes] {
+			write(fmt.Sprintf("sys/devices/system/node/node%d/cpulist", i), cpus)
+		}
+		write("proc/7/status", "Name:\tx\nCpus_allowed:\tff00\nCpus_allowed_list:\t"+c.allowed+"\nMems_allowed_list:\t0-2\n")
+		write("proc/7/numa_maps", c.maps)
+		if got := FarOf(root, 7); got != c.want {
+			t.Errorf("%s: %d", name, got)
+		}
+		if got := FarOf(root, 8); got != 0 {
+			t.Errorf("%s: of no process: %d", name, got)
+		}
+	}
+}
+
 // What the kernel counts may be a container's own files, mounted over.
 func FuzzCounters(f *testing.F) {
 	f.Add([]byte(snmp))
 	f.Add([]byte("some avg10=0.00 total=99999999999999999999\n"))
 	f.Add([]byte("Tcp:\nTcp: OutSegs\n"))
+	f.Add([]byte("1000 default anon=4 N0=1 N2=3 kernelpagesize_kB=4\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		defer cost.Watch(t, cost.Parser, len(text))()
 		segments(text)
@@ -268,5 +310,6 @@ func FuzzCounters(f *testing.F) {
 			t.Error(d)
 		}
 		queued(text)
+		onNodes(text)
 	})
 }

@@ -15,6 +15,7 @@ type News struct {
 	Sample
 	Used   look.Usage
 	Queued time.Duration // its threads were ready to run, and had no processor
+	Far    uint32        // thousandths of its memory that are on other NUMA nodes (FarOf)
 }
 
 // Message is what a launcher is told of it.
@@ -29,6 +30,7 @@ func (n News) Message() *apiv1.RankWaited {
 		BlockedNs: int64(n.Used.Delay),
 		QueuedNs:  int64(n.Queued),
 		ReadBack:  n.Used.ReadBack,
+		Far:       n.Far,
 	}
 	for _, p := range n.Points {
 		m.Points = append(m.Points, &apiv1.WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})
@@ -50,6 +52,9 @@ func (l Load) Message() *apiv1.Waited {
 	}
 }
 
+// looksFar is at how many looks memory is looked for once: it moves seldom, and counting it walks all pages.
+const looksFar = 8
+
 // Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders tells of the processes of those
 // that run.
 func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell func(id uint32, pid int)), tell func(*apiv1.Waited)) {
@@ -58,7 +63,8 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 	t := time.NewTicker(next)
 	defer t.Stop()
 	proc := proctree.Proc{Root: "/proc"}
-	for {
+	far := map[uint32]uint32{}
+	for looks := 0; ; looks++ {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -79,7 +85,11 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 		for _, n := range j.look() {
 			if u, ok := used[byID[n.ID]]; ok {
 				n.Used, n.Queued = u, QueuedOf(proc, u.PIDs)
+				if looks%looksFar == 0 {
+					far[n.ID] = FarOf(Host, u.Main)
+				}
 			}
+			n.Far = far[n.ID]
 			m.Ranks = append(m.Ranks, n.Message())
 		}
 		tell(m)

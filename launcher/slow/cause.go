@@ -20,9 +20,10 @@ const (
 	Memory          // its container waited for memory
 	Storage         // its container waited for storage
 	HeldBack        // its GPU's hardware holds its clocks back
+	Far             // it ran all the time, and its memory is on another NUMA node than its processors
 	Clock           // it ran all the time, on processors that are slower than those of others now
 	Busy            // it ran all the time: it has more to do, or a slower processor
-	Paging          // it rested, and its pages came from storage
+	Paging          // it rested or waited for storage, and its pages came from there
 	Links           // it rested, and its host's adapters counted errors
 	Resent          // it rested, and TCP had to send again
 	Still           // it neither ran nor waited for any of these
@@ -32,8 +33,8 @@ const (
 type Reason struct {
 	Cause Cause
 	Share float64 // of the window; of Resent, of all segments
-	Count float64 // pages a second, errors, MHz
-	Usual float64 // of the others: MHz
+	Count float64 // pages a second, errors, MHz; of Far, the share of its memory
+	Usual float64 // of the others: MHz, share of memory
 	GPU   job.Slow
 }
 
@@ -43,6 +44,8 @@ const (
 	differs  = 2    // times as much as the others'
 	running  = 0.9  // of the time that it did not wait, in which it ran
 	slower   = 0.85 // of the others' frequency
+	far      = 0.5  // of its memory, at least, on other NUMA nodes
+	farther  = 0.6  // of the time, that such memory can cost at most: the most distant nodes of machines known take two and a half times as long
 	paging   = 50   // pages a second
 	resent   = 0.01 // of all segments
 	apart    = 4    // times as much as others
@@ -57,6 +60,7 @@ type did struct {
 	cpu           float64
 	pages, resent float64
 	errors, mhz   float64
+	far           float64
 	gpu           job.Slow
 }
 
@@ -99,9 +103,13 @@ func (w *Watch) cause(f Finding) Reason {
 	if !known {
 		return Reason{}
 	}
+	paged := its.pages >= paging && its.pages >= apart*usual(func(d did) float64 { return d.pages })
 	for i, c := range timed {
 		theirs := usual(func(d did) float64 { return d.shares[i] })
 		if its.shares[i] >= differs*theirs && its.shares[i]-theirs >= explains*f.Share {
+			if paged && (c == Blocked || c == Storage) {
+				return Reason{Cause: Paging, Share: its.shares[i], Count: its.pages}
+			}
 			return Reason{Cause: c, Share: its.shares[i]}
 		}
 	}
@@ -113,19 +121,21 @@ func (w *Watch) cause(f Finding) Reason {
 		if mhz := usual(func(d did) float64 { return d.mhz }); its.mhz > 0 && its.mhz <= slower*mhz {
 			return Reason{Cause: Clock, Share: its.cpu, Count: its.mhz, Usual: mhz}
 		}
+		if others := usual(func(d did) float64 { return d.far }); its.far >= far && its.far >= differs*others && f.Share <= farther {
+			return Reason{Cause: Far, Share: its.cpu, Count: its.far, Usual: others}
+		}
 		return Reason{Cause: Busy, Share: its.cpu}
 	}
 	rest, held := 1-its.cpu-waited, 0.0
 	for _, s := range its.shares[:3] { // of its own
 		held += s
 	}
-	pages := usual(func(d did) float64 { return d.pages })
 	errors := usual(func(d did) float64 { return d.errors })
 	again := usual(func(d did) float64 { return d.resent })
 	switch {
 	case rest < explains*f.Share || held >= rest/2:
 		return Reason{}
-	case its.pages >= paging && its.pages >= apart*pages:
+	case paged:
 		return Reason{Cause: Paging, Share: rest, Count: its.pages}
 	case its.errors > 0 && errors == 0:
 		return Reason{Cause: Links, Share: rest, Count: its.errors}
@@ -155,7 +165,7 @@ func (w *Watch) did(id int) (d did, known bool) {
 		part(b.Memory, a.Memory),
 		part(b.Storage, a.Storage),
 	}
-	d.cpu, d.gpu = part(b.CPU, a.CPU), b.GPU
+	d.cpu, d.gpu, d.far = part(b.CPU, a.CPU), b.GPU, b.Far
 	d.pages, d.errors = more(b.ReadBack, a.ReadBack)/long.Seconds(), more(b.LinkErrors, a.LinkErrors)
 	if sent := more(b.Segments, a.Segments); sent > 0 {
 		d.resent = more(b.Resent, a.Resent) / sent
@@ -177,7 +187,7 @@ func (t *track) waited() float64 {
 
 // String is what a table has room for.
 func (c Cause) String() string {
-	return [...]string{"-", "CPU quota", "run queue", "block I/O", "memory", "storage", "GPU held back", "slow clock", "computes",
+	return [...]string{"-", "CPU quota", "run queue", "block I/O", "memory", "storage", "GPU held back", "far memory", "slow clock", "computes",
 		"pages from storage", "link errors", "TCP resends", "still"}[c]
 }
 
@@ -197,12 +207,14 @@ func (r Reason) Sentence() string {
 		return "; its container waited for storage " + share
 	case HeldBack:
 		return fmt.Sprintf("; its GPU's hardware holds its clocks back (%v)", r.GPU)
+	case Far:
+		return fmt.Sprintf("; it was computing, with %.0f %% of its memory on another NUMA node than its processors, of the others' %.0f %%: see mpiup help binding", 100*r.Count, 100*r.Usual)
 	case Clock:
 		return fmt.Sprintf("; it was computing, on processors at %.0f MHz where the others' run at %.0f", r.Count, r.Usual)
 	case Busy:
 		return "; it was computing: it has more to do than the others, or a slower processor"
 	case Paging:
-		return fmt.Sprintf("; %.0f of its pages a second came from storage: its memory does not hold what it uses", r.Count)
+		return fmt.Sprintf("; %.0f of its pages a second came from storage: its memory does not hold what it uses, or it maps files", r.Count)
 	case Links:
 		return fmt.Sprintf("; its host's adapters counted %.0f errors meanwhile: look at the port and the cable", r.Count)
 	case Resent:

@@ -56,6 +56,7 @@ func work(host *apiv1.Waited, r *apiv1.RankWaited) Work {
 		Queued:     sum(r.QueuedNs),
 		Blocked:    sum(r.BlockedNs),
 		ReadBack:   r.ReadBack,
+		Far:        float64(min(r.Far, 1000)) / 1000,
 		Throttled:  sum(host.ThrottledNs),
 		Memory:     sum(host.MemoryStalledNs),
 		Storage:    sum(host.IoStalledNs),

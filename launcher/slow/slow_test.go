@@ -195,6 +195,36 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
+// A rank that computes all the time is slow by its memory where that is far and the others' is not, and no slower than such memory can be. One whose
+// pages come from storage waits for storage for want of memory.
+func TestCauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		its, theirs Work // in a second
+		share       float64
+		want        Cause
+	}{
+		"far memory":             {Work{CPU: second, Far: 0.7}, Work{CPU: second, Far: 0.1}, 0.4, Far},
+		"far, as all are":        {Work{CPU: second, Far: 0.7}, Work{CPU: second, Far: 0.6}, 0.4, Busy},
+		"slower than far can be": {Work{CPU: second, Far: 0.7}, Work{CPU: second}, 0.8, Busy},
+		"far, and it rests":      {Work{Far: 0.7}, Work{CPU: second}, 0.4, Still},
+		"storage":                {Work{Storage: second / 2, ReadBack: 9}, Work{CPU: second}, 0.4, Storage},
+		"pages from storage":     {Work{Storage: second / 2, ReadBack: 90}, Work{CPU: second}, 0.4, Paging},
+	} {
+		w := Watch{Window: 24 * second}
+		for i := range time.Duration(20) {
+			var reports []Report
+			for r, work := range []Work{c.theirs, c.its, c.theirs} {
+				work.CPU, work.Storage, work.ReadBack = work.CPU*i, work.Storage*i, work.ReadBack*uint64(i)
+				reports = append(reports, Report{ID: r, State: Measured, Work: work})
+			}
+			w.Hear(i*second, i*second, reports)
+		}
+		if got := w.Reason(1, c.share); got.Cause != c.want || got.Sentence() == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // Each reason why nothing is known has its words, and none is that all is well.
 func TestWhyUnmeasured(t *testing.T) {
 	for want, r := range map[string]Report{

@@ -44,6 +44,7 @@ type Work struct {
 	Segments   uint64        // of TCP that it sent, as far as its sockets are open, else its container
 	Resent     uint64        // and sent again
 	LinkErrors uint64        // of its host's HCAs
+	Far        float64       // share of its memory that is on NUMA nodes where it has no processor, now
 	MHz        uint32        // of its processors, now
 	GPU        job.Slow      // why its GPUs are held back, now
 }

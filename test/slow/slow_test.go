@@ -26,6 +26,8 @@ type result struct {
 	seconds      float64
 	load         float64
 	commit       string
+
+	whole string // standard error, where something is not right
 }
 
 const resultsHead = "way\tprogram\tranks\tslowed by\tnamed\tcause\tsaid\tseconds\tload\tcommit\n"
@@ -134,7 +136,7 @@ func TestSlow(t *testing.T) {
 							return
 						}
 						r.program, r.commit = program, at
-						t.Logf("%s: %s, cause %s: %s, after %.0f s", cell, r.named, r.cause, r.said, r.seconds)
+						t.Logf("%s: %s, cause %s: %s, after %.0f s\n%s", cell, r.named, r.cause, r.said, r.seconds, r.whole)
 						mu.Lock()
 						defer mu.Unlock()
 						list = append(list, r)

@@ -113,7 +113,9 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 	if err = errors.Join(err, endErr, undo()); err == nil && end.Code != 0 {
 		err = fmt.Errorf("code %d\n%s", end.Code, end.Stderr)
 	}
-	r.judge(w, part, said(end.Stderr))
+	if r.judge(w, part, said(end.Stderr)); r.named != "right" || r.cause != "right" {
+		r.whole = end.Stderr
+	}
 	r.load = load()
 	return r, err
 }
@@ -179,6 +181,7 @@ const (
 	written = 16 << 10
 	sent    = 64 << 10
 	room    = 24 << 20 // for files, of which the rank wants 64 MiB and programs have some
+	missing = 0.6      // of the pages, about
 )
 
 // pressure leaves the second host less memory than its rank wants, and lets what is missing come back as slowly as it is to be.
@@ -203,13 +206,13 @@ func pressure(_ context.Context, dir string, part float64) (func() error, error)
 		}
 	}
 	less, err2 := world.cluster.LimitMemory(second, keep+room)
-	lift, err3 := throttleDisk(dir, "read_iops_device", int(pages*0.6/(part*each.Seconds())))
+	lift, err3 := throttleDisk(dir, "read_iops_device", int(pages*missing/((1+part)*each.Seconds())))
 	return func() error { return errors.Join(less(), lift()) }, errors.Join(err, err2, err3)
 }
 
-// storage lets the second host write so slowly that a step's writing takes its part of a step.
+// storage lets the rank write so slowly that a step's writing takes its part of a step: the kernel counts what may be written while it sleeps too.
 func storage(_ context.Context, dir string, part float64) (func() error, error) {
-	return throttleDisk(dir, "write_bps_device", int(written/(part*each.Seconds())))
+	return throttleDisk(dir, "write_bps_device", int(written/((1+part)*each.Seconds())))
 }
 
 // throttleDisk limits the last rank alone for the disk that dir is on: what else is on its host would hold up the file system for all.
@@ -319,8 +322,12 @@ func asContainers(ctx context.Context) error {
 			return err
 		}
 		world.groups = append(world.groups, dir, filepath.Join(dir, "cpu"))
+		pids := []int{world.cluster.Pid(host)}
 		for _, p := range all {
-			if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(p.Pid)), 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			pids = append(pids, p.Pid)
+		}
+		for _, pid := range pids {
+			if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
 		}

@@ -6415,6 +6415,7 @@ type RankWaited struct {
 	ReadBack      uint64                 `protobuf:"varint,10,opt,name=read_back,json=readBack,proto3" json:"read_back,omitempty"`   // pages that came from storage, since they were not in memory (major faults)
 	Segments      uint64                 `protobuf:"varint,12,opt,name=segments,proto3" json:"segments,omitempty"`                   // that its open TCP sockets sent, in RankState
 	Resent        uint64                 `protobuf:"varint,13,opt,name=resent,proto3" json:"resent,omitempty"`                       // and sent again
+	Far           uint32                 `protobuf:"varint,14,opt,name=far,proto3" json:"far,omitempty"`                             // thousandths of its memory that are on NUMA nodes where it may use no processor; 0: none, or it does not show
 	GpuSlow       uint32                 `protobuf:"varint,11,opt,name=gpu_slow,json=gpuSlow,proto3" json:"gpu_slow,omitempty"`      // job.Slow of its GPUs, in RankState; 0: they are not, or nobody asked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6530,6 +6531,13 @@ func (x *RankWaited) GetSegments() uint64 {
 func (x *RankWaited) GetResent() uint64 {
 	if x != nil {
 		return x.Resent
+	}
+	return 0
+}
+
+func (x *RankWaited) GetFar() uint32 {
+	if x != nil {
+		return x.Far
 	}
 	return 0
 }
@@ -10279,7 +10287,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vlink_errors\x18\t \x01(\x04R\n" +
 	"linkErrors\x12\x10\n" +
 	"\x03mhz\x18\n" +
-	" \x01(\rR\x03mhz\"\xfd\x02\n" +
+	" \x01(\rR\x03mhz\"\x8f\x03\n" +
 	"\n" +
 	"RankWaited\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12*\n" +
@@ -10295,7 +10303,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tread_back\x18\n" +
 	" \x01(\x04R\breadBack\x12\x1a\n" +
 	"\bsegments\x18\f \x01(\x04R\bsegments\x12\x16\n" +
-	"\x06resent\x18\r \x01(\x04R\x06resent\x12\x19\n" +
+	"\x06resent\x18\r \x01(\x04R\x06resent\x12\x10\n" +
+	"\x03far\x18\x0e \x01(\rR\x03far\x12\x19\n" +
 	"\bgpu_slow\x18\v \x01(\rR\agpuSlow\"\x80\x01\n" +
 	"\tWaitPoint\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
