@@ -56,13 +56,14 @@ type Point struct {
 
 // A Sample is what a page says at one time.
 type Sample struct {
-	State   State
-	Rank    int // in MPI_COMM_WORLD
-	Size    int
-	Seq     uint64        // collectives over all ranks that are over
-	Partial uint64        // collectives over some
-	Inside  time.Duration // CLOCK_MONOTONIC at which it entered the collective over all that it is in; 0: it is in none
-	Points  []Point       // ascending by Seq, those of all rings
+	State     State
+	Rank      int // in MPI_COMM_WORLD
+	Size      int
+	Seq       uint64        // collectives over all ranks that are over
+	Partial   uint64        // collectives over some
+	Inside    time.Duration // CLOCK_MONOTONIC at which it entered the collective over all that it is in; 0: it is in none
+	Elsewhere time.Duration // and another call that waits, for a neighbour as a rule
+	Points    []Point       // ascending by Seq, those of all rings
 }
 
 // A Page is the agent's end of one rank's page.

@@ -52,12 +52,13 @@ func TestParse(t *testing.T) {
 	b := newPage()
 	b.u64(64, 33)
 	b.u64(96, 130e9)
+	b.u64(112, 128e9)
 	b.point(0, 32, 2e9, 1e9, 0, 40e9)
 	b.point(0, 33, 4e9, 1e9, 1, 42e9)
 	b.point(1, 32, 2e9, 1e9, 0, 40e9)
 	got := parse(b, b, since, now)
 	want := []Point{{32, time.Second, time.Second / 2, 0, 40 * time.Second}, {33, 2 * time.Second, time.Second / 2, 1, 41 * time.Second}}
-	if got.State != Measured || got.Rank != 3 || got.Size != 8 || got.Seq != 33 || got.Inside != 85*time.Second || !slices.Equal(got.Points, want) {
+	if got.State != Measured || got.Rank != 3 || got.Size != 8 || got.Seq != 33 || got.Inside != 85*time.Second || got.Elsewhere != 84*time.Second || !slices.Equal(got.Points, want) {
 		t.Errorf("%+v", got)
 	}
 	torn := slices.Clone(b)

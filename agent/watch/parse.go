@@ -48,11 +48,13 @@ func parse(first, b []byte, since, now time.Duration) (s Sample) {
 	if s.State == Never || s.State == Unknown || !known {
 		return s
 	}
-	if entered := u64(96); entered != 0 {
-		if at := p.at(entered); at > since && at <= now {
-			s.Inside = at
+	entered := func(tick uint64) time.Duration {
+		if at := p.at(tick); tick != 0 && at > since && at <= now {
+			return at
 		}
+		return 0
 	}
+	s.Inside, s.Elsewhere = entered(u64(96)), entered(u64(112))
 	for level := range levels {
 		for i := range perLevel {
 			at := header + (level*perLevel+i)*onePoint

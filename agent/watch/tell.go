@@ -21,16 +21,17 @@ type News struct {
 // Message is what a launcher is told of it.
 func (n News) Message() *apiv1.RankWaited {
 	m := &apiv1.RankWaited{
-		Id:        n.ID,
-		State:     apiv1.WatchState(n.State),
-		Seq:       n.Seq,
-		Partial:   n.Partial,
-		InsideNs:  int64(n.Inside),
-		CpuNs:     int64(n.Used.CPU),
-		BlockedNs: int64(n.Used.Delay),
-		QueuedNs:  int64(n.Queued),
-		ReadBack:  n.Used.ReadBack,
-		Far:       n.Far,
+		Id:          n.ID,
+		State:       apiv1.WatchState(n.State),
+		Seq:         n.Seq,
+		Partial:     n.Partial,
+		InsideNs:    int64(n.Inside),
+		ElsewhereNs: int64(n.Elsewhere),
+		CpuNs:       int64(n.Used.CPU),
+		BlockedNs:   int64(n.Used.Delay),
+		QueuedNs:    int64(n.Queued),
+		ReadBack:    n.Used.ReadBack,
+		Far:         n.Far,
 	}
 	for _, p := range n.Points {
 		m.Points = append(m.Points, &apiv1.WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})

@@ -23,11 +23,11 @@ const Looks = 12
 // maxLates bounds how often a run says that ranks are late.
 const maxLates = 3
 
-// Awaited is who all others wait for now, and have for a window. How long each of the others waited is by its own host's clock.
+// Awaited is who all others wait for now, and have for a window, and for as long as a busy machine may let anybody wait. How long each of the others waited is by its own host's clock.
 func (w *Watch) Awaited(now time.Duration, ranks int) Late {
 	found := w.absent(now, ranks)
 	switch old := w.late; {
-	case len(found.Ranks) == 0 || found.For < w.Window:
+	case len(found.Ranks) == 0 || found.For < max(w.Window, shortest):
 		w.late = Late{}
 		return w.late
 	case slices.Equal(found.Ranks, old.Ranks) && found.seq == old.seq:
@@ -55,6 +55,7 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 		}
 	}
 	first := true
+	var waiting []int // for somebody else, in a call between two
 	for id, t := range w.ranks {
 		switch {
 		case t.Inside > 0 && t.Seq == l.seq:
@@ -62,13 +63,18 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 				l.For, first = waits, false
 			}
 		case t.Inside == 0 && t.Seq <= l.seq:
-			l.Ranks = append(l.Ranks, id)
+			if l.Ranks = append(l.Ranks, id); t.Elsewhere > 0 {
+				waiting = append(waiting, id)
+			}
 		default: // they are not at the same place: a look was too early, or somebody lies
 			return Late{}
 		}
 	}
 	if first || len(l.Ranks)*together > ranks {
 		return Late{}
+	}
+	if len(waiting) < len(l.Ranks) { // else each may wait for who waits for it
+		l.Ranks = slices.DeleteFunc(l.Ranks, func(id int) bool { return slices.Contains(waiting, id) })
 	}
 	slices.Sort(l.Ranks)
 	return l

@@ -16,7 +16,8 @@ var plain = Names{One: func(r int) string { return fmt.Sprint("rank ", r) }, Man
 // Ranks that are in no collective, where all others are in the next one and have been for a window, are named while it lasts.
 func TestLate(t *testing.T) {
 	in, out := Report{State: Measured, Seq: 7, Inside: 10 * second}, Report{State: Measured, Seq: 7}
-	behind, ahead, over, gone := out, in, in, Report{}
+	behind, ahead, over, gone, recv := out, in, in, Report{}, out
+	recv.Elsewhere = 11 * second
 	behind.Seq, ahead.Seq, over.State = 6, 8, Finalized
 	for name, c := range map[string]struct {
 		ranks []Report
@@ -27,6 +28,8 @@ func TestLate(t *testing.T) {
 		"two of four":              {[]Report{in, out, out, in}, 20 * second, []int{1, 2}},
 		"three of four":            {[]Report{in, out, out, out}, 20 * second, nil},
 		"not yet for a window":     {[]Report{in, in, out, in}, 13 * second, nil},
+		"one waits for the other":  {[]Report{in, in, out, recv}, 20 * second, []int{2}},
+		"it waits in MPI_Recv":     {[]Report{in, in, recv, in}, 20 * second, []int{2}},
 		"nobody":                   {[]Report{in, in, in, in}, 20 * second, nil},
 		"all compute":              {[]Report{out, out, out, out}, 20 * second, nil},
 		"further behind":           {[]Report{in, in, behind, in}, 20 * second, []int{2}},

@@ -23,12 +23,13 @@ func Parse(m *apiv1.Waited, on idset.Set) (at time.Duration, reports []Report, e
 			return 0, nil, fmt.Errorf("how long rank %d waited, in %d points and state %d", r.GetId(), len(r.GetPoints()), r.GetState())
 		}
 		report := Report{
-			ID:      int(r.Id),
-			State:   State(r.State),
-			Seq:     r.Seq,
-			Partial: r.Partial,
-			Inside:  sum(r.InsideNs),
-			Work:    work(m, r),
+			ID:        int(r.Id),
+			State:     State(r.State),
+			Seq:       r.Seq,
+			Partial:   r.Partial,
+			Inside:    sum(r.InsideNs),
+			Elsewhere: sum(r.ElsewhereNs),
+			Work:      work(m, r),
 		}
 		for _, p := range r.Points {
 			report.Points = append(report.Points, Point{

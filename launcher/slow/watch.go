@@ -23,13 +23,14 @@ const (
 
 // A Report is what a host tells of one of its ranks. Sums count from its start.
 type Report struct {
-	ID      int
-	State   State
-	Seq     uint64        // collectives over all ranks that are over
-	Partial uint64        // and over some
-	Inside  time.Duration // since when it is in one over all, by its host's clock; 0: it is in none
-	Points  []Point       // ascending; those that were told before count once
-	Work    Work
+	ID        int
+	State     State
+	Seq       uint64        // collectives over all ranks that are over
+	Partial   uint64        // and over some
+	Inside    time.Duration // since when it is in one over all, by its host's clock; 0: it is in none
+	Elsewhere time.Duration // and another call that waits
+	Points    []Point       // ascending; those that were told before count once
+	Work      Work
 }
 
 // Work is what a rank did besides waiting in MPI, and its container with it. Parts that do not show are 0.

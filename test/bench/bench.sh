@@ -3,6 +3,7 @@
 # scripts (../shared/bench, or $PEERS_BENCH) and the peers themselves (make bench-peers) are
 # there, mpiup and they take turns, and ratios of one run are judged; else mpiup is measured
 # alone. Frameworks' own launchers are compared with where they are there. Needs root. ROUNDS=7 runs of each.
+# PAIRS=40 of runs with --watch-ranks and without, of which else as many as runs of each are made, in a minute.
 # It ends within MINUTES=15: failures, which come last, are tried as long as they fit in.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,18 +27,20 @@ trap leave EXIT
 { mkdir "$pod" && echo $$ >"$pod/cgroup.procs"; } 2>/dev/null || echo "no cpu cgroup can be made: ranks do not share CPUs as in a pod" >&2
 chmod 755 "$work"
 cp bin/mpiup "$work/mpiup"
+cp bin/libmpiup-watch.so "$work"
 CGO_ENABLED=0 go build -o "$work/bench" ./test/bench
 mpicc.mpich -O2 -rdynamic -o "$work/hello" examples/hello/hello.c
+mpicc.mpich -O2 -o "$work/watched" test/mpi/watched.c
 
 echo "$(nproc) cores, $(awk -F ': ' '/model name/ { print $2; exit }' /proc/cpuinfo), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg), $("$work/mpiup" version)"
 failed=0
-only=command,start,flood,kill,memory
+only=command,watch,start,flood,kill,memory
 if [ ! -x "$peers/compare.sh" ]; then
     echo "no peers' scripts in $peers: mpiup alone"
 elif ! missing=$(test/bench/peers.sh missing); then
     echo "peers are not installed ($missing; make bench-peers): mpiup alone"
 else
-    only=command,memory
+    only=command,watch,memory
     # Own mounts and processes: names in /run/netns are nobody else's, and nothing outlives this.
     nice -n "${NICE:--15}" unshare --mount --pid --fork --kill-child --mount-proc --propagation private \
         test/bench/peers.sh run "$peers" "$work" "$rounds" || failed=1
@@ -64,5 +67,5 @@ fi
 if command -v mpicc.openmpi >/dev/null; then only+=,restarts; else echo "no Open MPI here (make bench-peers): its restarts are not measured"; fi
 torch=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks/torch/bin/python
 if [ -x "$torch" ]; then only+=,torchrestarts; else torch=; echo "no torch here (test/frameworks.sh torch): its restarts are not measured"; fi
-nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -most "$((most > SECONDS ? most - SECONDS : 1))s" -only "$only" -source "$PWD" -horovod "$horovod" -torch "$torch" || failed=1
+nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -watched "$work/watched" -pairs "${PAIRS:-0}" -rounds "$rounds" -most "$((most > SECONDS ? most - SECONDS : 1))s" -only "$only" -source "$PWD" -horovod "$horovod" -torch "$torch" || failed=1
 exit $failed

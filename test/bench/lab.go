@@ -41,8 +41,10 @@ func newLab(ctx context.Context, b *bench, n int) (*lab, error) {
 	if b.torch != "" {
 		share = append(share, filepath.Dir(filepath.Dir(b.torch)))
 	}
-	if b.hello != "" {
-		share = append(share, filepath.Dir(b.hello))
+	for _, program := range []string{b.hello, b.watched} {
+		if program != "" {
+			share = append(share, filepath.Dir(program))
+		}
 	}
 	c, err := netns.Up(ctx, netns.Config{Hosts: names, Share: share})
 	if err != nil {
@@ -90,8 +92,12 @@ func (l *lab) job(ctx context.Context, hosts, ppn int, argv ...string) *netns.Cm
 	for i, name := range l.cluster.Workers()[:hosts] {
 		list[i] = name + ":" + strconv.Itoa(ppn)
 	}
-	args := []string{l.b.mpiup, "run", "--key", filepath.Join(l.b.dir, "key"), "-x", "T0",
-		"--host", strings.Join(list, ","), "-n", strconv.Itoa(hosts * ppn)}
+	return l.jobOn(ctx, strings.Join(list, ","), strconv.Itoa(hosts*ppn), argv...)
+}
+
+// jobOn prepares mpiup run over a list of hosts with their slots.
+func (l *lab) jobOn(ctx context.Context, hosts, ranks string, argv ...string) *netns.Cmd {
+	args := []string{l.b.mpiup, "run", "--key", filepath.Join(l.b.dir, "key"), "-x", "T0", "--host", hosts, "-n", ranks}
 	return l.cluster.Command(ctx, netns.Launcher, append(args, argv...)...)
 }
 

@@ -36,7 +36,9 @@ func main() {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
 	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
 	rounds := flag.Int("rounds", 7, "`runs` of each kind")
-	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also watch,crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512")
+	watched := flag.String("watched", "", "test/mpi/watched.c, compiled, for watch")
+	pairs := flag.Int("pairs", 0, "`runs` of watch with --watch-ranks and without; 0: as many as -rounds, and as fit into a minute")
 	meet := flag.String("rendezvous", "", "be a rank that meets the others as Horovod does, once this `pipe` is written to, and nothing else")
 	crowds := flag.String("crowds", "64,256,500,512,1000", "`numbers` of hosts of the crowd")
 	against := flag.String("against", "", "another `binary` of mpiup, to take turns with in the crowd and in commands")
@@ -60,7 +62,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod, torch: *torch, against: *against, within: *within,
-		begun: time.Now(), most: *most,
+		begun: time.Now(), most: *most, watched: *watched, pairs: *pairs,
 		scripts: filepath.Join(*source, "test", "bench"), examples: filepath.Join(*source, "examples")}
 	err := b.count(*crowds)
 	if err == nil {
@@ -82,6 +84,8 @@ type bench struct {
 	crowds       []int  // numbers of hosts
 	against      string // another binary; "": none
 	within       string // a cgroup; "": none
+	watched      string // a program
+	pairs        int    // 0: rounds
 	scripts      string // folders
 	examples     string
 	dir          string
@@ -106,7 +110,7 @@ func (b *bench) count(list string) error {
 }
 
 func (b *bench) run(ctx context.Context) error {
-	for _, p := range []*string{&b.mpiup, &b.against, &b.hello, &b.scripts, &b.examples} {
+	for _, p := range []*string{&b.mpiup, &b.against, &b.hello, &b.watched, &b.scripts, &b.examples} {
 		if *p == "" {
 			continue
 		}
@@ -137,7 +141,7 @@ func (b *bench) run(ctx context.Context) error {
 		of      []string
 		measure func(context.Context, *lab) error
 	}{
-		{2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
+		{4, []string{"watch"}, b.watchCosts}, {2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
 		{16, []string{"start", "flood", "kill"}, b.small}, {64, []string{"start", "memory"}, b.large},
 		// Last, as long as there is time: a host that is cut off costs whoever does not notice all of mostRest.
 		{jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, {64, []string{"rendezvous512"}, b.manyMeet},

@@ -193,7 +193,7 @@ func TestWhoIsWaitedFor(t *testing.T) {
 	})
 	t.Run("late", func(t *testing.T) {
 		t.Parallel()
-		r := l.run(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", "--watch-ranks", "--watch-window", "2s", "--timeout", "6s", waits, "1", "0.1", "2", "1000"}})
+		r := l.run(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", "--watch-ranks", "--watch-window", "2s", "--timeout", "10s", waits, "1", "0.1", "2", "1000"}})
 		if r.Code == 0 || strings.Count(r.Stderr, "rank 2 (w1, pid ") < 2 || !strings.Contains(r.Stderr, ": all others have waited ") || strings.Contains(r.Stderr, "rank 0 (") {
 			t.Errorf("%d\n%s", r.Code, r.Stderr)
 		}

@@ -89,6 +89,8 @@ static int has_zero(word counts, int n) {
 		BEGIN(symbol, n, language);                                     \
 		if (known_all(comm, lang))                                      \
 			enter_all(from);                                        \
+		else                                                            \
+			enter_other(from);                                      \
 		word result = call(A##n);                                       \
 		uint64_t to = ticks();                                          \
 		enter_all(0);                                                   \
@@ -117,6 +119,7 @@ static int has_zero(word counts, int n) {
 #define OTHER(symbol, n, language, ...)                                         \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
+		enter_other(from);                                              \
 		word result = call(A##n);                                       \
 		leave_other(from, ticks());                                     \
 		END(result);                                                    \
@@ -182,6 +185,7 @@ static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t tim
 		BEGIN(symbol, n, language);                                                             \
 		word request = any_remembered() ? request_at(a, 0, lang) : 0;                           \
 		uint64_t when = request ? began(request, lang) : 0;                                     \
+		enter_other(from);                                                                      \
 		word result = call(A##n);                                                               \
 		if (when && forget(request, lang))                                                      \
 			started_over(when, from, ticks(), 1);                                           \

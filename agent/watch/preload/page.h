@@ -39,7 +39,8 @@ struct page {
 	uint64_t seq, waited, other, loose; /* as in a point, now */
 	uint64_t entered;    /* the tick at which this rank entered the collective that it is in; 0: it is in none */
 	uint64_t partial;    /* collectives over some ranks only */
-	uint8_t reserved[512 - 112];
+	uint64_t elsewhere;  /* the tick at which it entered another call that waits; 0: it is in none */
+	uint8_t reserved[512 - 120];
 	struct point points[LEVELS][POINTS];
 };
 

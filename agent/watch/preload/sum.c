@@ -11,6 +11,8 @@ static uint64_t add(uint64_t *sum, uint64_t n) {
 
 void enter_all(uint64_t now) { __atomic_store_n(&page->entered, now, __ATOMIC_RELAXED); }
 
+void enter_other(uint64_t now) { __atomic_store_n(&page->elsewhere, now, __ATOMIC_RELAXED); }
+
 static void point(unsigned level, uint64_t seq, uint64_t now) {
 	struct point *p = &page->points[level][(seq >> (SHIFT * level)) % POINTS];
 	__atomic_store_n(&p->seq, 0, __ATOMIC_RELEASE);
@@ -37,11 +39,15 @@ void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose) {
 	if (to - page->tick1 > OFTEN)
 		clocks();
 	__atomic_store_n(&page->entered, 0, __ATOMIC_RELAXED);
+	enter_other(0);
 }
 
-void leave_other(uint64_t from, uint64_t to) { add(&page->other, to - from); }
+void leave_other(uint64_t from, uint64_t to) {
+	add(&page->other, to - from);
+	enter_other(0);
+}
 
 void leave_partial(uint64_t from, uint64_t to) {
 	add(&page->partial, 1);
-	add(&page->other, to - from);
+	leave_other(from, to);
 }

@@ -33,6 +33,7 @@ void learn_world(void *caller);
 
 /* sum.c: what is written to the page. */
 void enter_all(uint64_t now);
+void enter_other(uint64_t now);
 void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose);
 void leave_other(uint64_t from, uint64_t to);
 void leave_partial(uint64_t from, uint64_t to);

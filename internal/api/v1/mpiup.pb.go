@@ -6405,18 +6405,19 @@ type RankWaited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // in the run
 	State         WatchState             `protobuf:"varint,2,opt,name=state,proto3,enum=mpiup.v1.WatchState" json:"state,omitempty"`
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // collectives over all ranks that are over
-	Partial       uint64                 `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`                      // and over some ranks
-	InsideNs      int64                  `protobuf:"varint,5,opt,name=inside_ns,json=insideNs,proto3" json:"inside_ns,omitempty"`    // since when it is in a collective over all; 0: it is in none
-	Points        []*WaitPoint           `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`                         // that are new, ascending, at most 16; in RankState those of the window, at most 64
-	CpuNs         int64                  `protobuf:"varint,7,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`             // used
-	QueuedNs      int64                  `protobuf:"varint,8,opt,name=queued_ns,json=queuedNs,proto3" json:"queued_ns,omitempty"`    // its threads were ready to run, and had no processor; 0: it does not show
-	BlockedNs     int64                  `protobuf:"varint,9,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"` // its work waited for block devices; 0: it does not show
-	ReadBack      uint64                 `protobuf:"varint,10,opt,name=read_back,json=readBack,proto3" json:"read_back,omitempty"`   // pages that came from storage, since they were not in memory (major faults)
-	Segments      uint64                 `protobuf:"varint,12,opt,name=segments,proto3" json:"segments,omitempty"`                   // that its open TCP sockets sent, in RankState
-	Resent        uint64                 `protobuf:"varint,13,opt,name=resent,proto3" json:"resent,omitempty"`                       // and sent again
-	Far           uint32                 `protobuf:"varint,14,opt,name=far,proto3" json:"far,omitempty"`                             // thousandths of its memory that are on NUMA nodes where it may use no processor; 0: none, or it does not show
-	GpuSlow       uint32                 `protobuf:"varint,11,opt,name=gpu_slow,json=gpuSlow,proto3" json:"gpu_slow,omitempty"`      // job.Slow of its GPUs, in RankState; 0: they are not, or nobody asked
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                                     // collectives over all ranks that are over
+	Partial       uint64                 `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`                             // and over some ranks
+	InsideNs      int64                  `protobuf:"varint,5,opt,name=inside_ns,json=insideNs,proto3" json:"inside_ns,omitempty"`           // since when it is in a collective over all; 0: it is in none
+	Points        []*WaitPoint           `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`                                // that are new, ascending, at most 16; in RankState those of the window, at most 64
+	CpuNs         int64                  `protobuf:"varint,7,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                    // used
+	QueuedNs      int64                  `protobuf:"varint,8,opt,name=queued_ns,json=queuedNs,proto3" json:"queued_ns,omitempty"`           // its threads were ready to run, and had no processor; 0: it does not show
+	BlockedNs     int64                  `protobuf:"varint,9,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`        // its work waited for block devices; 0: it does not show
+	ReadBack      uint64                 `protobuf:"varint,10,opt,name=read_back,json=readBack,proto3" json:"read_back,omitempty"`          // pages that came from storage, since they were not in memory (major faults)
+	Segments      uint64                 `protobuf:"varint,12,opt,name=segments,proto3" json:"segments,omitempty"`                          // that its open TCP sockets sent, in RankState
+	Resent        uint64                 `protobuf:"varint,13,opt,name=resent,proto3" json:"resent,omitempty"`                              // and sent again
+	ElsewhereNs   int64                  `protobuf:"varint,15,opt,name=elsewhere_ns,json=elsewhereNs,proto3" json:"elsewhere_ns,omitempty"` // since when it is in another call that waits; 0: it is in none
+	Far           uint32                 `protobuf:"varint,14,opt,name=far,proto3" json:"far,omitempty"`                                    // thousandths of its memory that are on NUMA nodes where it may use no processor; 0: none, or it does not show
+	GpuSlow       uint32                 `protobuf:"varint,11,opt,name=gpu_slow,json=gpuSlow,proto3" json:"gpu_slow,omitempty"`             // job.Slow of its GPUs, in RankState; 0: they are not, or nobody asked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6531,6 +6532,13 @@ func (x *RankWaited) GetSegments() uint64 {
 func (x *RankWaited) GetResent() uint64 {
 	if x != nil {
 		return x.Resent
+	}
+	return 0
+}
+
+func (x *RankWaited) GetElsewhereNs() int64 {
+	if x != nil {
+		return x.ElsewhereNs
 	}
 	return 0
 }
@@ -10287,7 +10295,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vlink_errors\x18\t \x01(\x04R\n" +
 	"linkErrors\x12\x10\n" +
 	"\x03mhz\x18\n" +
-	" \x01(\rR\x03mhz\"\x8f\x03\n" +
+	" \x01(\rR\x03mhz\"\xb2\x03\n" +
 	"\n" +
 	"RankWaited\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12*\n" +
@@ -10303,7 +10311,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tread_back\x18\n" +
 	" \x01(\x04R\breadBack\x12\x1a\n" +
 	"\bsegments\x18\f \x01(\x04R\bsegments\x12\x16\n" +
-	"\x06resent\x18\r \x01(\x04R\x06resent\x12\x10\n" +
+	"\x06resent\x18\r \x01(\x04R\x06resent\x12!\n" +
+	"\felsewhere_ns\x18\x0f \x01(\x03R\velsewhereNs\x12\x10\n" +
 	"\x03far\x18\x0e \x01(\rR\x03far\x12\x19\n" +
 	"\bgpu_slow\x18\v \x01(\rR\agpuSlow\"\x80\x01\n" +
 	"\tWaitPoint\x12\x10\n" +
