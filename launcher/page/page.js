@@ -31,7 +31,7 @@ if (R.verdict) {
 // Tables.
 const table = (id, heads, lines) => {
   const t = $(id), head = el('tr');
-  for (const h of heads) head.append(el('th', h));
+  heads.forEach((h, i) => head.append(el('th', h, lines.length && (typeof lines[0][i] === 'number' || lines[0][i] instanceof Node && lines[0][i].className === 'n') ? 'n' : '')));
   const thead = el('thead'); thead.append(head);
   const body = el('tbody');
   for (const line of lines) {
@@ -40,6 +40,13 @@ const table = (id, heads, lines) => {
     body.append(tr);
   }
   t.replaceChildren(thead, body);
+};
+const num = text => el('td', text, 'n');
+const ticks = (lo, hi, most) => { // round numbers from lo to hi
+  if (!(hi > lo)) return [lo];
+  const raw = (hi - lo) / most, ten = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find(f => f * ten >= raw * .999) * ten, out = [];
+  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(Number((i * step).toPrecision(12)));
+  return out;
 };
 const spans = list => { // [0,1,2,5] as 0-2,5
   const out = []; list = [...new Set(list)].sort((a, b) => a - b);
@@ -68,21 +75,21 @@ if (all > 0) {
   table('spent', ['', 'cause', 'share', 'of ranks', 'of GPUs'], spent.map(s => {
     const [text, fill] = causes[s.cause] || [s.cause, '#888888'], key = svg('svg', { width: 12, height: 12 }), cell = el('td');
     key.append(svg('rect', { width: 12, height: 12, fill })); cell.append(key);
-    return [cell, text, (s.rank_s / all * 100).toFixed(1) + ' %', clock(s.rank_s), s.gpu_s ? clock(s.gpu_s) : ''];
+    return [cell, text, num((s.rank_s / all * 100).toFixed(1) + ' %'), num(clock(s.rank_s)), num(s.gpu_s ? clock(s.gpu_s) : '')];
   }));
 }
 if ((R.waits || []).length) {
   $('waits-section').hidden = false;
-  table('waits', ['s', 'for rank', 'share of the time', 'why', ''], R.waits.map(w => [Number(w.at.toFixed(1)), (w.ranks || []).length ? spans(w.ranks) : 'one, then another', (w.share * 100).toFixed(0) + ' %', w.cause, w.text]));
+  table('waits', ['s', 'for rank', 'share of the time', 'why', ''], R.waits.map(w => [Number(w.at.toFixed(1)), (w.ranks || []).length ? spans(w.ranks) : 'one, then another', num((w.share * 100).toFixed(0) + ' %'), w.cause, w.text]));
 }
 
 const failed = r => r.end && r.end !== 'exit code 0';
-table('ranks', ['rank', 'host', 'CPUs', 'pid', 'end', 'last lines'], ranks.map(r => [rankName(r), r.host, r.cpus, r.pid, el('td', r.end || 'runs', failed(r) ? 'bad' : ''), el('td', (r.last || []).slice(-3).join(' ⏎ '))]));
+table('ranks', ['rank', 'host', 'CPUs', 'pid', 'end', 'last lines'], ranks.map(r => [rankName(r), r.host, r.cpus, r.pid || num(''), el('td', r.end || 'runs', failed(r) ? 'bad' : ''), el('td', (r.last || []).slice(-3).join(' ⏎ '))]));
 const showEvents = () => {
   const find = $('event-find').value.toLowerCase();
   const list = events.filter(e => !find || [e.kind, e.host, e.ranks, e.text].join(' ').toLowerCase().includes(find));
   $('event-count').textContent = list.length + ' of ' + events.length + (R.dropped_events ? ', ' + R.dropped_events + ' were dropped' : '');
-  table('events', ['s', 'what', 'host', 'ranks', ''], list.map(e => [Number(e.at.toFixed(3)), e.kind, e.host, e.ranks, e.text]));
+  table('events', ['s', 'what', 'host', 'ranks', ''], list.map(e => [num(e.at.toFixed(3)), e.kind, e.host, e.ranks, e.text]));
 };
 $('event-find').addEventListener('input', showEvents);
 showEvents();
@@ -91,18 +98,42 @@ for (const p of R.programs || []) {
   $('programs').append(d);
 }
 
-// Rows of ranks. Time goes from t0 to t1; a host's rows stand together, under its name.
-const lines = [];
+// Rows of ranks. Time goes from t0 to t1; the run's phases stand above, and a host's rows together, under its name. Where no look has been yet, as in a
+// run of seconds, the phase tells what a rank did.
+const phases = R.phases || [], phaseAt = t => { let p = ''; for (const s of phases) if (s.at <= t + 5e-4) p = s.phase; return p; };
+const phaseWords = { gathering: 'waiting for hosts', placing: 'placing', launching: 'starting', wiring: 'in MPI_Init', running: 'running', stopping: 'stopping', done: 'over' };
+const phaseTones = { gathering: 'e', placing: 'e', launching: 'p', wiring: 's', running: 'r', stopping: 'e', done: 'e' };
+const lines = phases.length ? [{ phases: true }] : [];
+// stretches are what a row's rank did from when to when.
+const stretches = row => {
+  const out = [], at = row.at, cuts = phases.map(p => p.at);
+  const push = (from, to, did) => { if (to > from) out.push({ from, to, did }); };
+  const split = (from, to) => { // started, or about to be: by the run's phases
+    let t = from;
+    for (const c of cuts.filter(c => c > from && c < to).concat(to)) { const p = phaseAt(t); push(t, c, p === 'launching' ? 'p' : p === 'wiring' ? 's' : p === 'running' ? 'r' : 's'); t = c; }
+  };
+  const launch = phases.filter(p => p.phase === 'launching').map(p => p.at);
+  for (let i = 0; i < at.length; i++) {
+    if (row.did[i] === 's') { // the time before it, since the ranks were to start
+      const since = Math.max(...launch.filter(t => t <= at[i]), i ? at[i - 1] : 0);
+      if (launch.length && since < at[i] && (i === 0 || row.did[i - 1] === 'e')) push(since, at[i], 'p');
+    }
+    const to = i + 1 < at.length ? at[i + 1] : last;
+    if (row.did[i] === 's' && phases.length) split(at[i], to); else push(at[i], to, row.did[i]);
+  }
+  return out;
+};
 for (const name of [...new Set(hosts.map(h => h.name).concat(rows.map(r => r.host)))]) {
   const own = rows.filter(r => r.host === name);
-  if (own.length) { lines.push({ host: name }); for (const row of own) lines.push({ row }); }
+  if (own.length) { lines.push({ host: name }); for (const row of own) lines.push({ row, did: stretches(row), bad: ranks.some(r => failed(r) && r.rank === row.rank && r.host === row.host && (r.job || 0) === (row.job || 0)) }); }
 }
+const tickClock = s => s === 0 ? '0 s' : s < 60 ? Number(s.toPrecision(6)) + ' s' : clock(s).replace(' min 0 s', ' min').replace(' h 0 min', ' h');
 const box = $('rows'), canvas = $('canvas'), left = 110, bottom = 18;
 const high = lines.length > 200 ? 4 : lines.length > 60 ? 8 : 14;
-let t0 = 0, t1 = last, picked = lines.findIndex(l => l.row);
+let t0 = 0, t1 = last, picked = lines.findIndex(l => l.row), touched = false;
 const memory = Object.fromEntries((R.memory || []).map(m => [m.host, m]));
 const size = b => b >= 2 ** 30 ? (b / 2 ** 30).toFixed(1) + ' GiB' : (b / 2 ** 20).toFixed(0) + ' MiB';
-const lineHigh = l => l.host ? 16 : high;
+const lineHigh = l => l.phases ? 18 : l.host ? 16 : high;
 const place = []; let total = 0;
 for (const l of lines) { place.push(total); total += lineHigh(l); }
 const draw = () => {
@@ -111,9 +142,21 @@ const draw = () => {
   const c = canvas.getContext('2d'); c.scale(scale, scale);
   c.font = '11px system-ui,sans-serif'; c.textBaseline = 'middle';
   const x = t => left + (t - t0) / (t1 - t0) * (wide - left - 8);
-  const tone = { s: color('s'), w: color('w'), b: color('b'), i: color('i'), e: color('e') }, fg = color('fg'), edge = color('line');
+  const tone = { s: color('s'), w: color('w'), b: color('b'), i: color('i'), e: color('e'), p: color('p'), r: color('r') }, fg = color('fg'), edge = color('line');
   lines.forEach((l, n) => {
     const y = place[n];
+    if (l.phases) {
+      c.fillStyle = fg; c.fillText('phase', 4, y + 9);
+      phases.forEach((p, i) => {
+        const from = Math.max(p.at, t0), to = Math.min(i + 1 < phases.length ? phases[i + 1].at : last, t1), text = phaseWords[p.phase] || p.phase;
+        if (to <= from) return;
+        const wide = Math.max(x(to) - x(from), 1);
+        c.fillStyle = color(phaseTones[p.phase] || 'e'); c.fillRect(x(from), y + 2, wide, 13);
+        c.fillStyle = edge; c.fillRect(x(from), y + 2, 1, 13);
+        if (c.measureText(text).width + 8 < wide) { c.fillStyle = fg; c.fillText(text, x(from) + 5, y + 9); }
+      });
+      return;
+    }
     if (l.host) {
       const m = memory[l.host], most = m && (Number(m.limit) || Math.max(...m.values.map(Number)));
       c.fillStyle = color('m');
@@ -124,30 +167,35 @@ const draw = () => {
       c.fillStyle = fg; c.fillText(l.host, 4, y + 8, m ? left - 8 : wide - 8); return;
     }
     if (high >= 8) { c.fillStyle = fg; c.fillText(rankName(l.row), 14, y + high / 2, left - 18); }
-    const at = l.row.at;
-    for (let i = 0; i < at.length; i++) {
-      const from = Math.max(at[i], t0), to = Math.min(i + 1 < at.length ? at[i + 1] : last, t1);
+    for (const d of l.did) {
+      const from = Math.max(d.from, t0), to = Math.min(d.to, t1);
       if (to <= from) continue;
-      c.fillStyle = tone[l.row.did[i]] || edge;
+      c.fillStyle = tone[d.did] || edge;
       c.fillRect(x(from), y + 1, Math.max(x(to) - x(from), 1), high - (high > 4 ? 2 : 1));
     }
-    if (n === picked) { c.strokeStyle = fg; c.strokeRect(left - 1, y + .5, wide - left - 6, high - 1); }
+    const end = l.bad ? l.did.findLast(d => d.did === 'e') : undefined, over = l.bad ? (end ? end.from : last) : NaN;
+    if (over >= t0 && over <= t1) { c.fillStyle = color('bad'); c.fillRect(x(over) - 1, y + 1, 4, high - (high > 4 ? 2 : 1)); }
+    if (touched && n === picked) { c.strokeStyle = fg; c.strokeRect(left - 1, y + .5, wide - left - 6, high - 1); }
   });
   for (const e of events) {
     if (!['lost', 'again', 'stopping', 'signal'].includes(e.kind) || e.at < t0 || e.at > t1) continue;
     c.fillStyle = color('bad'); c.fillRect(x(e.at), 0, 1.5, total);
   }
   c.fillStyle = fg; c.textAlign = 'center';
-  for (let i = 0; i <= 5; i++) { const t = t0 + (t1 - t0) * i / 5; c.fillText(clock(t), Math.min(Math.max(x(t), left + 16), wide - 24), total + 10); }
+  for (const t of ticks(t0, t1, Math.max(2, Math.floor((wide - left) / 90)))) {
+    c.fillStyle = edge; c.fillRect(x(t), total, 1, 4);
+    c.fillStyle = fg; c.fillText(tickClock(t), Math.min(Math.max(x(t), left + 12), wide - 22), total + 11);
+  }
   c.textAlign = 'left';
 };
-const words = { s: 'has started, and was not looked at yet', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
+const words = { p: 'is started', s: 'has started; not all have met yet', r: 'runs, and was not looked at yet', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
 const point = (n, t) => {
   const l = lines[n], m = l && l.host && memory[l.host];
   if (m) { let used = 0; m.at.forEach((at, i) => { if (at <= t) used = m.values[i]; }); $('pointed').textContent = l.host + ' at ' + clock(t) + ': ' + size(used) + ' of memory' + (Number(m.limit) ? ' of ' + size(m.limit) : ', no limit'); }
+  if (l && l.phases) $('pointed').textContent = 'the run at ' + clock(t) + ': ' + (phaseWords[phaseAt(t)] || phaseAt(t));
   if (!l || !l.row) return;
-  picked = n;
-  let did = 'not looked at yet'; l.row.at.forEach((at, i) => { if (at <= t) did = words[l.row.did[i]] || did; });
+  picked = n; touched = true;
+  const is = l.did.findLast(d => d.from <= t), did = is ? words[is.did] : 'not started yet';
   $('pointed').textContent = rankName(l.row) + ' on ' + l.row.host + ' at ' + clock(t) + ': ' + did;
   draw();
 };
@@ -159,22 +207,26 @@ box.addEventListener('dblclick', e => zoom(0.5, where(e)[0]));
 box.addEventListener('keydown', e => {
   const step = (t1 - t0) / 10;
   const move = { ArrowLeft: () => { const d = Math.min(step, t0); t0 -= d; t1 -= d; draw(); }, ArrowRight: () => { const d = Math.min(step, last - t1); t0 += d; t1 += d; draw(); },
-    ArrowDown: () => { let n = picked + 1; while (lines[n] && lines[n].host) n++; if (lines[n]) point(n, (t0 + t1) / 2); }, ArrowUp: () => { let n = picked - 1; while (lines[n] && lines[n].host) n--; if (lines[n]) point(n, (t0 + t1) / 2); },
+    ArrowDown: () => { let n = picked + 1; while (lines[n] && !lines[n].row) n++; if (lines[n]) point(n, (t0 + t1) / 2); }, ArrowUp: () => { let n = picked - 1; while (lines[n] && !lines[n].row) n--; if (lines[n]) point(n, (t0 + t1) / 2); },
     '+': () => zoom(0.8), '-': () => zoom(1.25), '0': () => { t0 = 0; t1 = last; draw(); } }[e.key];
   if (move) { e.preventDefault(); move(); }
 });
 window.addEventListener('resize', draw);
 matchMedia('(prefers-color-scheme:dark)').addEventListener('change', draw);
-if (lines.length) draw(); else box.replaceChildren(el('p', 'the report has no rows of ranks'));
+if (rows.length) draw(); else box.replaceChildren(el('p', 'the report has no rows of ranks'));
 
-// Curves of --watch.
+// Curves of --watch, over the run's time.
+const brief = v => { const a = Math.abs(v); return a >= 1e9 || a > 0 && a < 1e-3 ? v.toExponential(1).replace('e+', 'e') : a >= 1e6 ? Number((v / 1e6).toPrecision(4)) + ' M' : a >= 1e4 ? Number((v / 1e3).toPrecision(4)) + ' k' : String(Number(v.toPrecision(4))); };
 for (const c of R.curves || []) {
   $('progress').hidden = false;
-  const v = c.values.map(Number), fine = v.filter(Number.isFinite), lo = Math.min(...fine), hi = Math.max(...fine);
-  const f = el('figure'), s = svg('svg', { viewBox: '0 0 300 150', preserveAspectRatio: 'none', role: 'img' });
-  const px = i => (c.at[i] / last * 296 + 2).toFixed(1), py = y => (144 - (hi > lo ? (y - lo) / (hi - lo) : .5) * 138).toFixed(1);
+  const v = c.values.map(Number), fine = v.filter(Number.isFinite), lo = fine.length ? Math.min(...fine) : 0, hi = fine.length ? Math.max(...fine) : 1;
+  const f = el('figure'), s = svg('svg', { viewBox: '0 0 320 170', role: 'img' }), x0 = 46, y0 = 148;
+  const px = t => (x0 + t / last * (314 - x0)).toFixed(1), py = y => (hi > lo ? y0 - (y - lo) / (hi - lo) * (y0 - 8) : y0 / 2).toFixed(1);
+  const label = (x, y, anchor, text) => s.append(Object.assign(svg('text', { x, y, 'text-anchor': anchor }), { textContent: text }));
+  for (const y of ticks(lo, hi, 5)) { s.append(svg('line', { x1: x0, x2: 314, y1: py(y), y2: py(y) })); label(x0 - 4, Number(py(y)) + 3, 'end', brief(y)); }
+  for (const t of ticks(0, last, 4)) { s.append(svg('line', { x1: px(t), x2: px(t), y1: 8, y2: y0 })); label(px(t), y0 + 13, 'middle', tickClock(t)); }
   let d = '', pen = 'M';
-  v.forEach((y, i) => { if (Number.isFinite(y)) { d += pen + px(i) + ' ' + py(y); pen = 'L'; } else { pen = 'M'; s.append(svg('circle', { cx: px(i), cy: 75, r: 3 })); } });
+  v.forEach((y, i) => { if (Number.isFinite(y)) { d += pen + px(c.at[i]) + ' ' + py(y); pen = 'L'; } else { pen = 'M'; s.append(svg('circle', { cx: px(c.at[i]), cy: 75, r: 3 })); } });
   s.append(svg('path', { d }));
   const text = c.name + ' of rank ' + c.rank + ': ' + v[0] + ' to ' + v[v.length - 1] + (fine.length ? ', from ' + lo + ' to ' + hi : '') + (c.every > 1 ? ', each ' + c.every + 'th' : '');
   titled(s, text);

@@ -216,6 +216,10 @@ func (r *Recorder) Report(end Report) *Report {
 	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
 	is.Dropped = r.more
 	is.Rows, is.Curves, is.Memory = r.drawn()
+	is.Phases = nil
+	for _, s := range r.steps[:min(len(r.steps), maxPhases)] {
+		is.Phases = append(is.Phases, Phase{float64(s.At.Sub(is.Begun).Milliseconds()) / 1000, s.Phase})
+	}
 	r.hours.Advance(end.Ended)
 	is.Spent = r.hours.Told()
 	return &is

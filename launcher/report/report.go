@@ -48,6 +48,7 @@ const (
 	maxPoints   = 500       // of a curve
 	maxMemory   = 16 << 10  // points of all hosts' memory
 	maxWaits    = 64        // the first
+	maxPhases   = 512       // the first
 	MaxSealed   = 256 << 10 // bytes of a sealed report, in base64
 )
 
@@ -76,6 +77,7 @@ type Report struct {
 
 // Course is what went on, over the run's seconds.
 type Course struct {
+	Phases []Phase `json:"phases,omitempty"` // of the run, the first maxPhases
 	Rows   []Row   `json:"rows,omitempty"`   // what each rank did, in the order of Ranks
 	Curves []Curve `json:"curves,omitempty"` // what --watch read
 	Memory []Curve `json:"memory,omitempty"` // bytes that each host's container used
@@ -165,6 +167,12 @@ const (
 	Idle   = 'i' // it waits
 	Over   = 'e' // it has ended
 )
+
+// Phase is one of hours.Phases that the run has entered.
+type Phase struct {
+	At    float64 `json:"at"`
+	Phase string  `json:"phase"`
+}
 
 // Wait is who the others waited for, from a time on.
 type Wait struct {

@@ -29,7 +29,13 @@ func TestRows(t *testing.T) {
 	r.Rank(Rank{Rank: 1, Host: "w2"}) // whose host was lost
 	r.Started(at(12), 0, 12)
 	r.Started(at(12), 1, 13)
+	for i := range 2 * maxSteps {
+		r.Enter(at(13+float64(i)), []string{"launching", "running"}[i%2])
+	}
 	is := r.Report(Report{Ended: at(20)})
+	if len(is.Phases) != maxPhases || is.Phases[1] != (Phase{13, "launching"}) {
+		t.Errorf("%d phases, the second %v", len(is.Phases), is.Phases[1])
+	}
 	if len(is.Rows) != 3 || is.Rows[0].Did != "swiesx"[:5] || is.Rows[1].Did != "" || is.Rows[2].Host != "w2" || is.Rows[2].Did != "s" {
 		t.Fatalf("rows %+v", is.Rows)
 	}

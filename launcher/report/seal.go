@@ -50,7 +50,7 @@ func Seal(r *Report, k Key) ([]string, error) {
 			}
 		})},
 		{"the middle of the events", thin(400)},
-		{"what each rank did when", func(r *Report) error { r.Rows = nil; return nil }},
+		{"what each rank did when", func(r *Report) error { r.Rows, r.Phases = nil, nil; return nil }},
 		{"what machines the hosts are", func(r *Report) error { r.Machines = nil; return nil }},
 		{"lines of ranks, but for the last three", eachRank(func(p *Rank) { p.Last = p.Last[max(0, len(p.Last)-3):] })},
 		{"curves of --watch and of memory", func(r *Report) error { r.Curves, r.Memory = nil, nil; return nil }},

@@ -276,7 +276,7 @@ func parse(text []byte) (*Report, error) {
 	if len(r.Machines) > maxMachines {
 		return nil, fmt.Errorf("it is no report: it has more than %d kinds of machines", maxMachines)
 	}
-	if !fits(r.Rows, r.Curves, r.Memory) || len(r.Spent) > maxCurves || len(r.Waits) > maxWaits {
+	if !fits(r.Rows, r.Curves, r.Memory) || len(r.Spent) > maxCurves || len(r.Waits) > maxWaits || len(r.Phases) > maxPhases {
 		return nil, errors.New("it is no report: its rows or curves are too long, or lack parts")
 	}
 	if i := slices.IndexFunc(r.Ranks, func(p Rank) bool { return p.Job == 0 && (p.Rank < 0 || p.Rank >= maxRanks) }); i >= 0 {

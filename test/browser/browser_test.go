@@ -56,6 +56,7 @@ func made(t *testing.T) (path string, lines, needles int) {
 	r.Spent = []hours.Spent{{Cause: "waiting", Ranks: 1000, GPUs: 1000}, {Cause: "running", Ranks: 3000, GPUs: 3000}, {Cause: "<b>", Ranks: 1}}
 	r.Memory = []report.Curve{{Host: "w0", Name: "memory", Limit: 8 << 30, At: []report.Second{0, 1800}, Values: []report.Number{1 << 30, 7 << 30}}}
 	r.Waits = []report.Wait{{At: 60, Ranks: []int{3, 4}, Share: 0.18, Cause: "CPU quota", Text: "<i>ranks 3-4</i>"}}
+	r.Phases = []report.Phase{{At: 0, Phase: "gathering"}, {At: 1, Phase: "launching"}, {At: 2, Phase: "wiring"}, {At: 5, Phase: "running"}}
 	r.Curves = []report.Curve{{Rank: 0, Name: "loss", At: []report.Second{1, 2, 3}, Values: []report.Number{3, 2, 1}}}
 	var b bytes.Buffer
 	p, err := runpage.New(&b, r, nil)
@@ -169,9 +170,9 @@ func TestPage(t *testing.T) {
 		t.Errorf("events with a word: %q", count)
 	}
 	var spent, waits, machines string
-	run(chromedp.Text("#spent", &spent), chromedp.Text("#waits", &waits), chromedp.Text("#machines", &machines))
+	run(chromedp.Text("#spent", &spent), chromedp.Text("#waits", &waits), chromedp.Evaluate(`document.getElementById("machines").textContent`, &machines))
 	if !strings.Contains(spent, "waiting for hosts") || !strings.Contains(spent, "25.0 %") || !strings.Contains(spent, "<b>") || !strings.Contains(waits, "3-4") ||
-		!strings.Contains(waits, "<i>ranks") || !strings.Contains(machines, "w63: 96 CPUs") {
+		!strings.Contains(waits, "<i>ranks") || !strings.Contains(machines, "w[0-63] alike, each with   8 ranks") || !strings.Contains(machines, "ranks 7-511 by 8") {
 		t.Errorf("where the time went: %q; who waited: %q; hosts: %.80q", spent, waits, machines)
 	}
 	run(chromedp.Evaluate(`(() => { const c = document.getElementById('canvas'), b = c.getBoundingClientRect();
