@@ -180,7 +180,7 @@ func reported(h *link.Conn) report.Host {
 		address = h.First.Addr.String()
 	}
 	return report.Host{Name: h.Name, Node: is.GetNode(), Address: address, Arch: is.GetArch(), Agent: is.GetVersion(),
-		Slots: int(is.GetSlots()), CPUs: int(is.GetCpus()), GPUs: int(is.GetGpus())}
+		Slots: int(is.GetSlots()), CPUs: int(is.GetCpus()), GPUs: int(is.GetGpus()), Answered: h.First.Since}
 }
 
 // unseen is when a host went that no launcher saw go: before all that its peers' ranks did for it.

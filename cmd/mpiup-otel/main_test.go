@@ -133,7 +133,7 @@ func finished() *runmetrics.Finished {
 		Values: map[string]float64{"step": 7}, Restarts: 1,
 		Report: &report.Report{Version: 1, Mpiup: "v1", Job: "j", Command: []string{"mpiup", "run", "--token=***", "./a.out"}, Launcher: "pi-launcher-0", Begun: begun, Ended: at(20), ExitCode: 3,
 			Verdict:  &verdict.Verdict{Kind: verdict.ExitCode, Why: "rank 1 on w1 exited with code 3", Rank: &rank, Host: "w1"},
-			Hosts:    []report.Host{{Name: "w0", Node: "n0"}, {Name: "w1", Node: "n1"}},
+			Hosts:    []report.Host{{Name: "w0", Node: "n0", Answered: at(0.4)}, {Name: "w1", Node: "n1", Answered: at(12)}}, /* the second joined for the second attempt */
 			Restarts: []report.Restart{{At: 12.5, Kind: verdict.Killed, Why: "rank 0 was killed", Ranks: 2}},
 			Ranks:    []report.Rank{{Rank: 0, Host: "w0", PID: 10, End: "signal 15 (SIGTERM)"}, {Rank: 1, Host: "w1", PID: 11, End: "exit code 3"}},
 			Course: report.Course{Rows: []report.Row{{Rank: 0, Host: "w0", At: []float64{1.7, 9, 13.5, 20}, Did: "sese"},

@@ -241,20 +241,26 @@ func (t *tale) hosts(from, to time.Time) map[string]*hostTimes {
 
 // host tells a phase on one host, where its times there are known.
 func (t *tale) host(ctx context.Context, attempt int, phase, name string, is *hostTimes, begin, over time.Time) {
+	at := slices.IndexFunc(t.f.Report.Hosts, func(h report.Host) bool { return h.Name == name })
 	switch phase {
+	case "gather":
+		if at < 0 || t.f.Report.Hosts[at].Answered.After(over) {
+			return // it took another's place later: when that one answered is not known
+		}
+		over = t.f.Report.Hosts[at].Answered
 	case "launch":
 		over = earlier(is.launched, over)
 	case "run", "stop":
 		over = earlier(is.ended, over)
-	default: // gathering and placing are the launcher's, and of wiring only the end of all is known
+	default: // placing is the launcher's, and of wiring only the end of all is known
 		return
 	}
 	if !over.After(begin) {
 		return
 	}
 	attributes := []attribute.KeyValue{attribute.String("mpiup.host", name), attribute.Int("mpiup.ranks", len(is.ranks))}
-	if i := slices.IndexFunc(t.f.Report.Hosts, func(h report.Host) bool { return h.Name == name }); i >= 0 && t.f.Report.Hosts[i].Node != "" {
-		attributes = append(attributes, attribute.String("k8s.node.name", t.f.Report.Hosts[i].Node))
+	if at >= 0 && t.f.Report.Hosts[at].Node != "" {
+		attributes = append(attributes, attribute.String("k8s.node.name", t.f.Report.Hosts[at].Node))
 	}
 	if t.f.Space != "" {
 		pod, _, _ := strings.Cut(name, ".")

@@ -37,6 +37,7 @@ const OpenTimeout = 10 * time.Second
 type Session struct {
 	Stream  wire.Stream
 	Opened  *apiv1.Opened
+	Since   time.Time      // the agent has answered; zero: it has not
 	Addr    netip.AddrPort // zero: embedded
 	Open    *apiv1.Open    // as it was sent
 	Close   func()         // ends stream and connection
@@ -46,6 +47,13 @@ type Session struct {
 // Attach opens a session, or resumes one, at an address (dialer.attach, but in tests). ctx
 // bounds the opening, life the stream after it. Errors are *causes.
 type Attach func(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*Session, error)
+
+// Greet opens the session on a stream.
+func (s *Session) Greet(on wire.Stream) (err error) {
+	s.Opened, err = ExchangeOpen(on, s.Open)
+	s.Since = time.Now()
+	return err
+}
 
 // ExchangeOpen sends Open and judges the answer.
 func ExchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
@@ -122,7 +130,7 @@ func Embed(life context.Context, serve func(context.Context, wire.Stream) error,
 		return Causef(StageConnect, "the embedded agent: %w", err)
 	}
 	s = &Session{Stream: mine, Open: open, Close: endMine, Explain: why}
-	if s.Opened, err = ExchangeOpen(mine, open); err != nil {
+	if err = s.Greet(mine); err != nil {
 		endMine()
 		cancel()
 		<-done

@@ -233,8 +233,10 @@ for (const c of R.curves || []) {
   f.append(s, el('figcaption', text)); $('curves').append(f);
 }
 
-// The log. A block: its text, where its lines begin, and of each line whose it is.
-const blocks = []; let shown = [];
+// The log. A block: its text, where its lines begin, and of each line whose it is. What is found are lines of each block, null for all of them, and how
+// many there were before.
+const blocks = []; let found = [], before = [0];
+const order = 'diwe';
 const unpack = async b64 => {
   const raw = Uint8Array.from(atob(b64), c => c.charCodeAt(0));
   return new Response(new Blob([raw]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
@@ -251,6 +253,8 @@ const load = async () => {
     const off = new Uint32Array(b.by.length + 1); let at = 0;
     for (let i = 0; i < b.by.length; i++) { off[i] = at; at = b.text.indexOf('\n', at) + 1; }
     off[b.by.length] = at; b.off = off; blocks.push(b);
+    b.stream = Uint8Array.from(b.stream, c => c.charCodeAt(0)); b.deep = Uint8Array.from(b.level, c => order.indexOf(c)); b.at = Float64Array.from(b.at, t => t === null ? NaN : t);
+    b.by = Uint32Array.from(b.by);
     for (const [, h] of b.who) if (h) names.add(h);
     $('log-count').textContent = 'unpacking: ' + blocks.length + ' of ' + scripts.length;
   }
@@ -263,38 +267,45 @@ const rankSet = text => {
   for (const part of text.split(',')) { const [a, b] = part.split('-').map(Number); if (!(a >= 0) || (b !== undefined && !(b >= a)) || b - a > 1e5) return undefined; for (let r = a; r <= (b === undefined ? a : b); r++) set.add(r); }
   return set;
 };
-const order = 'diwe';
 const filter = () => {
   const began = performance.now(), text = $('f-text').value, exact = text !== text.toLowerCase(), set = rankSet($('f-rank').value);
   const host = $('f-host').value, stream = $('f-stream').value, level = Number($('f-level').value);
   const from = $('f-from').value.trim() === '' ? null : Number($('f-from').value) * 1000, to = $('f-to').value.trim() === '' ? null : Number($('f-to').value) * 1000;
   if (set === undefined || Number.isNaN(from) || Number.isNaN(to)) { $('log-count').textContent = 'write ranks as 0,4-7 and times in seconds'; return; }
-  shown = []; let all = 0;
-  blocks.forEach((b, n) => {
-    all += b.by.length;
-    const whom = b.who.map(([r, h]) => (!set || set.has(r)) && (!host || h === host));
-    const fits = i => whom[b.by[i]] && (!stream || b.stream[i] === stream) && order.indexOf(b.level[i]) >= level &&
-      (from === null || b.at[i] !== null && b.at[i] >= from) && (to === null || b.at[i] !== null && b.at[i] <= to);
-    if (!text) { for (let i = 0; i < b.by.length; i++) if (fits(i)) shown.push(n, i); return; }
-    const hay = exact ? b.text : b.low;
-    for (let at = hay.indexOf(text), i = 0; at >= 0; at = hay.indexOf(text, b.off[i + 1])) {
-      let lo = i, hi = b.by.length - 1;
-      while (lo < hi) { const mid = (lo + hi + 1) >> 1; if (b.off[mid] <= at) lo = mid; else hi = mid - 1; }
-      i = lo; if (fits(i)) shown.push(n, i);
-      if (i + 1 >= b.by.length) break;
-    }
+  found = []; before = [0];
+  let all = 0;
+  const code = stream.charCodeAt(0), some = set || host || stream || level > 0 || from !== null || to !== null;
+  blocks.forEach(b => {
+    const n = b.by.length, whom = Uint8Array.from(b.who, ([r, h]) => (!set || set.has(r)) && (!host || h === host) ? 1 : 0);
+    all += n;
+    const fits = !some ? () => true : i => whom[b.by[i]] === 1 && (!stream || b.stream[i] === code) && b.deep[i] >= level && (from === null || b.at[i] >= from) && (to === null || b.at[i] <= to);
+    let list = null, k = 0;
+    if (text || some) list = new Uint32Array(n);
+    if (text) {
+      const hay = exact ? b.text : b.low;
+      for (let at = hay.indexOf(text), i = 0; at >= 0; at = hay.indexOf(text, b.off[i])) {
+        let step = 1; // to the line that has it, which is the next one or far away
+        while (i + step < n && b.off[i + step] <= at) { i += step; step *= 2; }
+        while (step > 0) { if (i + step < n && b.off[i + step] <= at) i += step; step >>= 1; }
+        if (fits(i)) list[k++] = i;
+        if (++i >= n) break;
+      }
+    } else if (some) for (let i = 0; i < n; i++) if (fits(i)) list[k++] = i;
+    found.push(list && list.slice(0, k)); before.push(before[before.length - 1] + (list ? k : n));
   });
+  const count = before[before.length - 1];
   const left = JSON.parse($('log').textContent).left;
-  $('log-count').textContent = shown.length / 2 + ' of ' + all + ' lines' + (left ? '; ' + left + ' more had no room on this page' : '');
+  $('log-count').textContent = count + ' of ' + all + ' lines' + (left ? '; ' + left + ' more had no room on this page' : '');
   document.body.dataset.searchMs = (performance.now() - began).toFixed(1);
-  $('log-space').style.height = Math.min(shown.length / 2 * 18, 3e7) + 'px'; $('log-view').scrollTop = 0; view();
+  $('log-space').style.height = Math.min(count * 18, 3e7) + 'px'; $('log-view').scrollTop = 0; view();
 };
 const view = () => {
   const v = $('log-view'), pre = $('log-lines'), n = Math.ceil(v.clientHeight / 18) + 20, first = Math.max(0, Math.floor(v.scrollTop / 18) - 10);
   pre.replaceChildren(); pre.style.top = first * 18 + 'px';
-  for (let k = first; k < Math.min(first + n, shown.length / 2); k++) {
-    const b = blocks[shown[2 * k]], i = shown[2 * k + 1], [r, h] = b.who[b.by[i]];
-    const at = b.at[i] === null ? '' : (b.at[i] / 1000).toFixed(2) + ' ';
+  for (let k = first, m = 0; k < Math.min(first + n, before[before.length - 1]); k++) {
+    while (before[m + 1] <= k) m++;
+    const b = blocks[m], i = found[m] ? found[m][k - before[m]] : k - before[m], [r, h] = b.who[b.by[i]];
+    const at = Number.isNaN(b.at[i]) ? '' : (b.at[i] / 1000).toFixed(2) + ' ';
     pre.append(el('span', (at + (r >= 0 ? '[' + r + '] ' : '') + (h ? h + ' ' : '')), 'who'), el('span', b.text.slice(b.off[i], b.off[i + 1]), 'l-' + b.level[i]));
   }
 };

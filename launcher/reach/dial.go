@@ -268,7 +268,7 @@ func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 	stream, err := conn.Client.Attach(sctx)
 	if err == nil {
 		s.Stream = stream
-		s.Opened, err = link.ExchangeOpen(stream, open)
+		err = s.Greet(stream)
 	}
 	if !stop() || err != nil {
 		s.Close()

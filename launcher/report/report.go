@@ -91,15 +91,16 @@ func (r *Report) Started() bool {
 
 // Host is a host of the run as its agent stated itself.
 type Host struct {
-	Name    string `json:"name"`
-	Node    string `json:"node,omitempty"` // of Kubernetes
-	Address string `json:"address,omitempty"`
-	Arch    string `json:"arch,omitempty"`
-	Agent   string `json:"agent,omitempty"` // version
-	Slots   int    `json:"slots,omitempty"`
-	CPUs    int    `json:"cpus,omitempty"`
-	GPUs    int    `json:"gpus,omitempty"`
-	Machine int    `json:"machine,omitempty"` // 1 + index in Report.Machines; 0: not told
+	Name     string    `json:"name"`
+	Node     string    `json:"node,omitempty"` // of Kubernetes
+	Address  string    `json:"address,omitempty"`
+	Arch     string    `json:"arch,omitempty"`
+	Agent    string    `json:"agent,omitempty"` // version
+	Slots    int       `json:"slots,omitempty"`
+	CPUs     int       `json:"cpus,omitempty"`
+	GPUs     int       `json:"gpus,omitempty"`
+	Answered time.Time `json:"answered,omitzero"` // when its agent said that it takes part
+	Machine  int       `json:"machine,omitempty"` // 1 + index in Report.Machines; 0: not told
 }
 
 // Restart is one time that the ranks were started again.

@@ -109,7 +109,7 @@ func (l *lab) timed(ctx context.Context, hosts, ppn int, argv ...string) (float6
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start := time.Now()
-	cmd.Env = environ(start)
+	cmd.Env = append(environ(start), telemetry(argv)...)
 	if err := cmd.Run(); err != nil {
 		return 0, "", fmt.Errorf("%dx%d %s: %w: %s", hosts, ppn, argv[0], err, errs.Bytes())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -59,31 +60,49 @@ func toBarrier(out string) (float64, error) {
 
 // floods measures how fast the output of four hosts comes out of the launcher.
 func (b *bench) floods(ctx context.Context, l *lab) error {
-	const hosts, mb = 4, 64
 	var rates []float64
 	for round := range b.rounds + 1 {
-		cmd := l.job(ctx, hosts, 1, l.self, "-flood", strconv.Itoa(mb))
-		out, err := cmd.StdoutPipe()
+		rate, _, err := b.flood(ctx, l)
 		if err != nil {
 			return err
-		}
-		start := time.Now()
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, out, make([]byte, 64<<10))
-		if err != nil {
-			return err
-		}
-		if err := cmd.Wait(); err != nil || n != hosts*mb*1_000_000 {
-			return fmt.Errorf("flood: %d bytes, %v", n, err)
 		}
 		if round > 0 {
-			rates = append(rates, float64(n)/1e6/time.Since(start).Seconds())
+			rates = append(rates, rate)
 		}
 	}
 	b.report("4x1 output out of the launcher", "MB/s", rates, 0)
 	return nil
+}
+
+// flood is how many MB come out in a second of a run's whole time, and of the time from the first byte to the last, with further options of mpiup run.
+func (b *bench) flood(ctx context.Context, l *lab, args ...string) (whole, flowing float64, err error) {
+	const hosts, mb = 4, 64
+	cmd := l.job(ctx, hosts, 1, append(args, l.self, "-flood", strconv.Itoa(mb))...)
+	cmd.Env = append(environ(time.Now()), telemetry(args)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	buffer := make([]byte, 64<<10)
+	n, err := io.ReadFull(out, buffer[:1])
+	first, end := time.Now(), time.Now()
+	for err == nil {
+		var m int
+		if m, err = out.Read(buffer); m > 0 {
+			n, end = n+m, time.Now()
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	if err := cmd.Wait(); err != nil || n != hosts*mb*1_000_000 {
+		return 0, 0, fmt.Errorf("flood: %d bytes, %v", n, err)
+	}
+	return float64(n) / 1e6 / time.Since(start).Seconds(), float64(n) / 1e6 / end.Sub(first).Seconds(), nil
 }
 
 // kills measures from kill -9 of a rank to the end of the launcher; the others end on SIGTERM.
