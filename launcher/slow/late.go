@@ -73,8 +73,11 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 	if first || len(l.Ranks)*together > ranks {
 		return Late{}
 	}
-	if len(waiting) < len(l.Ranks) { // else each may wait for who waits for it
+	switch {
+	case len(waiting) < len(l.Ranks):
 		l.Ranks = slices.DeleteFunc(l.Ranks, func(id int) bool { return slices.Contains(waiting, id) })
+	case len(waiting) > 1: // each may wait for another of them, or for what the network has lost
+		return Late{}
 	}
 	slices.Sort(l.Ranks)
 	return l

@@ -29,6 +29,7 @@ func TestLate(t *testing.T) {
 		"three of four":            {[]Report{in, out, out, out}, 20 * second, nil},
 		"not yet for a window":     {[]Report{in, in, out, in}, 13 * second, nil},
 		"one waits for the other":  {[]Report{in, in, out, recv}, 20 * second, []int{2}},
+		"two wait in MPI_Recv":     {[]Report{in, in, recv, recv}, 20 * second, nil},
 		"it waits in MPI_Recv":     {[]Report{in, in, recv, in}, 20 * second, []int{2}},
 		"nobody":                   {[]Report{in, in, in, in}, 20 * second, nil},
 		"all compute":              {[]Report{out, out, out, out}, 20 * second, nil},

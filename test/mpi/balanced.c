@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
 	unsigned same = (unsigned)atoi(argv[4]); /* all ranks draw alike from it */
 	chance = same * 1000 + (unsigned)rank;
 	rand_r(&chance);
-	int on = 1, odd = 0;
+	int on = 1, odd = rand_r(&same) % n;
 	double from = MPI_Wtime();
 	if (!strcmp(habit, "starts")) {
 		if (rank == 0)
@@ -105,10 +105,9 @@ int main(int argc, char **argv) {
 				MPI_Test(&r, &done, MPI_STATUS_IGNORE);
 		} else {
 			if (!strcmp(habit, "moves") || (!strcmp(habit, "phases") && i % 10 == 0))
-				odd = rand_r(&same) % n;
-			else if (strcmp(habit, "phases"))
-				odd = -1;
-			step_sleep(about(s) * (rank == odd ? 2 : 1));
+				odd = (odd + 1 + rand_r(&same) % (n - 1)) % n; /* another one than before */
+			int moves = !strcmp(habit, "moves") || !strcmp(habit, "phases");
+			step_sleep(about(s) * (moves && rank == odd ? 2 : 1));
 			if (!strcmp(habit, "checkpoints") && i % 20 == 19 && rank == 0)
 				step_sleep(8 * s);
 			if (!strcmp(habit, "evaluates") && i % 15 == 14 && rank == n - 1)

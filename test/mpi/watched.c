@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { CALLS = 200000, TRIPS = 20000, STEPS = 100, NUMBERS = 2 << 20, REPEATED = 8, BEST = 5 };
+enum { CALLS = 100000, TRIPS = 2000, STEPS = 100, NUMBERS = 2 << 20, REPEATED = 8, BEST = 5 };
 
 static int rank, n;
 static volatile double sink;
