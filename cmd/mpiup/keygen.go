@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -31,7 +32,12 @@ have none. Every process that can read the secret is a member of the job.`,
 			if err == nil {
 				err = errors.Join(keyfile.Keygen(f), f.Close())
 			}
+			info, _ := os.Stat(args[0])
 			switch {
+			case err != nil && info != nil && info.IsDir():
+				return usage(fmt.Errorf("keygen: %s is a directory: name a file in it", visible.Path(args[0])))
+			case errors.Is(err, fs.ErrNotExist):
+				return usage(fmt.Errorf("keygen: %w: make its directory first (mkdir -p %s)", err, visible.Path(filepath.Dir(args[0]))))
 			case errors.Is(err, fs.ErrExist):
 				return usage(fmt.Errorf("keygen: %s is there: use it, or name another file", visible.Path(args[0])))
 			case err != nil:

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -106,7 +108,7 @@ func (p *process) command(args ...string) int {
 		return p.code
 	case errors.As(err, &ended):
 		if ended.err != nil {
-			tell(stderr, "mpiup:", ended.err)
+			tell(stderr, "mpiup:", strings.ReplaceAll(ended.Error(), "\n", "\nmpiup: "))
 		}
 		return ended.code
 	}
@@ -116,7 +118,7 @@ func (p *process) command(args ...string) int {
 		return job.ExitOutput
 	}
 	// What remains is cobra's: unknown commands and flags.
-	if meant := cli.Meant(named); meant != "" && commands()[named] == nil {
+	if meant := cli.Meant(named, append(slices.Sorted(maps.Keys(commands())), "help")); meant != "" && commands()[named] == nil {
 		tell(stderr, fmt.Sprintf("mpiup: %.60q is no command; did you mean: %.80s", named, meant))
 		return job.ExitUsage
 	}

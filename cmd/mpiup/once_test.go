@@ -27,6 +27,24 @@ func TestKeygenIntoAFile(t *testing.T) {
 	}
 }
 
+// A path that is mistyped is told of with what to do next, whatever the command.
+func TestPathsThatAreNotThere(t *testing.T) {
+	dir := t.TempDir()
+	none := filepath.Join(dir, "none")
+	for says, args := range map[string][]string{
+		" is a directory: name a file in it":                                         {"keygen", dir},
+		"make its directory first (mkdir -p " + none + ")":                           {"keygen", filepath.Join(none, "key")},
+		none + ": no such file or directory (--key " + none + "): name the key that": {"agent", "--key", none},
+		dir + " (--key " + dir + ") is a directory without a key in it":              {"run", "--key", dir, "--host", "w0", "true"},
+		"none: no such file or directory; mpiup report --list names the reports":     {"why", none},
+		"the folder is of no run's report (mpiup run --report DIR writes one)":       {"report", dir},
+	} {
+		if code, text := said(t, append([]string{"mpiup"}, args...)...); code == 0 || !strings.Contains(text, says) || !strings.HasPrefix(text, "mpiup: ") {
+			t.Errorf("%v: %d, %s; want %s", args, code, text, says)
+		}
+	}
+}
+
 // MPIUP_HOSTS names hosts, as a list or a file, where no flag does.
 func TestHostsOfTheVariable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hosts")

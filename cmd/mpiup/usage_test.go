@@ -90,7 +90,7 @@ func TestMissingWords(t *testing.T) {
 		line, says string
 		code       int
 	}{
-		{"mpiup rum true", `unknown command "rum" for "mpiup"`, 240},
+		{"mpiup rum true", `"rum" is no command; did you mean: mpiup run`, 240},
 		{"mpiup run", "no program is named; try: mpiup run -n 4 ./a.out", 240},
 		{"mpiup run -n 2 --", "no program is named", 240},
 		{"mpiup run true :", `program 2 has no name`, 240},

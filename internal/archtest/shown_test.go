@@ -31,7 +31,7 @@ var rawWrites = map[string]string{
 	"launcher/page.Close":      "a number",
 	"launcher/peers.put":       "visible lines, behind what clears the terminal for the next look",
 	"launcher/reach.draw":      "the line of what is waited for, whose rows are made visible, behind what moves the cursor",
-	"launcher/reach.show":     "what moves the cursor",
+	"launcher/reach.show":      "what moves the cursor",
 	"launcher/report.Ready":    "a hash in hexadecimal",
 	"launcher/report.Seal":     "base64",
 }

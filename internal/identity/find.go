@@ -79,12 +79,18 @@ func findSecret(o Options) (secret, error) {
 func (f *finder) namedKey(name, from string) (secret, error) {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		file, err := keyIn(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return secret{}, fmt.Errorf("%s (%s) is a directory without a key in it; name the file of the key that the agents have", name, from)
+		}
 		if err != nil {
 			return secret{}, err
 		}
 		name = file
 	}
 	s, _, err := readKey(name, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return secret{}, fmt.Errorf("%w (%s): name the key that the agents have; mpiup keygen FILE makes a new one, to be copied to every host", err, from)
+	}
 	if err != nil {
 		return secret{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // File is a file that a user named by this very path: its directory is held open. It may be a device or a pipe, and no link but
@@ -107,7 +108,11 @@ func Draw(path string, stdout io.Writer, draw func(io.Writer) error) error {
 	if err := draw(&b); err != nil {
 		return err
 	}
-	return Write(path, b.Bytes())
+	err := Write(path, b.Bytes())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: make its directory first (mkdir -p %s)", err, visible.Path(filepath.Dir(path)))
+	}
+	return err
 }
 
 // open opens a file of the place itself.

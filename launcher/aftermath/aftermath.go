@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +52,11 @@ func files(names []string) []string {
 func (d *Desk) open(name string) (io.ReadCloser, error) {
 	switch {
 	case name != "-":
-		return os.Open(name)
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; mpiup report --list names the reports that failed runs of yours have left", err)
+		}
+		return f, err
 	case d.Stdin == nil:
 		return nil, errors.New("there is no standard input")
 	case d.Typed:
@@ -300,7 +305,13 @@ func (d *Desk) read(name string, log io.Writer) (*report.Report, []string, error
 	open, folder := d.open, false
 	if info, err := os.Stat(name); err == nil && info.IsDir() { // what is in it somebody else may have put there
 		name, folder = filepath.Join(name, report.FileName), true
-		open = func(name string) (io.ReadCloser, error) { return bounded.Open(name) }
+		open = func(name string) (io.ReadCloser, error) {
+			f, err := bounded.Open(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w: the folder is of no run's report (mpiup run --report DIR writes one)", err)
+			}
+			return f, err
+		}
 	}
 	in, err := open(name)
 	if err != nil {

@@ -139,8 +139,8 @@ func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag %s; --help lists the flags (a flag of the program stands after the program)", said)
 }
 
-// Meant is what a word may mean that is no command of mpiup; "": nothing is known.
-func Meant(word string) string {
+// Meant is what a word may mean that is none of mpiup's commands; "": nothing is known.
+func Meant(word string, commands []string) string {
 	switch word {
 	case "top", "status", "watch":
 		return "mpiup ps --watch"
@@ -150,12 +150,17 @@ func Meant(word string) string {
 		return "Ctrl-C in the run; mpiup shutdown ends the job's agents"
 	case "start", "launch", "srun":
 		return "mpiup run"
+	case "kubectl", "kubectl-mpiup":
+		return "kubectl mpiup COMMAND (mpiup help kubectl)"
 	}
 	switch {
 	case strings.HasSuffix(word, ".py"):
 		return "mpiup run -n N python3 " + word
 	case strings.ContainsAny(word, "/."):
 		return "mpiup run -n N " + word
+	}
+	if near := nearestOf(word, commands); near != "" {
+		return "mpiup " + near
 	}
 	return ""
 }
@@ -186,23 +191,45 @@ func shown(f *pflag.Flag) string {
 
 // nearest is the known flag fewest edits away from name, if that is near enough to be meant.
 func nearest(fs *pflag.FlagSet, name string) string {
-	best, found := min(len(name)/3, 3)+1, ""
-	try := func(known string) {
-		if d := distance(name, known, best); d < best {
-			best, found = d, "--"+known
-		}
-	}
+	var known []string
 	fs.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			try(f.Name)
+			known = append(known, f.Name)
 		}
 	})
 	for alias, full := range aliases {
 		if fs.Lookup(full) != nil && len(alias) > 2 {
-			try(alias)
+			known = append(known, alias)
+		}
+	}
+	if found := nearestOf(name, known); found != "" {
+		return "--" + found
+	}
+	return ""
+}
+
+// nearestOf is the known word fewest edits away from a word, if that is near enough to be meant; two letters that changed places are one edit.
+func nearestOf(word string, known []string) (found string) {
+	best := min(len(word)/3, 3) + 1
+	for _, k := range known {
+		if swapped(word, k) {
+			return k
+		}
+		if d := distance(word, k, best); d < best {
+			best, found = d, k
 		}
 	}
 	return found
+}
+
+// swapped says that two neighbours have changed places between a and b, and nothing else has.
+func swapped(a, b string) bool {
+	for i := 1; i < len(a) && len(a) == len(b); i++ {
+		if a[:i-1]+a[i:i+1]+a[i-1:i]+a[i+1:] == b {
+			return true
+		}
+	}
+	return false
 }
 
 // distance is the number of single-character edits between a and b (Levenshtein), or limit
