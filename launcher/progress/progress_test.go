@@ -350,3 +350,35 @@ func FuzzReader(f *testing.F) {
 		_ = j.Numbers()
 	})
 }
+
+// TestSilentPieces: however output comes in pieces, the points are those of its lines one by one.
+func TestSilentPieces(t *testing.T) {
+	p, err := ParsePattern(`step (?P<step>\d+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "noise\nstep 1\r\nno\rstep 2\rst\x1b[0mep 3\n" + "xxx\nyyy\nste" + "p 4\nstep" + " 5\nend step 6"
+	for size := 1; size <= len(text); size++ {
+		r := Reader{Patterns: []Pattern{p}}
+		var got []float64
+		for at := 0; at < len(text); at += size {
+			r.Read(0, job.Stdout, []byte(text[at:min(at+size, len(text))]), time.Time{}, func(p Point) { got = append(got, p.Values[0].Number) })
+		}
+		if !reflect.DeepEqual(got, []float64{1, 2, 3, 4, 5}) {
+			t.Errorf("in pieces of %d bytes: %v", size, got)
+		}
+	}
+}
+
+func BenchmarkFlood(b *testing.B) {
+	p, err := ParsePattern(`step (?P<step>\d+)`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	piece := []byte(strings.Repeat(strings.Repeat("x", 79)+"\n", 400))
+	b.SetBytes(int64(len(piece)))
+	r := Reader{Patterns: []Pattern{p}}
+	for b.Loop() {
+		r.Read(0, job.Stdout, piece, time.Time{}, func(Point) {})
+	}
+}
