@@ -10,7 +10,7 @@ const clock = s => s < 60 ? s.toFixed(s < 10 ? 2 : 1) + ' s' : s < 3600 ? Math.f
 const rankName = r => (r.job ? 'job ' + r.job + ' ' : '') + 'rank ' + r.rank;
 
 // The head and the verdict.
-$('title').textContent = 'Job ' + R.job + ': ' + (R.command || []).join(' ');
+$('title').textContent = 'Job ' + R.job + ': ' + (R.command || []).map((w, i) => i ? w : w.split('/').pop()).join(' ');
 $('summary').textContent = new Date(begun).toISOString().replace('T', ' ').slice(0, 19) + ' UTC on ' + R.launcher + ', mpiup ' + R.mpiup +
   (ended > begun ? ', for ' + clock(last) + ', exit code ' + R.exit_code : ', without an end');
 $('notes').textContent = (R.notes || []).concat((R.left_out || []).map(l => 'left out: ' + l)).join('; ');
