@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame lint vuln generate fuzz demo pictures bench bench-looking bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -102,6 +102,13 @@ blame: build ## failures and hangs made for real, TRIES=20 each with SIDE=5 side
 	@MPIUP_BLAME="$(abspath $(or $(BLAME),.cache/blame/results.tsv))" MPIUP_BLAME_TRIES=$(TRIES) MPIUP_BLAME_HABITS=$(HABITS) MPIUP_BLAME_SIDE=$(SIDE) MPIUP_BLAME_FOR=$(FOR) MPIUP_BLAME_ONLY='$(ONLY)' \
 	    go test -timeout 12h -count=1 -v -run '^TestBlame$$' ./test/blame || failed=1; \
 	    MPIUP_BLAME_PAGE="$(abspath $(or $(BLAME),.cache/blame/results.tsv))" go test -count=1 -run '^TestBlamePage$$' ./test/blame; exit $${failed:-0}
+
+slow: build ## ranks made slow in seven ways, TRIES=1 each, those that docs/data/slow.tsv lacks, and the table in docs/slow.md; ONLY='SIGSTOP, MPICH'; none begins after FOR=3600 seconds (root; an hour and more); not in CI
+	@MPIUP_SLOW='$(or $(ONLY),.)' MPIUP_SLOW_TRIES=$(TRIES) MPIUP_SLOW_FOR=$(FOR) go test -timeout 12h -count=1 -v -run '^TestSlow$$' ./test/slow || failed=1; \
+	    MPIUP_SLOW_TABLE=1 go test -count=1 -run '^TestSlowTable$$' ./test/slow; exit $${failed:-0}
+
+false-names: build ## balanced programs until docs/data/false-names.tsv has RUNS=1000 runs, SIDE=6 side by side, none after FOR seconds: --watch-ranks may name nobody; WINDOW=1m for the real one (root; half an hour); not in CI
+	@MPIUP_FALSE_NAMES=$(or $(RUNS),1000) MPIUP_SLOW_SIDE=$(SIDE) MPIUP_SLOW_FOR=$(FOR) MPIUP_FALSE_NAMES_WINDOW=$(WINDOW) go test -timeout 12h -count=1 -v -run '^TestFalseNames$$' ./test/slow
 
 lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@echo "== lint"
