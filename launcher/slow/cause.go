@@ -208,7 +208,8 @@ func (r Reason) Sentence() string {
 	case HeldBack:
 		return fmt.Sprintf("; its GPU's hardware holds its clocks back (%v)", r.GPU)
 	case Far:
-		return fmt.Sprintf("; it was computing, with %.0f %% of its memory on another NUMA node than its processors, of the others' %.0f %%: see mpiup help binding", 100*r.Count, 100*r.Usual)
+		return fmt.Sprintf("; it was computing, with %.0f %% of its memory on another NUMA node than its processors, of the others' %.0f %%: see mpiup help binding",
+			100*r.Count, 100*r.Usual)
 	case Clock:
 		return fmt.Sprintf("; it was computing, on processors at %.0f MHz where the others' run at %.0f", r.Count, r.Usual)
 	case Busy:

@@ -23,7 +23,8 @@ const Looks = 12
 // maxLates bounds how often a run says that ranks are late.
 const maxLates = 3
 
-// Awaited is who all others wait for now, and have for a window, and for as long as a busy machine may let anybody wait. How long each of the others waited is by its own host's clock.
+// Awaited is who all others wait for now, and have for a window, and for as long as a busy machine may let anybody wait.
+// How long each of the others waited is by its own host's clock.
 func (w *Watch) Awaited(now time.Duration, ranks int) Late {
 	found := w.absent(now, ranks)
 	switch old := w.late; {

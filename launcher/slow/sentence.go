@@ -52,9 +52,11 @@ func (w *Watch) End(ranks int, names Names) string {
 	case len(f.Ranks) > 0, f.Moves && !w.moved:
 		return f.sentence("of "+long(f.Window), names)
 	case f.Crowded >= Enough:
-		return fmt.Sprintf("--watch-ranks: who is slow does not show: all ranks were ready to run %.0f %% of %s, and others had the processors", 100*f.Crowded, long(f.Window))
+		return fmt.Sprintf("--watch-ranks: who is slow does not show: all ranks were ready to run %.0f %% of %s, and others had the processors",
+			100*f.Crowded, long(f.Window))
 	case f.Unclear >= Enough:
-		return fmt.Sprintf("--watch-ranks: the ranks waited %.0f %% of %s in calls that do not show for whom, such as MPI_Recv and MPI_Bcast", 100*f.Unclear, long(f.Window))
+		return fmt.Sprintf("--watch-ranks: the ranks waited %.0f %% of %s in calls that do not show for whom, such as MPI_Recv and MPI_Bcast",
+			100*f.Unclear, long(f.Window))
 	}
 	return ""
 }
