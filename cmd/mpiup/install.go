@@ -19,7 +19,8 @@ func installCommand(p *process) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install [flags] DIR",
 		Short: "Copy this binary into a directory, for an init container",
-		Long: `Copy this binary to DIR/mpiup, DIR being made where its parent is there, and make links to it with the names of --names beside it. What stands beside this
+		Long: `Copy this binary to DIR/mpiup, which is made where its parent is there, and make
+links to it with the names of --names beside it. What stands beside this
 binary, as in the images, is copied too: mpiup-nvml, which asks NVIDIA's library for GPUs, mpiup-otel, which sends
 spans, and libmpiup-watch.so, which finds slow ranks (--watch-ranks).
 

@@ -114,7 +114,8 @@ func Peers(ctx context.Context, cfg Config) int {
 	set, err := cfg.Others(ctx)
 	view := peersView{Peers: []peerRow{}, pod: cfg.Pod, told: map[string]string{}}
 	if !cfg.Discover { // whose script wants hosts alone
-		err = askNearby(ctx, &circle{reach: &cfg.Reach, none: err}, apiv1.AskRanks, &apiv1.RanksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} },
+		err = askNearby(ctx, &circle{reach: &cfg.Reach, none: err}, apiv1.AskRanks, &apiv1.RanksRequest{},
+			func() *apiv1.RanksReply { return &apiv1.RanksReply{} },
 			view.told, view.here)
 	}
 	if err != nil {

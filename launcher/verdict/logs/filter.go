@@ -128,7 +128,8 @@ func (f *Filter) Nothing() string {
 		}
 		switch i {
 		case 0:
-			return fmt.Sprintf("no line is of %s: the log has lines of %s", f.want.Ranks.Named("rank"), idset.Of(slices.Collect(maps.Keys(f.ranks))...).Named("rank"))
+			return fmt.Sprintf("no line is of %s: the log has lines of %s",
+				f.want.Ranks.Named("rank"), idset.Of(slices.Collect(maps.Keys(f.ranks))...).Named("rank"))
 		case 1:
 			return fmt.Sprintf("no line is of host %s: the log has lines of %s", f.want.Host, hostlist.Listed(slices.Sorted(maps.Keys(f.hosts))))
 		case 2:
