@@ -173,7 +173,7 @@ func TestRun(t *testing.T) {
 		{name: "time limit", limit: 3 * time.Second, agent: scripted{launch: both, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 110, says: "--timeout 3s"},
 		{name: "time limit, and one has not called MPI_Init", limit: 3 * time.Second, agent: scripted{launch: both, waits: one, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 110,
 			says: "mpiup: the job ran longer than --timeout 3s\nmpiup: rank 1 (h, pid 11) has not called MPI_Init; rank 0 has waited for it for 1m0s\n" +
-				"mpiup: look what it does while the run hangs: mpiup ps, mpiup stacks\n"},
+				"mpiup: look where that rank is: mpiup stacks\n"},
 		{name: "time limit, and the ranks end while the host is asked", limit: 3 * time.Second, agent: scripted{launch: both, later: frames(exited(0, 0), exited(1, 0))}, code: 110, says: "--timeout 3s"},
 		{name: "a rank is waited for", agent: scripted{launch: frames(both, long(), long()), waits: one, later: frames(exited(0, 0), exited(1, 0))},
 			says: "mpiup: rank 1 (h, pid 11) has not called MPI_Init; rank 0 has waited for it for 1m0s\n"},

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// BarrierLook is the time between two looks.
-	BarrierLook = 10 * time.Second
+	BarrierLook = time.Second
 	// LongOpen is how long a barrier has been open when it is told of. Ranks that start together reach their first
 	// barrier within seconds; whoever reads its input for longer before MPI_Init costs its user one line.
 	LongOpen = 60 * time.Second

@@ -39,7 +39,7 @@ func TestDue(t *testing.T) {
 			looks = append(looks, at)
 		}
 	}
-	if len(looks) != 6 || looks[5] != 50*time.Second {
+	if len(looks) != 60 || looks[5] != 5*time.Second {
 		t.Errorf("looks at %v", looks)
 	}
 }

@@ -17,7 +17,7 @@ import (
 const (
 	pageBytes = 8192
 	magic     = 0x6d707777
-	version   = 1
+	version   = 2
 	levels    = 4
 	perLevel  = 48
 	shift     = 5
@@ -30,6 +30,12 @@ const (
 	stateUnknown     = 3
 	sawFullTable     = 1
 )
+
+// calls are those in which a rank may wait, by their numbers in its page.
+var calls = [...]string{"", "MPI_Barrier", "MPI_Allreduce", "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw",
+	"MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Bcast", "MPI_Reduce", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
+	"MPI_Scan", "MPI_Exscan", "MPI_Send", "MPI_Ssend", "MPI_Recv", "MPI_Sendrecv", "MPI_Sendrecv_replace", "MPI_Probe", "MPI_Mprobe", "MPI_Wait",
+	"MPI_Waitall", "MPI_Waitany", "MPI_Waitsome", "MPI_Finalize"}
 
 // Variable names the file of a rank's page in its environment.
 const Variable = "MPIUP_WATCH_PAGE"
@@ -61,7 +67,9 @@ type Sample struct {
 	Size      int
 	Seq       uint64        // collectives over all ranks that are over
 	Partial   uint64        // collectives over some
-	Inside    time.Duration // CLOCK_MONOTONIC at which it entered the collective over all that it is in; 0: it is in none
+	Inside    time.Duration // CLOCK_MONOTONIC at which it entered the collective over all, or MPI_Finalize, that it is in; 0: it is in none
+	Call      string        // of MPI that it is in, of those that wait; "": none
+	Called    time.Duration // CLOCK_MONOTONIC at which it entered that
 	Elsewhere time.Duration // and another call that waits, for a neighbour as a rule
 	Points    []Point       // ascending by Seq, those of all rings
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -94,7 +95,7 @@ func TestParseOfALiar(t *testing.T) {
 		"looser than it is long":     func(b written) { b.point(0, 1, 1e9, 0, 2, 40e9) },
 		"by a clock that stands":     func(b written) { b.u64(48, 0); b.point(0, 1, 1e9, 0, 0, 40e9) },
 		"by a clock too fast":        func(b written) { b.u64(48, 1); b.point(0, 1, 1e9, 0, 0, 40e9) },
-		"of another version":         func(b written) { b.u32(4, 2); b.point(0, 1, 1e9, 0, 0, 40e9) },
+		"of another version":         func(b written) { b.u32(4, version+1); b.point(0, 1, 1e9, 0, 0, 40e9) },
 	} {
 		b := newPage()
 		b.u64(64, 1)
@@ -313,4 +314,32 @@ func FuzzCounters(f *testing.F) {
 		queued(text)
 		onNodes(text)
 	})
+}
+
+// The names of calls are the library's, in its order; and a rank in one is seen there, whatever number it writes.
+func TestCalls(t *testing.T) {
+	text, err := os.ReadFile("preload/page.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{""}
+	for _, m := range regexp.MustCompile(`X\(([A-Z]\w+)\)`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, "MPI_"+m[1])
+	}
+	if !slices.Equal(names, calls[:]) {
+		t.Errorf("the library's are %q", names)
+	}
+	b := newPage()
+	b.u64(120, 130e9)
+	for number, want := range map[uint32]string{0: "", 1: "MPI_Barrier", uint32(len(calls) - 1): "MPI_Finalize", uint32(len(calls)): "", 1 << 31: ""} {
+		b.u32(128, number)
+		if got := parse(b, b, since, now); got.Call != want || want != "" && got.Called != 85*time.Second {
+			t.Errorf("call %d is %q since %v", number, got.Call, got.Called)
+		}
+	}
+	b.u32(128, 1)
+	b.u64(120, 1<<63)
+	if got := parse(b, b, since, now); got.Call != "" {
+		t.Errorf("%q since %v", got.Call, got.Called)
+	}
 }

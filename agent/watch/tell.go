@@ -32,6 +32,8 @@ func (n News) Message() *apiv1.RankWaited {
 		QueuedNs:    int64(n.Queued),
 		ReadBack:    n.Used.ReadBack,
 		Far:         n.Far,
+		Call:        n.Call,
+		CalledNs:    int64(n.Called),
 	}
 	for _, p := range n.Points {
 		m.Points = append(m.Points, &apiv1.WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})

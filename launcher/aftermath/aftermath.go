@@ -242,9 +242,11 @@ func accused(v verdict.Verdict) string {
 	case v.Confidence == verdict.OneOfSeveral:
 		text = "one of " + v.Ranks + ", which failed alike"
 	case v.Confidence == verdict.Certain || v.Confidence == verdict.Probable:
-		text = "none: it is the job's"
+		text = "no single rank: the whole job failed"
 	}
-	if v.Host != "" {
+	if v.Host != "" && v.Rank == nil {
+		text += " (seen on " + v.Host + ")"
+	} else if v.Host != "" {
 		text += " on " + v.Host
 	}
 	if v.Reporters != "" {

@@ -2,6 +2,7 @@ package hang
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ type Barrier struct {
 type Picture struct {
 	silent idset.Set
 	open   []Barrier
+	calls  map[int]string // of MPI, by who is in it; of others it does not show
 }
 
 const (
@@ -63,6 +65,61 @@ func (p *Picture) Add(h Barriers, own idset.Set) {
 	}
 }
 
+// In notes in which calls of MPI processes are, by their own word.
+func (p *Picture) In(calls map[int]string) {
+	if p.calls == nil {
+		p.calls = map[int]string{}
+	}
+	maps.Copy(p.calls, calls)
+}
+
+// See takes what stacks tell of the calls in which processes wait. news: it shows more of a barrier than before.
+func (p *Picture) See(list []Stack) (news bool) {
+	before := make([]string, len(p.open))
+	for i, b := range p.open {
+		before[i] = p.at(b)
+	}
+	for _, s := range list {
+		if call, _ := s.Wait(); strings.HasPrefix(call, "MPI_") {
+			p.In(map[int]string{s.ID: call})
+		}
+	}
+	for i, b := range p.open {
+		news = news || p.at(b) != before[i]
+	}
+	return news
+}
+
+// at is the call of MPI whose barrier it is, by where those wait that are in it; "": it does not show.
+func (p *Picture) at(b Barrier) (call string) {
+	for id, in := range p.calls {
+		switch {
+		case !b.Entered.Contains(id) || in == call:
+		case call != "":
+			return ""
+		default:
+			call = in
+		}
+	}
+	return call
+}
+
+// what is what the missing of a barrier have not done, all of which have called MPI_Init.
+func (p *Picture) what(b Barrier, missing idset.Set) string {
+	call := p.at(b)
+	within := strings.HasPrefix(call, "MPI_Init")
+	for id := range missing.All() {
+		within = within || p.calls[id] == call
+	}
+	switch {
+	case call == "":
+		return "entered the barrier"
+	case within:
+		return "entered " + call + "'s barrier"
+	}
+	return "come to " + call
+}
+
 // Waiting is a line for each barrier that has been open for at least age and in which one is missing.
 func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 	more := 0
@@ -71,7 +128,8 @@ func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 		if missing.Empty() {
 			continue
 		}
-		what, who := "entered the barrier", missing.Sub(p.silent)
+		who := missing.Sub(p.silent)
+		what := p.what(b, who)
 		if mute := missing.Intersect(p.silent); !mute.Empty() {
 			what, who = "called MPI_Init", mute
 		}
@@ -85,6 +143,17 @@ func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more barriers are open", more))
 	}
 	return lines
+}
+
+// Tell is what is said where b is to blame: what is known already, else who waits in exchanges, else b.
+func (p *Picture) Tell(b Blame, known []string, w Words, n Names) []string {
+	if len(known) == 0 {
+		known = p.Waiting(w, 0)
+	}
+	if len(known) == 0 && len(b.Odd) > 0 {
+		known = b.Lines(n)
+	}
+	return known
 }
 
 // missing are those that run and that others have waited for in a barrier, for an age.

@@ -142,3 +142,32 @@ func TestManyBarriers(t *testing.T) {
 		t.Errorf("%d barriers are kept", len(p.open))
 	}
 }
+
+// In which call a barrier is shows by the stacks of those that wait in it, or by their own word: a hang in MPI_Finalize is none in MPI_Init.
+func TestWhereABarrierIs(t *testing.T) {
+	words := Words{Running: set(t, "0-3"), Name: func(id int) string { return fmt.Sprint("rank ", id) }, Names: func(ids idset.Set) string { return ids.Named("rank") }}
+	const final, out = "read,PMPI_Finalize,main ", "nanosleep,main "
+	for _, tt := range []struct {
+		name, stacks, line, why string
+		own                     map[int]string
+	}{
+		{name: "nobody looked", line: "rank 2 has not entered the barrier", why: "others wait for it in a fence (MPI_Init, MPI_Finalize or another exchange)"},
+		{name: "by stacks", stacks: final + final + out + final, line: "rank 2 has not come to MPI_Finalize", why: "others wait for it in MPI_Finalize"},
+		{name: "by one stack", stacks: final, line: "rank 2 has not come to MPI_Finalize", why: "others wait for it in MPI_Finalize"},
+		{name: "by their own word", own: map[int]string{0: "MPI_Finalize", 2: "MPI_Recv"}, line: "rank 2 has not come to MPI_Finalize", why: "others wait for it in MPI_Finalize"},
+		{name: "it is in it too", stacks: final + final + "poll,MPI_Finalize,main " + final, line: "rank 2 has not entered MPI_Finalize's barrier", why: "others wait for it in MPI_Finalize"},
+		{name: "inside MPI_Init", stacks: "read,MPI_Init,main", line: "rank 2 has not entered MPI_Init's barrier", why: "others wait for it in MPI_Init"},
+		{name: "they are in two calls", stacks: final + "MPI_Init,main", line: "rank 2 has not entered the barrier", why: "others wait for it in a fence (MPI_Init, MPI_Finalize or another exchange)"},
+		{name: "they are in the program", stacks: out + out, line: "rank 2 has not entered the barrier", why: "others wait for it in a fence (MPI_Init, MPI_Finalize or another exchange)"},
+	} {
+		p := told(t, "0-3||0-3 0-1,3 24")
+		p.In(tt.own)
+		p.See(placed(tt.stacks))
+		if got := strings.Join(p.Waiting(words, 0), "\n"); got != tt.line+"; ranks 0-1,3 have waited for it for 24s" {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+		if odd := p.odd(words.Running, 0); len(odd) != 1 || odd[0].Why != tt.why {
+			t.Errorf("%s: %+v", tt.name, odd)
+		}
+	}
+}

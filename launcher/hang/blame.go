@@ -119,10 +119,28 @@ func (p *Picture) odd(running idset.Set, age time.Duration) (list []Odd) {
 		list = append(list, Odd{IDs: silent, Why: "it has not called MPI_Init, and others wait for it there", Many: silentMany})
 	}
 	if !late.Empty() {
-		const where = " in a fence (MPI_Init, MPI_Finalize or another exchange)"
+		where := " in a fence (MPI_Init, MPI_Finalize or another exchange)"
+		if call := p.lateFor(running, age); call != "" {
+			where = " in " + call
+		}
 		list = append(list, Odd{IDs: late, Why: "others wait for it" + where, Many: "others wait for them" + where})
 	}
 	return list
+}
+
+// lateFor is the call of MPI in which others wait for those that have called MPI_Init; "": it does not show, or there are several.
+func (p *Picture) lateFor(running idset.Set, age time.Duration) (call string) {
+	for i, b := range p.open {
+		if missing := b.missing(running, age); missing.Empty() || missing.Overlaps(p.silent) || missing.Len() > b.Entered.Len() {
+			continue
+		}
+		at := p.at(p.open[i])
+		if at == "" || call != "" && call != at {
+			return ""
+		}
+		call = at
+	}
+	return call
 }
 
 // IDs are all that are named, of the run.

@@ -42,7 +42,7 @@ type StackGroup struct {
 }
 
 // waits are the prefixes of functions that programs call and that wait for other ranks.
-var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "nccl", "PMIx_", "c10d::", "gloo::"}
+var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "ompi_mpi_init", "ompi_mpi_finalize", "nccl", "PMIx_", "c10d::", "gloo::"}
 
 // call is a stack from the outermost call of such a function outwards; all of it where there is none.
 func call(frames []string) []string {
@@ -91,9 +91,20 @@ func (r *Whereabouts) Wait() (call string, whole bool) {
 		return "", false
 	}
 	if i := waitsAt(r.Frames); i >= 0 {
-		return function(r.Frames[i]), true
+		return callOf(function(r.Frames[i])), true
 	}
 	return "", python || !slices.Contains(r.Frames[1:], "??") // which may be such a call; the innermost is mostly a stub of the linker's
+}
+
+// callOf is a call by the name that programs know. Open MPI's compiler ends MPI_Finalize with a jump, so that its own frame is gone.
+func callOf(function string) string {
+	if inner, is := strings.CutPrefix(function, "ompi_mpi_"); is {
+		return "MPI_" + strings.ToUpper(inner[:1]) + inner[1:]
+	}
+	if strings.HasPrefix(function, "PMPI_") {
+		return function[1:]
+	}
+	return function
 }
 
 // devices are beginnings of calls of a GPU's runtime or driver, in which a rank waits for its GPU: that may wait for other ranks.

@@ -35,6 +35,8 @@ type Run struct {
 	size    int       // ranks of the first job; 0: no host has told
 	placed  idset.Set // those of hosts that answered
 	records Records
+	stacks  []Stack
+	of      int // ranks of the first job, whichever hosts were asked; 0: no host has told
 }
 
 // Add takes a rank that runs.
@@ -50,6 +52,39 @@ func (r *Run) Add(k Rank) {
 // tell: then nobody knows which ranks no host has.
 func (r *Run) Place(size int, here idset.Set) {
 	r.size, r.placed, r.untold = max(r.size, size), r.placed.Union(here), r.untold || size == 0
+}
+
+// Size takes how many ranks the first job has, where only some hosts were asked.
+func (r *Run) Size(size int) { r.of = max(r.of, size) }
+
+// In notes that a rank is in a call of MPI, by its own word.
+func (r *Run) In(id int, call string) { r.picture.In(map[int]string{id: call}) }
+
+// Look takes where ranks of a host are, when all its ranks have been added.
+func (r *Run) Look(list []Whereabouts) {
+	for _, w := range list {
+		if k, runs := r.first(int(w.Rank)); runs && w.Number == 0 && k.Host == w.Host {
+			r.stacks = append(r.stacks, Stack{k.ID, w})
+		}
+	}
+}
+
+// outside says who is elsewhere while all others wait, as one look at where all ranks are shows.
+func (r *Run) outside() (lines []string) {
+	if len(r.stacks) != r.of || r.running.Len() != r.of {
+		return nil
+	}
+	o := ByStacks(r.stacks)
+	names := Names{Ranks: r.names, Rank: func(id int) string {
+		k := r.ranks[id]
+		return fmt.Sprintf("%s on %s (pid %d)", k.name(), k.Host, k.PID)
+	}}
+	if b := o.Blame(o); len(b.Odd) > 0 {
+		for _, l := range b.Lines(names) {
+			lines = append(lines, l+", as one look shows")
+		}
+	}
+	return lines
 }
 
 // unseen is a line about ranks that no host has; "": each has one, or it is not known.
@@ -94,6 +129,7 @@ func (r *Run) Lines() (lines []string) {
 	if unseen := r.unseen(); unseen != "" {
 		lines = append(lines, unseen)
 	}
+	r.picture.See(r.stacks)
 	waiting := r.picture.Waiting(Words{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
 	lines = append(lines, waiting...)
 	away := r.records.Away(func(rank int) string {
@@ -110,6 +146,9 @@ func (r *Run) Lines() (lines []string) {
 			name = k.String()
 		}
 		lines = append(lines, name+": "+a.Why)
+	}
+	if len(lines) == 0 {
+		lines = r.outside()
 	}
 	return lines
 }

@@ -97,7 +97,7 @@ func ByStacks(list []Stack) (o Outside) {
 func ofAll(call string) bool {
 	_, name, _ := strings.Cut(strings.TrimRight(strings.ToLower(call), "_"), "mpi_")
 	return slices.Contains([]string{"barrier", "allreduce", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce_scatter",
-		"reduce_scatter_block"}, name)
+		"reduce_scatter_block", "finalize"}, name)
 }
 
 // Alike says that all of several are in one call of MPI, each by a whole stack: whoever has not come to its end is not known to be at fault.

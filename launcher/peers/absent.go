@@ -10,10 +10,12 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/slow"
 )
 
 // absences are who is waited for in each run, as hosts tell it. Its methods may be called by several goroutines.
 type absences struct {
+	name  string // of the one host that all of this is of, where hosts is by run; "": they are by host
 	mu    sync.Mutex
 	all   bool                          // hosts were looked for, not named, and tell all: ranks elsewhere are told of; guarded by mu
 	hosts map[string]*apiv1.RanksReply  // guarded by mu
@@ -82,6 +84,7 @@ func (a *absences) find() (list []absence) {
 		}
 		return runs[k]
 	}
+	name := func(host string) string { return cmp.Or(a.name, host) }
 	for host, reply := range a.hosts {
 		older := len(reply.GetWaits()) == 0
 		for _, m := range reply.Ranks[:min(len(reply.Ranks), maxRanks)] {
@@ -90,25 +93,38 @@ func (a *absences) find() (list []absence) {
 			case older:
 				of(host, m.Launcher, m.Job).Place(0, idset.Set{})
 			default:
-				of(host, m.Launcher, m.Job).Add(hang.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: host, PID: m.Main})
+				of(host, m.Launcher, m.Job).Add(hang.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: name(host), PID: m.Main})
+				if call := slow.CallOf(m.GetWaited().GetCall()); call != "" {
+					of(host, m.Launcher, m.Job).In(int(m.Id), call)
+				}
 			}
 		}
 	}
 	for host, reply := range a.hosts {
 		barriers := 0
 		for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
+			size, here := placed(w)
 			if a.all {
-				of(host, w.GetLauncher(), w.GetJob()).Place(placed(w))
+				of(host, w.GetLauncher(), w.GetJob()).Place(size, here)
 			}
+			of(host, w.GetLauncher(), w.GetJob()).Size(size)
 			if barriers += len(w.GetWaits().GetWaits()); barriers > maxBarriers {
 				continue
 			}
 			if report, err := hang.BarriersOf(w.GetWaits(), maxRanks); err == nil { // else it is no agent's
-				of(host, w.GetLauncher(), w.GetJob()).Hear(host, report)
+				of(host, w.GetLauncher(), w.GetJob()).Hear(name(host), report)
 			}
 		}
 	}
 	for host, reply := range a.asked {
+		by := map[runKey][]hang.Whereabouts{}
+		for _, w := range stackRows(name(host), reply) {
+			k := runKey{word(w.Launcher), word(w.Job)}
+			by[k] = append(by[k], w)
+		}
+		for k, list := range by {
+			of(host, k.launcher, k.job).Look(list)
+		}
 		held := 0
 		for _, f := range reply.GetFlights()[:min(len(reply.GetFlights()), maxRuns)] {
 			for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxFlights)] {
@@ -117,7 +133,7 @@ func (a *absences) find() (list []absence) {
 				}
 				if rec, err := hang.RecordOf(m, hang.MaxTorch); err == nil {
 					held += rec.Bytes()
-					_ = of(host, f.GetLauncher(), f.GetJob()).Record(host, rec) // what is too much is left out
+					_ = of(host, f.GetLauncher(), f.GetJob()).Record(name(host), rec) // what is too much is left out
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func TestNumbersOfAHostileAgent(t *testing.T) {
 	_ = rankRows("w0", ranks)
 	ranks.Host, ranks.Flights = &apiv1.Waited{AtNs: -1, Segments: 1 << 63}, where.Flights
 	for i, n := range numbers {
-		r := &apiv1.RankWaited{Id: n, State: apiv1.WatchState(i), Seq: 1 << 63, InsideNs: -1 << 63, CpuNs: -1 << 63, GpuSlow: n}
+		r := &apiv1.RankWaited{Id: n, State: apiv1.WatchState(i), Seq: 1 << 63, InsideNs: -1 << 63, Call: "MPI_Barrier\n", CalledNs: 1<<63 - 1, CpuNs: -1 << 63, GpuSlow: n}
 		for range n & 63 {
 			r.Points = append(r.Points, &apiv1.WaitPoint{Seq: uint64(n), WaitedNs: -1 << 63, AtNs: 1<<63 - 1}, nil)
 		}
@@ -41,7 +41,7 @@ func TestNumbersOfAHostileAgent(t *testing.T) {
 	for now := range time.Duration(3) {
 		top.hear(now, "w0", ranks, slow.Offset{})
 		top.rows(now)
-		top.said()
+		top.said(nil)
 		top.begin()
 	}
 }

@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -18,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/slow"
 )
 
 // PsConfig is one look at what ranks do, or one look after the other.
@@ -31,6 +33,7 @@ type PsConfig struct {
 type psView struct {
 	Ranks  []psRow           `json:"ranks"`
 	Absent []absence         `json:"absent,omitempty"` // who is waited for
+	Said   []saying          `json:"found,omitempty"`  // of other runs, as mpiup top says it
 	Errors map[string]string `json:"errors,omitempty"` // by host or run that told nothing
 }
 
@@ -39,8 +42,10 @@ func Ps(ctx context.Context, cfg PsConfig) int {
 	cfg.Fill()
 	on := screenOf(&cfg)
 	whom := newCircle(ctx, &cfg.Reach)
+	all := newWaits(psWindow)
+	begun := time.Now()
 	for {
-		view, code, err := lookAtRanks(ctx, whom)
+		view, code, err := lookAtRanks(ctx, whom, all, time.Since(begun))
 		if err != nil {
 			return launcher.End(&cfg.Reach, err)
 		}
@@ -60,6 +65,21 @@ func Ps(ctx context.Context, cfg PsConfig) int {
 		}
 		if !pause(ctx, cfg.Watch) {
 			return 0
+		}
+	}
+}
+
+// psWindow is how much of the time before a look counts.
+const psWindow = 10 * time.Second
+
+// judge adds what there is to say of each run.
+func (v *psView) judge(all *waits, absent []absence, now time.Duration) {
+	sortRows(v.Ranks)
+	v.Absent = absent
+	all.rows(now)
+	for _, s := range all.said(nil) {
+		if s.found && !slices.ContainsFunc(v.Absent, func(a absence) bool { return runKey{a.Launcher, a.Job} == runKey{s.Launcher, s.Job} }) {
+			v.Said = append(v.Said, s)
 		}
 	}
 }
@@ -87,21 +107,25 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 	return append(set.Hosts, reach.Unvisited(found, members)...), nil
 }
 
-func lookAtRanks(ctx context.Context, c *circle) (view psView, code int, err error) {
+func lookAtRanks(ctx context.Context, c *circle, all *waits, now time.Duration) (view psView, code int, err error) {
 	view.Ranks = []psRow{}
 	told := map[string]string{}
-	err = askNearby(ctx, c, apiv1.AskRanks, &apiv1.RanksRequest{}, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told,
+	q := &apiv1.RanksRequest{WindowNs: int64(psWindow)}
+	near, away := absences{name: c.reach.Pod}, absences{all: c.reach.Entries == nil}
+	all.begin()
+	err = askNearby(ctx, c, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told,
 		func(reply *apiv1.RanksReply) string {
 			view.Ranks = append(view.Ranks, rankRows(c.reach.Pod, reply)...)
+			near.ranks(fmt.Sprint(len(near.hosts)), reply)
+			all.hear(now, c.reach.Pod, reply, slow.Offset{})
 			return reply.Error
 		})
 	if err != nil {
 		return view, 0, err
 	}
-	away := absences{all: c.reach.Entries == nil}
 	var mu sync.Mutex
 	found := c.visit(ctx, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
-		reply, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{})
+		reply, err := conn.Client.Ranks(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -112,10 +136,10 @@ func lookAtRanks(ctx context.Context, c *circle) (view psView, code int, err err
 			told[nameOf(v)] = reply.Error
 		}
 		view.Ranks = append(view.Ranks, rankRows(nameOf(v), reply)...)
+		all.hear(now, nameOf(v), reply, slow.Offset{})
 		return nil
 	})
-	sortRows(view.Ranks)
-	view.Absent = away.find()
+	view.judge(all, append(near.find(), away.find()...), now)
 	view.Errors, code = troubles(found)
 	maps.Copy(view.Errors, told)
 	return view, code, nil
@@ -203,6 +227,7 @@ func (v psView) text(on *screen, columns int) string {
 	}
 	var more strings.Builder
 	more.WriteString(textOf(v.Absent, len(runs)))
+	writeSaid(&more, v.Said, len(runs))
 	writeErrors(&more, v.Errors)
 	return b.String() + visible.Text(more.String())
 }

@@ -58,11 +58,20 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	}
 	whom := newCircle(ctx, &cfg.Reach)
 	told := map[string]string{}
+	near := absences{name: cfg.Pod}
 	reply := func() *apiv1.StacksReply { return &apiv1.StacksReply{} }
 	err := askNearby(ctx, whom, apiv1.AskStacks, q, reply, told, func(reply *apiv1.StacksReply) string {
 		take(cfg.Pod, reply)
+		near.flights(fmt.Sprint(len(near.asked)), reply)
 		return ""
 	})
+	if err == nil {
+		state := func() *apiv1.RanksReply { return &apiv1.RanksReply{} }
+		err = askNearby(ctx, whom, apiv1.AskRanks, &apiv1.RanksRequest{}, state, told, func(reply *apiv1.RanksReply) string {
+			near.ranks(fmt.Sprint(len(near.hosts)), reply)
+			return ""
+		})
+	}
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
 	}
@@ -83,7 +92,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		take(nameOf(v), reply)
 		return nil
 	})
-	view.Absent = away.find()
+	view.Absent = append(near.find(), away.find()...)
 	errs, code := troubles(found)
 	view.Errors = errs
 	maps.Copy(view.Errors, told)
@@ -136,9 +145,6 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return visible.JSON(w, v)
 	}
-	if len(v.Groups) > 0 || len(v.Errors) == 0 {
-		b.WriteString(hang.StacksText(v.Groups))
-	}
 	runs := map[runKey]bool{}
 	for _, g := range v.Groups {
 		runs[runKey{g.Launcher, g.Job}] = true
@@ -147,6 +153,9 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 		runs[runKey{a.Launcher, a.Job}] = true
 	}
 	b.WriteString(textOf(v.Absent, len(runs)))
+	if len(v.Groups) > 0 || len(v.Errors) == 0 {
+		b.WriteString(hang.StacksText(v.Groups))
+	}
 	said := map[string][]string{} // hosts by what they all say
 	for host, text := range v.Notes {
 		said[text] = append(said[text], host)

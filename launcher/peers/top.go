@@ -56,19 +56,20 @@ type saying struct {
 	Launcher string `json:"launcher"`
 	Job      string `json:"job"`
 	Text     string `json:"text"`
+	found    bool   // it tells of ranks; else that nobody is slow, or that it is not measured
 }
 
 // Top shows for whom the ranks of all jobs on the hosts wait, and returns an exit code: 0 when every named host answered.
 func Top(ctx context.Context, cfg TopConfig) int {
 	cfg.Fill()
 	whom := newCircle(ctx, &cfg.Reach)
-	all := &waits{window: cfg.Window, runs: map[runKey]*waiting{}}
+	all := newWaits(cfg.Window)
 	watch := cfg.Every
 	if cfg.For > 0 {
 		watch = 0
 	}
 	on := screenOf(&PsConfig{Reach: cfg.Reach, JSON: cfg.JSON, Watch: watch})
-	begun := time.Now()
+	begun, told := time.Now(), map[string]bool{}
 	for {
 		now := time.Since(begun)
 		view, code, err := cfg.look(ctx, whom, all, now)
@@ -80,6 +81,11 @@ func Top(ctx context.Context, cfg TopConfig) int {
 			return 0 // who ends it has seen what there was
 		}
 		if last || cfg.For == 0 {
+			view.Said = slices.DeleteFunc(view.Said, func(s saying) bool { // said above
+				again := told[s.Job+s.Text] && on == nil && !cfg.JSON && !s.found
+				told[s.Job+s.Text] = true
+				return again
+			})
 			if err := view.print(cfg.Stdout, cfg.JSON, on); err != nil {
 				return launcher.End(&cfg.Reach, reach.Unwritten(err))
 			}
@@ -101,9 +107,11 @@ func Top(ctx context.Context, cfg TopConfig) int {
 func (cfg *TopConfig) look(ctx context.Context, c *circle, all *waits, now time.Duration) (view topView, code int, err error) {
 	q := &apiv1.RanksRequest{WindowNs: int64(cfg.Window), Flight: true}
 	told := map[string]string{}
+	near, away := absences{name: cfg.Pod}, absences{}
 	all.begin()
 	err = askNearby(ctx, c, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told, func(reply *apiv1.RanksReply) string {
 		all.hear(now, cfg.Pod, reply, slow.Offset{})
+		near.ranks(fmt.Sprint(len(near.hosts)), reply)
 		return reply.Error
 	})
 	if err != nil {
@@ -126,6 +134,7 @@ func (cfg *TopConfig) look(ctx context.Context, c *circle, all *waits, now time.
 		name := nameOf(&found[i])
 		if reply := replies[name]; reply != nil {
 			all.hear(now, name, reply, slow.Offset{By: found[i].Ahead, Within: found[i].Rtt / 2})
+			away.ranks(name, reply)
 			if reply.Error != "" {
 				told[name] = reply.Error
 			}
@@ -133,7 +142,7 @@ func (cfg *TopConfig) look(ctx context.Context, c *circle, all *waits, now time.
 	}
 	errs, code := troubles(found)
 	maps.Copy(errs, told)
-	return topView{Ranks: all.rows(now), Said: all.said(), Errors: errs}, code, nil
+	return topView{Ranks: all.rows(now), Said: all.said(append(near.find(), away.find()...)), Errors: errs}, code, nil
 }
 
 // waits is what is known of all runs.
@@ -145,6 +154,7 @@ type waits struct {
 // waiting is one run: its first job, whose ranks wait for each other.
 type waiting struct {
 	slow.Watch
+	now   time.Duration // of the last look
 	calls slow.Calls
 	size  int
 
@@ -155,6 +165,10 @@ type waiting struct {
 
 	names map[int]string // "rank 3 (w1, pid 4711)"
 	rows  []topRow       // of all jobs, at the last look
+}
+
+func newWaits(window time.Duration) *waits {
+	return &waits{window: window, runs: map[runKey]*waiting{}}
 }
 
 // begin begins a look.
@@ -245,6 +259,7 @@ func (r *waiting) ranks() int { return max(r.size, len(r.names)) }
 
 // judge finds for whom the run's ranks wait.
 func (r *waiting) judge(now time.Duration) {
+	r.now = now
 	r.late, r.found = r.Awaited(now, r.ranks()), r.Finding(r.ranks())
 	r.tardy, r.called = r.calls.Find(r.Window)
 }
@@ -272,12 +287,16 @@ func (r *waiting) cost(row *topRow) {
 	row.Cause = cause.String()
 }
 
-// said is what there is to say of each run. Where nothing can be, why.
-func (a *waits) said() (list []saying) {
+// said is what there is to say of each run, of which absent are waited for in exchanges. Where nothing can be, why.
+func (a *waits) said(absent []absence) (list []saying) {
 	for _, key := range a.keys() {
 		r := a.runs[key]
+		if i := slices.IndexFunc(absent, func(b absence) bool { return runKey{b.Launcher, b.Job} == key }); i >= 0 {
+			list = append(list, saying{key.launcher, key.job, strings.Join(absent[i].Lines, "\n"), true})
+			continue
+		}
 		names := slow.Names{One: func(id int) string { return r.names[id] }, Many: func(ids []int) string { return idset.Of(ids...).Named("rank") }}
-		text := ""
+		text, found := r.Underway(r.now, names), true
 		switch {
 		case len(r.late.Ranks) > 0:
 			text = r.late.Sentence(names)
@@ -285,12 +304,13 @@ func (a *waits) said() (list []saying) {
 			text = r.found.Sentence(names)
 		case r.tardy.Share > 0:
 			text = r.tardy.Sentence(r.Reason(r.tardy.Rank, r.tardy.Share).Sentence())
+		case text != "":
 		case r.found.Measured || r.called:
-			text = fmt.Sprintf("no rank held the others up for a tenth of the last %v", a.window)
+			found, text = false, fmt.Sprintf("no rank held the others up for a tenth of the last %v", a.window)
 		default:
-			text = "for whom the others wait is not measured: " + r.unmeasured(a.window)
+			found, text = false, "for whom the others wait is not measured: "+r.unmeasured(a.window)
 		}
-		list = append(list, saying{key.launcher, key.job, text})
+		list = append(list, saying{key.launcher, key.job, text, found})
 	}
 	return list
 }
@@ -305,12 +325,21 @@ func (r *waiting) unmeasured(window time.Duration) string {
 	case r.Unwatched() && slices.ContainsFunc(r.rows, func(row topRow) bool { return slices.Contains(inMPI, row.Phase) }):
 		return "start the run with mpiup run --watch-ranks (mpiup help slow)"
 	case r.Unwatched():
-		return "the ranks do not use MPI, as far as mpiup hears; torch over NCCL is measured by its flight recorder, " +
-			"from torch 2.2 on, torch over Gloo by nothing: mpiup stacks shows where each rank is (mpiup help slow)"
+		return "the ranks do not use MPI (mpiup help slow)"
 	case why != "":
 		return why
 	}
 	return fmt.Sprintf("the ranks had not enough collectives in the last %v", window)
+}
+
+// writeSaid writes what there is to say of each of so many runs.
+func writeSaid(b *strings.Builder, said []saying, runs int) {
+	for _, s := range said {
+		if runs > 1 {
+			fmt.Fprintf(b, "job %s, by %s: ", s.Job, s.Launcher)
+		}
+		b.WriteString(s.Text + "\n")
+	}
 }
 
 func (v topView) print(w io.Writer, asJSON bool, on *screen) error {
@@ -339,12 +368,7 @@ func (v topView) print(w io.Writer, asJSON bool, on *screen) error {
 		b.Reset()
 		b.WriteString("no ranks run\n")
 	}
-	for _, s := range v.Said {
-		if len(v.Said) > 1 {
-			fmt.Fprintf(&b, "job %s, by %s: ", s.Job, s.Launcher)
-		}
-		b.WriteString(s.Text + "\n")
-	}
+	writeSaid(&b, v.Said, len(v.Said))
 	writeErrors(&b, v.Errors)
 	if on != nil {
 		return on.put(w, b.String())

@@ -39,7 +39,7 @@ func TestTop(t *testing.T) {
 			t.Fatalf("%+v", rows)
 		}
 		var b strings.Builder
-		if err := (topView{Ranks: rows, Said: all.said()}).print(&b, false, nil); err != nil || !strings.Contains(b.String(), "\nrank 2 (w2, pid 7): the others waited 50 % of the last ") {
+		if err := (topView{Ranks: rows, Said: all.said(nil)}).print(&b, false, nil); err != nil || !strings.Contains(b.String(), "\nrank 2 (w2, pid 7): the others waited 50 % of the last ") {
 			t.Errorf("%v\n%s", err, b.String())
 		}
 	}
@@ -57,20 +57,20 @@ func TestTopOfWhatIsNotMeasured(t *testing.T) {
 	r.Ranks[0].Waited.State = apiv1.WatchState_WATCH_NEVER
 	all.hear(0, "w0", r, slow.Offset{})
 	all.rows(0)
-	if s := all.said(); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: the ranks do not use MPI") {
+	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: the ranks do not use MPI") {
 		t.Errorf("%+v", s)
 	}
 	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
 	r.Ranks[0].Phase = apiv1.RankPhase_PHASE_RUNNING
 	all.hear(0, "w0", r, slow.Offset{})
 	all.rows(0)
-	if s := all.said(); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: start the run with mpiup run --watch-ranks") {
+	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: start the run with mpiup run --watch-ranks") {
 		t.Errorf("%+v", s)
 	}
 	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
 	all.hear(0, "w0", reply(0, 12, 0), slow.Offset{})
 	all.rows(0)
-	if s := all.said(); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: some ranks were not heard of") {
+	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: some ranks were not heard of") {
 		t.Errorf("%+v", s)
 	}
 	for _, r := range []*apiv1.RanksReply{nil, {Ranks: []*apiv1.RankState{nil}, Host: &apiv1.Waited{}, Waits: []*apiv1.RunWaits{nil}, Flights: []*apiv1.RunFlight{nil}}} {

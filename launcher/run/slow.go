@@ -58,7 +58,7 @@ func (g *stalls) know(m *apiv1.Chosen) {
 // holdup is what the verdict says of a run that did not go on: who the others waited for while it did, then lines, and where nobody is surely
 // waited for, what is known of its libraries: of a call only where a rank is seen in it.
 func (g *stalls) holdup(now time.Duration, sure bool, lines ...[]string) []string {
-	if line := g.slow.Before(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.slow.Window > 0 {
+	if line := g.slow.Before(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.slow.Window > 0 && !g.slow.Tells(slices.Concat(lines...)) {
 		lines = append([][]string{{line}}, lines...)
 	}
 	for _, row := range g.known {
@@ -77,8 +77,7 @@ func (g *stalls) blame(f hang.Facts) hang.Blame {
 		return b
 	}
 	if l := g.slow.Awaited(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 {
-		const where = " in a collective over all ranks"
-		return hang.Blame{Sure: l.Sure, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: "the others wait for it" + where, Many: "the others wait for them" + where}}}
+		return hang.Blame{Sure: l.Sure, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: l.Why(), Many: l.Why()}}}
 	}
 	return b
 }

@@ -183,30 +183,27 @@ func (r *Run) inquired() {
 	case r.inquiry.forHang():
 		silent := r.inquiry.open
 		if f, s, blame := r.stalls.conclude(r.now.Clock); f != nil {
-			r.inquiry.look = look{hung: f, stall: s, lines: blame.Lines(r.names()), blame: blame}
+			facts, names := r.stalls.facts(r.now.Clock, r.cfg.Stall.After), r.names()
+			tell := func() (hang.Blame, []string) { b := r.stalls.blame(facts); return b, b.Lines(names) }
+			r.inquiry.look = look{hung: f, stall: s, lines: blame.Lines(names), blame: blame, tell: tell}
 			r.lookBefore(silent)
 		}
 	case r.inquiry.last && r.inquiry.open != nil:
 		silent := r.inquiry.open
 		all := r.inquiry.close()
-		lines, unmet := r.meet.missing(r.now.Wall)
+		away, unmet := r.meet.missing(r.now.Wall)
 		facts := r.stalls.facts(r.now.Clock, hang.Brief)
 		facts.Unmet = unmet
-		blame := r.stalls.blame(facts)
-		if len(lines) == 0 {
-			lines = r.inquiry.picture.Waiting(r.inquiry.words(), 0)
+		tell := func() (hang.Blame, []string) {
+			b := r.stalls.blame(facts)
+			return b, facts.Barriers.Tell(b, away, r.inquiry.words(), r.names())
 		}
-		if len(lines) == 0 && len(blame.Odd) > 0 {
-			lines = blame.Lines(r.names())
-		} else if len(lines) == 0 && all {
+		blame, lines := tell()
+		if len(lines) == 0 && all {
 			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
 		}
-		then := "give it more time (--timeout), or look where its ranks are while they run: mpiup stacks"
-		if f, ok := r.verdict.Cause(); ok && f.Limit != verdict.WholeLimit || blame.Sure {
-			then = "look what it does while the run hangs: mpiup ps, mpiup stacks"
-		}
-		r.inquiry.look = look{lines: lines, blame: blame, then: []string{then}}
+		r.inquiry.look = look{blame: blame, lines: lines, tell: tell}
 		r.lookBefore(silent)
 	case r.inquiry.open != nil:
 		r.inquiry.close()
@@ -289,6 +286,13 @@ func (r *Run) endHung() {
 	if !twice {
 		l.seen = l.found
 	}
+	if q.picture.See(l.seen) {
+		if b, told := l.tell(); len(b.Odd) > 0 {
+			l.blame, lines = b, told
+		} else if len(told) > 0 && l.hung == nil {
+			lines = told
+		}
+	}
 	if b := l.blame.Seen(l.seen); len(b.Odd) != len(l.blame.Odd) || twice && len(b.Odd) > 0 {
 		l.blame, lines = b, b.Lines(r.names())
 	}
@@ -302,7 +306,7 @@ func (r *Run) endHung() {
 	if more > 0 {
 		l.notes = append(l.notes, fmt.Sprintf("and ranks are at %d more places", more))
 	}
-	r.verdict.Holdup = r.stalls.holdup(r.now.Clock, l.blame.Sure, lines, l.notes, l.then)
+	r.verdict.Holdup = r.stalls.holdup(r.now.Clock, l.blame.Sure, lines, l.notes)
 	r.accuse(l.blame)
 	r.judge()
 }
@@ -317,7 +321,7 @@ func (r *Run) cutLook() {
 	l := q.look
 	q.look = look{}
 	if l.hung == nil {
-		r.verdict.Holdup = r.stalls.holdup(r.now.Clock, l.blame.Sure, l.lines, l.then)
+		r.verdict.Holdup = r.stalls.holdup(r.now.Clock, l.blame.Sure, l.lines)
 		r.accuse(l.blame)
 	}
 }

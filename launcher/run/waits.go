@@ -127,9 +127,9 @@ func (q *inquiry) tell() {
 type look struct {
 	hung  *verdict.Fault // the run ends by it, unless it goes on meanwhile; nil: its time is up
 	stall hang.Stall     // where it ends by one
-	lines []string       // of the verdict
-	then  []string       // its last lines
 	blame hang.Blame
+	lines []string                      // of the verdict
+	tell  func() (hang.Blame, []string) // both once more, by what stacks show
 
 	begun   time.Duration // Clock time
 	asked   idset.Set
@@ -287,6 +287,7 @@ func (g *stalls) look(now time.Duration) (done bool) {
 
 // facts are what is known of who is waited for.
 func (g *stalls) facts(now, quiet time.Duration) hang.Facts {
+	g.inquiry.picture.In(g.slow.Calls())
 	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute, Away: g.flights.absent(), Watch: &g.watch, Now: now, Quiet: quiet}
 }
 

@@ -221,7 +221,7 @@ func (r Reason) Sentence() string {
 	case Resent:
 		return fmt.Sprintf("; TCP sent %.1f %% of its segments again: its network loses some", 100*r.Share)
 	case Still:
-		return "; it neither computed nor waited for a processor or storage " + share + ": mpiup stacks says where it is"
+		return "; it neither computed nor waited for a processor or storage " + share
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 type Late struct {
 	Ranks []int         // ascending; empty: nobody
 	For   time.Duration // so long the last of the others to come has waited
+	Call  string        // in which all of them are; "": it does not show
 	Sure  bool          // two looks saw the same, and were not nearer than a window's Looks are
 	Cause Reason        // of the first of Ranks
 
@@ -48,7 +49,7 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 		return l
 	}
 	for _, t := range w.ranks {
-		if t.State != Measured || now-t.heard > w.Window {
+		if t.State != Measured && (t.State != Finalized || t.Call == "" || t.Inside == 0) || now-t.heard > w.Window {
 			return Late{}
 		}
 		if t.Inside > 0 {
@@ -60,8 +61,13 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 	for id, t := range w.ranks {
 		switch {
 		case t.Inside > 0 && t.Seq == l.seq:
-			if waits := t.at - t.Inside; first || waits < l.For {
-				l.For, first = waits, false
+			switch waits := t.at - t.Inside; {
+			case first:
+				l.For, l.Call, first = waits, t.Call, false
+			case t.Call != l.Call: // some have left the others
+				return Late{}
+			default:
+				l.For = min(l.For, waits)
 			}
 		case t.Inside == 0 && t.Seq <= l.seq:
 			if l.Ranks = append(l.Ranks, id); t.Elsewhere > 0 {

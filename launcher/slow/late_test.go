@@ -19,6 +19,8 @@ func TestLate(t *testing.T) {
 	behind, ahead, over, gone, recv := out, in, in, Report{}, out
 	recv.Elsewhere = 11 * second
 	behind.Seq, ahead.Seq, over.State = 6, 8, Finalized
+	barrier, final := in, over
+	barrier.Call, final.Call = "MPI_Barrier", "MPI_Finalize"
 	for name, c := range map[string]struct {
 		ranks []Report
 		at    time.Duration // of the hosts
@@ -36,7 +38,9 @@ func TestLate(t *testing.T) {
 		"further behind":           {[]Report{in, in, behind, in}, 20 * second, []int{2}},
 		"others are elsewhere":     {[]Report{in, ahead, out, in}, 20 * second, nil},
 		"one that is not measured": {[]Report{in, in, out, gone}, 20 * second, nil},
-		"one in MPI_Finalize":      {[]Report{in, in, out, over}, 20 * second, nil},
+		"one is over":              {[]Report{in, in, out, over}, 20 * second, nil},
+		"one in MPI_Finalize":      {[]Report{barrier, barrier, out, final}, 20 * second, nil},
+		"all but one in it":        {[]Report{final, final, out, final}, 20 * second, []int{2}},
 	} {
 		w := Watch{Window: 4 * second}
 		hear := func(now time.Duration) {
@@ -63,11 +67,56 @@ func TestLate(t *testing.T) {
 		if news := w.News(2*second, len(c.ranks), plain); news != "" {
 			t.Errorf("%s: twice %q", name, news)
 		}
-		if before := w.Before(2*second, len(c.ranks), plain); (before != "") != (len(c.want) > 0) {
+		if before := w.Before(2*second, len(c.ranks), plain); strings.Contains(before, "all others have waited") != (len(c.want) > 0) {
 			t.Errorf("%s: %q", name, before)
 		}
 		if l := w.Awaited(time.Minute, len(c.ranks)); len(l.Ranks) > 0 {
 			t.Errorf("%s: of what was heard a minute ago: %+v", name, l)
+		}
+	}
+}
+
+// Whatever call of MPI lasts is told of while it does, and who is in none: no such run is "not measured".
+func TestUnderway(t *testing.T) {
+	in := func(call string, since time.Duration) Report {
+		return Report{State: Measured, Call: call, Called: since}
+	}
+	final := in("MPI_Finalize", 8*second)
+	final.State = Finalized
+	for name, c := range map[string]struct {
+		ranks []Report
+		want  string
+	}{
+		"the first barrier": {[]Report{in("MPI_Barrier", 8*second), in("MPI_Barrier", 9*second), in("", 0), in("MPI_Barrier", 7*second)},
+			"ranks [0 1 3] have been in MPI_Barrier for 11 s, and rank 2 is in none"},
+		"who is late waits for a message": {[]Report{in("MPI_Allreduce", 8*second), in("MPI_Allreduce", 8*second), in("MPI_Recv", 2*second)},
+			"ranks [0 1] have been in MPI_Allreduce for 12 s, and rank 2 in MPI_Recv for 18 s"},
+		"one came first":         {[]Report{in("", 0), in("MPI_Bcast", 8*second), in("", 0)}, "rank 1 has been in MPI_Bcast for 12 s, and ranks [0 2] are in none"},
+		"all but one end":        {[]Report{final, final, in("", 0)}, "ranks [0 1] have been in MPI_Finalize for 12 s, and rank 2 is in none"},
+		"all":                    {[]Report{final, final}, "ranks [0 1] have been in MPI_Finalize for 12 s"},
+		"the last came just now": {[]Report{in("MPI_Barrier", 8*second), in("MPI_Barrier", 19*second)}, ""},
+		"nobody":                 {[]Report{in("", 0), {State: Finalized}}, ""},
+	} {
+		w := Watch{Window: 60 * second}
+		for i, r := range c.ranks {
+			r.ID = i
+			w.Hear(0, 20*second, []Report{r})
+		}
+		want := c.want
+		if want != "" {
+			want += ", as one look at their calls shows"
+		}
+		if got := w.Underway(0, plain); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got := w.Before(0, len(c.ranks), plain); got != want {
+			t.Errorf("%s, before the end: %q", name, got)
+		}
+		if got := w.End(len(c.ranks), plain); want != "" && got != "" {
+			t.Errorf("%s, at the end: %q", name, got)
+		}
+		if got := w.Underway(2*time.Minute, plain); got != "" {
+			t.Errorf("%s, two minutes later: %q", name, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // Bounds of what a host tells.
@@ -30,6 +31,8 @@ func Parse(m *apiv1.Waited, on idset.Set) (at time.Duration, reports []Report, e
 			Inside:    sum(r.InsideNs),
 			Elsewhere: sum(r.ElsewhereNs),
 			Work:      work(m, r),
+			Call:      CallOf(r.Call),
+			Called:    sum(r.CalledNs),
 		}
 		for _, p := range r.Points {
 			report.Points = append(report.Points, Point{
@@ -43,6 +46,17 @@ func Parse(m *apiv1.Waited, on idset.Set) (at time.Duration, reports []Report, e
 		reports = append(reports, report)
 	}
 	return sum(m.AtNs), reports, nil
+}
+
+// calls are names of calls of MPI.
+var calls = pattern.Of(`^MPI_[A-Z][a-z_]{1,40}$`)
+
+// CallOf is the call that a host tells of; "": what it tells is the name of none.
+func CallOf(name string) string {
+	if !calls().MatchString(name) {
+		return ""
+	}
+	return name
 }
 
 func sum(ns int64) time.Duration { return min(max(time.Duration(ns), 0), maxSum) }

@@ -1,8 +1,10 @@
 package slow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,7 +29,7 @@ func (w *Watch) News(now time.Duration, ranks int, names Names) string {
 		}
 		w.late.told = true
 		w.lates++
-		return l.Sentence(names)
+		return l.Sentence(names) + "; where it is: mpiup stacks"
 	}
 	f, news := w.Look(now, ranks)
 	if !news {
@@ -41,12 +43,11 @@ func (w *Watch) End(ranks int, names Names) string {
 	if w.Window == 0 {
 		return ""
 	}
-	if why := w.Unmeasured(ranks); why != "" {
-		return "--watch-ranks: who is slow was not measured: " + why
-	}
-	f := w.Total(ranks)
+	f, why := w.Total(ranks), w.Unmeasured(ranks)
 	switch {
-	case !f.Measured && w.lates > 0:
+	case (why != "" || !f.Measured) && (w.lates > 0 || w.before):
+	case why != "":
+		return "--watch-ranks: who is slow was not measured: " + why
 	case !f.Measured:
 		return "--watch-ranks: who is slow was not measured: the ranks had no " + long(min(w.Window, shortest)) + " in which each had enough collectives"
 	case len(f.Ranks) > 0, f.Moves && !w.moved:
@@ -61,16 +62,37 @@ func (w *Watch) End(ranks int, names Names) string {
 	return ""
 }
 
-// Before is who the others waited for before a run was ended since it did not go on: "" where nobody held them up.
+// Before is who the others waited for before a run was ended since it did not go on, else in which calls the ranks have been for long: "" where
+// neither shows.
 func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
+	w.before = true
 	if l := w.Awaited(now, ranks); len(l.Ranks) > 0 {
 		return l.Sentence(names)
 	}
 	if len(w.last.Ranks) == 0 || !slices.Equal(w.told, w.last.Ranks) {
-		return ""
+		w.before = len(w.Calls()) > 0
+		return w.Underway(now, names)
 	}
 	who, _ := names.of(w.last.Ranks)
 	return fmt.Sprintf("before that, the others waited %.0f %% of %s for %s%s", 100*w.last.Share, long(w.last.Window), who, w.last.Cause.Sentence())
+}
+
+// Tells says that one of these lines has what Before says: who all others wait for now, or who has not come to a call.
+func (w *Watch) Tells(lines []string) bool {
+	return slices.ContainsFunc(lines, func(l string) bool {
+		return len(w.late.Ranks) > 0 && strings.Contains(l, ": all others have waited ") || len(w.late.Ranks)+len(w.told) == 0 && strings.Contains(l, " not come to MPI_")
+	})
+}
+
+// Calls are the calls of MPI in which ranks are, by their own word.
+func (w *Watch) Calls() map[int]string {
+	in := map[int]string{}
+	for id, t := range w.ranks {
+		if t.Call != "" {
+			in[id] = t.Call
+		}
+	}
+	return in
 }
 
 // Last is who the others wait for, and for what share of a window; nobody where none is named now.
@@ -108,13 +130,20 @@ func (f Finding) sentence(when string, names Names) string {
 
 // Sentence says who is waited for.
 func (l Late) Sentence(names Names) string {
-	who, it := names.of(l.Ranks)
-	sure := "as one look shows"
+	who, _ := names.of(l.Ranks)
+	return who + ": " + l.Why()
+}
+
+// Why is that without their names.
+func (l Late) Why() string {
+	it, sure := "it", "as one look shows"
+	if len(l.Ranks) > 1 {
+		it = "them"
+	}
 	if l.Sure {
 		sure = "as several looks show"
 	}
-	return fmt.Sprintf("%s: all others have waited %s for %s, in a collective that all but %s have entered, %s%s",
-		who, long(l.For), it, it, sure, l.Cause.Sentence())
+	return fmt.Sprintf("all others have waited %s for %s in %s, %s%s", long(l.For), it, cmp.Or(l.Call, "a collective over all ranks"), sure, l.Cause.Sentence())
 }
 
 // long is a length of time as people read it.

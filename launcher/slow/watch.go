@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // State says how far a rank's MPI is, as the library that is before it sees it (agent/watch.State).
@@ -31,6 +30,8 @@ type Report struct {
 	Elsewhere time.Duration // and another call that waits
 	Points    []Point       // ascending; those that were told before count once
 	Work      Work
+	Call      string        // of MPI that it is in, of those that wait; "": none
+	Called    time.Duration // since when, by its host's clock
 }
 
 // Work is what a rank did besides waiting in MPI, and its container with it. Parts that do not show are 0.
@@ -60,7 +61,8 @@ type Watch struct {
 	moved  bool  // that it changes was said
 	last   Finding
 	late   Late
-	lates  int // told
+	lates  int  // told
+	before bool // Before has said where ranks are
 	sum    sums
 }
 
@@ -277,11 +279,7 @@ func (w *Watch) Unwatched() bool {
 func (w *Watch) Unmeasured(ranks int) string {
 	states := map[State]int{}
 	var done, partial uint64
-	inside := 0
 	for _, t := range w.ranks {
-		if t.Inside > 0 {
-			inside++
-		}
 		states[t.State]++
 		done = max(done, t.Seq)
 		partial = max(partial, t.Partial)
@@ -298,8 +296,6 @@ func (w *Watch) Unmeasured(ranks int) string {
 		return "ranks have more than a thousand non-blocking collectives under way at once"
 	case done == 0 && partial > 0:
 		return "all collectives are over some of the ranks, and which is not known"
-	case done == 0 && inside > 0:
-		return "no collective over all ranks was over yet, and " + visible.Count(inside, "rank") + map[bool]string{true: " is", false: " are"}[inside == 1] + " in one; mpiup stacks shows the others"
 	case done == 0:
 		return "there was no collective in which all ranks wait for all"
 	}

@@ -31,9 +31,6 @@ func (v Verdict) End(how LastLines) []string {
 	}
 	if !how.All {
 		v.PID = 0 // of a process that is gone
-		lines = slices.DeleteFunc(lines, func(l string) bool {
-			return len(v.Stacks) > 0 && Advises(l)
-		})
 		first = first[:min(len(first), mostFirst)]
 		for len(do) > 1 && !strings.HasPrefix(do[len(do)-1], "lines that it had not flushed ") { // what is missing is told
 			do = do[:len(do)-1]

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -52,7 +53,12 @@ func (c *Case) account(f Fault) account {
 		if good := c.Toll.well(); good != "" && c.cut == 0 {
 			a.behind = append([]string{good}, a.behind...)
 		}
-	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
+	case f.Event == TimedOut:
+		a.behind = c.Holdup
+		if k, _ := c.kind(f); f.Limit == WholeLimit && len(c.Stacks) == 0 { // which say where to look
+			a.do = Advice(k, strings.Join(c.Holdup, "\n"), c.Bare)[:1]
+		}
+	case f.Event == Signalled && len(c.Holdup) > 0:
 		a.behind = c.Holdup
 	case lacks.Text != "" && (f.Event == Ended || f.Event == Aborted) && !f.broke() && !f.OOM:
 		a.behind = append(a.behind, f.Host+": "+lacks.Text)
@@ -313,10 +319,7 @@ func (f Fault) hint(bare bool) string {
 	case Mixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case TimedOut:
-		if f.Limit != WholeLimit {
-			return "" // the odd ones out are named
-		}
-		return "give it more time (--timeout), or look for the rank that hangs"
+		return "" // its kind's advice is all that there is
 	case NotWritten:
 		return WriteHint
 	case Internal:

@@ -84,16 +84,16 @@ static int has_zero(word counts, int n) {
 	return result
 
 /* A collective in which all wait for all. Where empty is true it need not wait, on no rank; where slack is true this rank need not. */
-#define ALL(symbol, n, language, comm, empty, slack)                            \
+#define ALL(symbol, name, n, language, comm, empty, slack)                            \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
 		if (known_all(comm, lang))                                      \
-			enter_all(from);                                        \
+			enter_all(CALL_##name, from);                           \
 		else                                                            \
-			enter_other(from);                                      \
+			enter_other(CALL_##name, from);                         \
 		word result = call(A##n);                                       \
 		uint64_t to = ticks();                                          \
-		enter_all(0);                                                   \
+		left();                                                         \
 		if (!succeeded(result, lang))                                   \
 			leave_other(from, to);                                  \
 		else if (!covers_all(comm, lang)) /* its counts may be fewer */ \
@@ -106,7 +106,7 @@ static int has_zero(word counts, int n) {
 	}
 
 /* The same without waiting: its request is remembered. */
-#define STARTS(symbol, n, language, comm, request, empty)                       \
+#define STARTS(symbol, name, n, language, comm, request, empty)                       \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
 		word result = call(A##n);                                       \
@@ -116,23 +116,24 @@ static int has_zero(word counts, int n) {
 	}
 
 /* Another call that waits. */
-#define OTHER(symbol, n, language, ...)                                         \
+#define OTHER(symbol, name, n, language, ...)                                         \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
-		enter_other(from);                                              \
+		enter_other(CALL_##name, from);                                 \
 		word result = call(A##n);                                       \
 		leave_other(from, ticks());                                     \
+		left_other();                                                   \
 		END(result);                                                    \
 	}
 
 /* A call in C, and in Fortran with one argument more, the error code. MPI's modules of Fortran 2008 call a procedure of another name:
    it ends in _f08_ in Open MPI, and in MPICH in _f08ts_ where a buffer may be anything. */
 #define SPELLINGS(KIND, name, small, n, more, ...)                              \
-	KIND(MPI_##name, n, LANG_C, __VA_ARGS__)                                \
-	KIND(mpi_##small##_, more, LANG_FORTRAN, __VA_ARGS__)                   \
-	KIND(mpi_##small##__, more, LANG_FORTRAN, __VA_ARGS__)                  \
-	KIND(mpi_##small##_f08_, more, LANG_FORTRAN, __VA_ARGS__)               \
-	KIND(mpi_##small##_f08ts_, more, LANG_FORTRAN, __VA_ARGS__)
+	KIND(MPI_##name, name, n, LANG_C, __VA_ARGS__)                          \
+	KIND(mpi_##small##_, name, more, LANG_FORTRAN, __VA_ARGS__)             \
+	KIND(mpi_##small##__, name, more, LANG_FORTRAN, __VA_ARGS__)            \
+	KIND(mpi_##small##_f08_, name, more, LANG_FORTRAN, __VA_ARGS__)         \
+	KIND(mpi_##small##_f08ts_, name, more, LANG_FORTRAN, __VA_ARGS__)
 
 /* All ranks give the same count here, so that a call without data waits on none. Where counts differ by rank, a rank that receives
    nothing from another need not wait for it. */
@@ -180,13 +181,14 @@ static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t tim
 		leave_all(from, to, times, 1);
 }
 
-#define WAIT(symbol, n, language, ...)                                                                  \
+#define WAIT(symbol, name, n, language, ...)                                                                  \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
 		word request = any_remembered() ? request_at(a, 0, lang) : 0;                           \
 		uint64_t when = request ? began(request, lang) : 0;                                     \
-		enter_other(from);                                                                      \
+		enter_other(CALL_##name, from);                                                         \
 		word result = call(A##n);                                                               \
+		left_other();                                                                           \
 		if (when && forget(request, lang))                                                      \
 			started_over(when, from, ticks(), 1);                                           \
 		else                                                                                    \
@@ -210,12 +212,14 @@ static uint64_t forget_all(word requests, int n, enum lang lang, uint64_t *when)
 	return known;
 }
 
-#define WAITALL(symbol, n, language, ...)                                                               \
+#define WAITALL(symbol, name, n, language, ...)                                                               \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
 		uint64_t when = 0, known = forget_all(b, value(a, lang), lang, &when);                  \
+		enter_other(CALL_##name, from);                                                         \
 		word result = call(A##n);                                                               \
 		uint64_t to = ticks();                                                                  \
+		left_other();                                                                           \
 		if (known && known == (uint64_t)value(a, lang)) {                                       \
 			started_over(when, from, to, known);                                            \
 		} else {                                                                                \
@@ -265,25 +269,29 @@ static void every_over(struct copies *all, enum lang lang) {
 		one_over(all, i + (lang == LANG_FORTRAN), lang);
 }
 
-#define SOME(symbol, n, language, count, requests, waits, after)                                        \
+#define SOME(symbol, name, n, language, count, requests, waits, after)                                        \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
 		struct copies all;                                                                      \
 		copy(&all, requests, count, lang);                                                      \
-		word result = call(A##n);                                                               \
 		if (waits)                                                                              \
+			enter_other(waits, from);                                                       \
+		word result = call(A##n);                                                               \
+		if (waits) {                                                                            \
 			leave_other(from, ticks());                                                     \
+			left_other();                                                                   \
+		}                                                                                       \
 		after;                                                                                  \
 		END(result);                                                                            \
 	}
-SPELLINGS(SOME, Waitany, waitany, 4, 5, value(a, lang), b, 1, one_over(&all, *(int *)c, lang))
-SPELLINGS(SOME, Waitsome, waitsome, 5, 6, value(a, lang), b, 1, some_over(&all, d, *(int *)c, lang))
+SPELLINGS(SOME, Waitany, waitany, 4, 5, value(a, lang), b, CALL_Waitany, one_over(&all, *(int *)c, lang))
+SPELLINGS(SOME, Waitsome, waitsome, 5, 6, value(a, lang), b, CALL_Waitsome, some_over(&all, d, *(int *)c, lang))
 SPELLINGS(SOME, Test, test, 3, 4, 1, a, 0, if (*(int *)b) every_over(&all, lang))
 SPELLINGS(SOME, Testall, testall, 4, 5, value(a, lang), b, 0, if (*(int *)c) every_over(&all, lang))
 SPELLINGS(SOME, Testany, testany, 5, 6, value(a, lang), b, 0, if (*(int *)d) one_over(&all, *(int *)c, lang))
 SPELLINGS(SOME, Testsome, testsome, 5, 6, value(a, lang), b, 0, some_over(&all, d, *(int *)c, lang))
 
-#define FREES(symbol, n, language, ...)                                                                 \
+#define FREES(symbol, name, n, language, ...)                                                                 \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
 		forget_comms();                                                                         \
@@ -300,7 +308,9 @@ SPELLINGS(FREES, Comm_disconnect, comm_disconnect, 1, 2, 0)
 		if (!call)                                                                              \
 			return NO_SUCH_CALL;                                                            \
 		finish();                                                                               \
-		return call(A##n);                                                                      \
+		word result = call(A##n);                                                               \
+		finished();                                                                             \
+		return result;                                                                          \
 	}
 EXPORT word MPI_Finalize(void) {
 	static void *next;
@@ -308,7 +318,9 @@ EXPORT word MPI_Finalize(void) {
 	if (!call)
 		return NO_SUCH_CALL;
 	finish();
-	return call();
+	word result = call();
+	finished();
+	return result;
 }
 FINISHES(mpi_finalize_, 1)
 FINISHES(mpi_finalize__, 1)

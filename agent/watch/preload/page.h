@@ -9,7 +9,7 @@
 enum {
 	PAGE_BYTES = 8192,
 	PAGE_MAGIC = 0x6d707777, /* "mpww" */
-	PAGE_VERSION = 1,
+	PAGE_VERSION = 2,
 	LEVELS = 4,  /* rings of points, each with 32 times the stride of the one before */
 	POINTS = 48, /* of each ring */
 	SHIFT = 5,   /* the stride of ring l is 1 << (SHIFT * l) collectives */
@@ -18,6 +18,15 @@ enum {
 enum state { STATE_NONE, STATE_INITIALIZED, STATE_FINALIZED, STATE_UNKNOWN_LIBRARY };
 enum flag { FLAG_TICKS = 1 };                     /* of the agent: the processor's counter may be read as a clock */
 enum saw { SAW_FULL_TABLE = 1, SAW_THREADS = 2 }; /* of the rank: more requests than are remembered; MPI_THREAD_MULTIPLE */
+
+/* Calls in which a rank may wait, by the names that MPI_ stands before. agent/watch/page.go has them in the same order. */
+#define CALLS(X)                                                                                                  \
+	X(Barrier) X(Allreduce) X(Allgather) X(Allgatherv) X(Alltoall) X(Alltoallv) X(Alltoallw) X(Reduce_scatter) \
+	X(Reduce_scatter_block) X(Bcast) X(Reduce) X(Gather) X(Gatherv) X(Scatter) X(Scatterv) X(Scan) X(Exscan)   \
+	X(Send) X(Ssend) X(Recv) X(Sendrecv) X(Sendrecv_replace) X(Probe) X(Mprobe) X(Wait) X(Waitall) X(Waitany)  \
+	X(Waitsome) X(Finalize)
+#define CALL_OF(name) CALL_##name,
+enum call { CALL_NONE, CALLS(CALL_OF) };
 
 /* A point says how long this rank had waited when its seq-th collective over all ranks was over. seq is written last, and is 0 while
    the rest changes. Times are ticks: of the processor's counter, or nanoseconds without FLAG_TICKS. */
@@ -37,10 +46,12 @@ struct page {
 	uint64_t tick0, ns0; /* ticks and CLOCK_MONOTONIC at MPI_Init */
 	uint64_t tick1, ns1; /* both, lately */
 	uint64_t seq, waited, other, loose; /* as in a point, now */
-	uint64_t entered;    /* the tick at which this rank entered the collective that it is in; 0: it is in none */
+	uint64_t entered;    /* the tick at which this rank entered the collective over all, or MPI_Finalize, that it is in; 0: it is in none */
 	uint64_t partial;    /* collectives over some ranks only */
 	uint64_t elsewhere;  /* the tick at which it entered another call that waits; 0: it is in none */
-	uint8_t reserved[512 - 120];
+	uint64_t since;      /* the tick at which it entered the call that it is in */
+	uint32_t call, pad;  /* which; CALL_NONE: it is in none. Of several threads only their collectives over all are told */
+	uint8_t reserved[512 - 136];
 	struct point points[LEVELS][POINTS];
 };
 

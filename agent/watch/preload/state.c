@@ -136,14 +136,25 @@ void begin(void *caller) {
 
 /* Both clocks, now and then: an agent that reads the page turns ticks into time by them. */
 void clocks(void) {
-	uint64_t before = ticks(), ns = nanoseconds(), after = ticks();
-	if (after - before > 1 << 16) /* the processor was another's in between */
+	for (int tries = 0; tries < 3; tries++) {
+		uint64_t before = ticks(), ns = nanoseconds(), after = ticks();
+		if (after - before > 1 << 16) /* the processor was another's in between */
+			continue;
+		page->tick1 = before;
+		page->ns1 = ns;
 		return;
-	page->tick1 = before;
-	page->ns1 = ns;
+	}
 }
 
+/* finish is called as MPI_Finalize is, in which all wait for all, and finished when that is over. */
 void finish(void) {
-	if (watching() && page->state == STATE_INITIALIZED)
-		page->state = STATE_FINALIZED;
+	if (!watching() || page->state != STATE_INITIALIZED)
+		return;
+	enter_all(CALL_Finalize, ticks());
+	page->state = STATE_FINALIZED;
+}
+
+void finished(void) {
+	if (watching())
+		left();
 }

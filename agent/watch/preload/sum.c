@@ -9,9 +9,35 @@ static uint64_t add(uint64_t *sum, uint64_t n) {
 	return *sum += n;
 }
 
-void enter_all(uint64_t now) { __atomic_store_n(&page->entered, now, __ATOMIC_RELAXED); }
+static void enter(enum call call, uint64_t now) {
+	if (page->tick1 == page->tick0 || now - page->tick1 > OFTEN) /* it may stay in the call for ever */
+		clocks();
+	__atomic_store_n(&page->since, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->call, call, __ATOMIC_RELAXED);
+}
 
-void enter_other(uint64_t now) { __atomic_store_n(&page->elsewhere, now, __ATOMIC_RELAXED); }
+void enter_all(enum call call, uint64_t now) {
+	enter(call, now);
+	__atomic_store_n(&page->entered, now, __ATOMIC_RELAXED);
+}
+
+void enter_other(enum call call, uint64_t now) {
+	__atomic_store_n(&page->elsewhere, now, __ATOMIC_RELAXED);
+	if (!(page->saw & SAW_THREADS))
+		enter(call, now);
+}
+
+void left_other(void) {
+	__atomic_store_n(&page->elsewhere, 0, __ATOMIC_RELAXED);
+	if (!(page->saw & SAW_THREADS))
+		__atomic_store_n(&page->call, CALL_NONE, __ATOMIC_RELAXED);
+}
+
+void left(void) {
+	__atomic_store_n(&page->elsewhere, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->entered, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->call, CALL_NONE, __ATOMIC_RELAXED);
+}
 
 static void point(unsigned level, uint64_t seq, uint64_t now) {
 	struct point *p = &page->points[level][(seq >> (SHIFT * level)) % POINTS];
@@ -38,13 +64,12 @@ void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose) {
 	}
 	if (to - page->tick1 > OFTEN)
 		clocks();
-	__atomic_store_n(&page->entered, 0, __ATOMIC_RELAXED);
-	enter_other(0);
+	left();
 }
 
 void leave_other(uint64_t from, uint64_t to) {
 	add(&page->other, to - from);
-	enter_other(0);
+	left_other();
 }
 
 void leave_partial(uint64_t from, uint64_t to) {

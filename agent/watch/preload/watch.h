@@ -19,6 +19,7 @@ extern struct page *page; /* 0 until MPI_Init, and for good where nobody watches
 int watching(void);
 void begin(void *caller);
 void finish(void);
+void finished(void);
 uint64_t ticks(void);
 void clocks(void);
 void *find(const char *name, void *caller);
@@ -32,8 +33,10 @@ void forget_comms(void);
 void learn_world(void *caller);
 
 /* sum.c: what is written to the page. */
-void enter_all(uint64_t now);
-void enter_other(uint64_t now);
+void enter_all(enum call call, uint64_t now);
+void enter_other(enum call call, uint64_t now);
+void left(void);
+void left_other(void);
 void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose);
 void leave_other(uint64_t from, uint64_t to);
 void leave_partial(uint64_t from, uint64_t to);

@@ -48,7 +48,7 @@ var rules = map[string]rule{
 	"ProcStack.means": aWord, "ProcStack.frames": {text: wordText, most: 64},
 	"Met.framework": aWord, "Met.loaded": asIs, "Met.met": asIs, "Met.elsewhere": asIs,
 	"Activity.works": asIs, "Activity.busy": asIs, "Activity.idle": asIs, "Activity.places": items(16),
-	"Progress.data": asIs, "Place.ids": asIs, "Place.where": aWord, "Waited.ranks": items(4096), "RankWaited.points": items(64),
+	"Progress.data": asIs, "Place.ids": asIs, "Place.where": aWord, "Waited.ranks": items(4096), "RankWaited.points": items(64), "RankWaited.call": aWord,
 	"Flight.groups": items(64), "Flight.dump": asIs, "FlightGroup.name": aWord, "FlightGroup.what": aWord, "FlightGroup.ranks": asIs, "FlightGroup.ops": items(5),
 	"FlightGroup.calls": items(64),
 	"FlightOp.name":     aWord, "FlightOp.shape": aWord, "FlightOp.where": aWord,

@@ -6407,7 +6407,7 @@ type RankWaited struct {
 	State         WatchState             `protobuf:"varint,2,opt,name=state,proto3,enum=mpiup.v1.WatchState" json:"state,omitempty"`
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                                     // collectives over all ranks that are over
 	Partial       uint64                 `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`                             // and over some ranks
-	InsideNs      int64                  `protobuf:"varint,5,opt,name=inside_ns,json=insideNs,proto3" json:"inside_ns,omitempty"`           // since when it is in a collective over all; 0: it is in none
+	InsideNs      int64                  `protobuf:"varint,5,opt,name=inside_ns,json=insideNs,proto3" json:"inside_ns,omitempty"`           // since when it is in a collective over all, or in MPI_Finalize; 0: it is in none
 	Points        []*WaitPoint           `protobuf:"bytes,6,rep,name=points,proto3" json:"points,omitempty"`                                // that are new, ascending, at most 16; in RankState those of the window, at most 64
 	CpuNs         int64                  `protobuf:"varint,7,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                    // used
 	QueuedNs      int64                  `protobuf:"varint,8,opt,name=queued_ns,json=queuedNs,proto3" json:"queued_ns,omitempty"`           // its threads were ready to run, and had no processor; 0: it does not show
@@ -6418,6 +6418,8 @@ type RankWaited struct {
 	ElsewhereNs   int64                  `protobuf:"varint,15,opt,name=elsewhere_ns,json=elsewhereNs,proto3" json:"elsewhere_ns,omitempty"` // since when it is in another call that waits; 0: it is in none
 	Far           uint32                 `protobuf:"varint,14,opt,name=far,proto3" json:"far,omitempty"`                                    // thousandths of its memory that are on NUMA nodes where it may use no processor; 0: none, or it does not show
 	GpuSlow       uint32                 `protobuf:"varint,11,opt,name=gpu_slow,json=gpuSlow,proto3" json:"gpu_slow,omitempty"`             // job.Slow of its GPUs, in RankState; 0: they are not, or nobody asked
+	Call          string                 `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`                                   // of MPI that it is in, of those that wait, as "MPI_Recv"; "": none
+	CalledNs      int64                  `protobuf:"varint,17,opt,name=called_ns,json=calledNs,proto3" json:"called_ns,omitempty"`          // since when
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6553,6 +6555,20 @@ func (x *RankWaited) GetFar() uint32 {
 func (x *RankWaited) GetGpuSlow() uint32 {
 	if x != nil {
 		return x.GpuSlow
+	}
+	return 0
+}
+
+func (x *RankWaited) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *RankWaited) GetCalledNs() int64 {
+	if x != nil {
+		return x.CalledNs
 	}
 	return 0
 }
@@ -10295,7 +10311,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vlink_errors\x18\t \x01(\x04R\n" +
 	"linkErrors\x12\x10\n" +
 	"\x03mhz\x18\n" +
-	" \x01(\rR\x03mhz\"\xb2\x03\n" +
+	" \x01(\rR\x03mhz\"\xe3\x03\n" +
 	"\n" +
 	"RankWaited\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12*\n" +
@@ -10314,7 +10330,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06resent\x18\r \x01(\x04R\x06resent\x12!\n" +
 	"\felsewhere_ns\x18\x0f \x01(\x03R\velsewhereNs\x12\x10\n" +
 	"\x03far\x18\x0e \x01(\rR\x03far\x12\x19\n" +
-	"\bgpu_slow\x18\v \x01(\rR\agpuSlow\"\x80\x01\n" +
+	"\bgpu_slow\x18\v \x01(\rR\agpuSlow\x12\x12\n" +
+	"\x04call\x18\x10 \x01(\tR\x04call\x12\x1b\n" +
+	"\tcalled_ns\x18\x11 \x01(\x03R\bcalledNs\"\x80\x01\n" +
 	"\tWaitPoint\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\twaited_ns\x18\x02 \x01(\x03R\bwaitedNs\x12\x19\n" +
