@@ -32,7 +32,7 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
   mpiup install --names sshd,ssh /opt/mpiup`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usage(errors.New("install takes one directory, such as /opt/mpiup"))
+				return usage(errors.New("install takes one directory, last: mpiup install --names all /opt/mpiup"))
 			}
 			links, err := linkNames(names)
 			if err != nil {

@@ -296,7 +296,7 @@ func (d *Desk) which(name string) (string, error) {
 	}
 	visible.Fprintf(d.Stderr, "mpiup: the newest of %s: %s\n", visible.Count(len(all), "report"), all[0])
 	if r, _, err := d.read(all[0], io.Discard); err == nil { // else the caller says why
-		visible.Fprintf(d.Stderr, "mpiup: of the run that began %s UTC: %.100s (one that was interrupted leaves no report)\n",
+		visible.Fprintf(d.Stderr, "mpiup: of the run that began %s UTC: %.100s (one that was interrupted, or started no rank, leaves no report)\n",
 			r.Begun.UTC().Format(time.DateTime), visible.Line(strings.Join(r.Command, " ")))
 	}
 	return all[0], nil

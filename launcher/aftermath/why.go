@@ -113,9 +113,7 @@ func answer(v verdict.Verdict) string {
 	if v.Why != "" {
 		more = append(more, "whose it is: "+v.Why)
 	}
-	if len(v.Frames) > 0 {
-		more = append(more, "it crashed in "+strings.Join(v.Frames, ", called by "))
-	}
+	more = append(more, v.Crash()...)
 	if w := v.Where(); v.Node+v.GPU+v.PCI+v.HCA != "" {
 		more = append(more, w)
 	}

@@ -49,10 +49,10 @@ func (c *circle) alone() error {
 	case r.Nearby == "" || !errors.As(c.none, &f):
 		return c.none
 	case errors.Is(r.NoIdentity, identity.ErrNoSecret) && r.Entries == nil && hosts <= 1:
-		return reach.Failf(job.ExitHosts, "no run of yours is on this machine, and no secret is here to ask others: "+
+		return reach.Failf(job.ExitHosts, "no run of yours is on this machine alone, and no secret is here to ask others: "+
 			"--key FILE (or MPIUP_KEY) with --host w0,w1 asks agents")
 	}
-	return &reach.Failure{Code: f.Code, Lines: append(f.Lines, "and no run of yours is on this machine")}
+	return &reach.Failure{Code: f.Code, Lines: append(f.Lines, "and no run of yours is on this machine alone; of a run over hosts, --host names them")}
 }
 
 // tell says once why no host is asked, where the user has named some, or a secret.

@@ -177,7 +177,7 @@ func (f *Follow) Last() (lines []string) {
 	case status != "":
 		lines = append(lines, "the ranks came to "+status)
 	default:
-		lines = append(lines, "no line of the ranks has matched --watch")
+		lines = append(lines, "no line of the ranks has matched --watch (mpiup help progress)")
 	}
 	if f.left > 0 {
 		lines = append(lines, fmt.Sprintf("--watch did not look at %d bytes of output, which came faster than patterns can be compared", f.left))

@@ -60,7 +60,7 @@ func Timeline(w io.Writer, r *Report, view View) error {
 	if v := r.Verdict; v != nil {
 		t.line("")
 		t.line("Verdict: %s", visible.Line(string(v.Kind)))
-		for _, list := range [][]string{v.Evidence, v.Others, v.Advice} {
+		for _, list := range [][]string{v.Evidence, v.Crash(), v.Others, v.Advice} {
 			for _, l := range list {
 				t.line("  %s", visible.Line(l))
 			}

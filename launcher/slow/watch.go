@@ -248,13 +248,22 @@ func (w *Watch) length() time.Duration {
 	return list[len(list)/2]
 }
 
-// Waited is the share of the last window that a rank waited in MPI, where it is measured.
-func (w *Watch) Waited(id int) (share float64, known bool) {
+// Waited is the share of the last window that a rank waited in MPI, with the call that it is in, where it is measured.
+func (w *Watch) Waited(id int) (waited float64, known bool) {
 	t := w.ranks[id]
-	if t == nil || t.State != Measured {
+	if t == nil || t.State != Measured && (t.State != Finalized || t.Inside == 0) {
 		return 0, false
 	}
-	return t.waited(), true
+	since := max(t.Inside, t.Elsewhere) // it has been in the call that it waits in
+	if since == 0 {
+		return t.waited(), true
+	}
+	waits, begun := t.at-since, since
+	if n := len(t.Points); n > 0 {
+		first, last := t.Points[0], t.Points[n-1]
+		waits, begun = waits+last.Waited-first.Waited+last.Other-first.Other, min(since, first.At)
+	}
+	return share(waits, t.at-begun), true
 }
 
 // Reason is why a rank holds the others up for a share of the time, as far as it shows.

@@ -42,9 +42,7 @@ func (v Verdict) End(how LastLines) []string {
 	for _, s := range v.Stacks {
 		lines = append(lines, s.Sentence())
 	}
-	if len(v.Frames) > 0 {
-		lines = append(lines, "it crashed in "+strings.Join(v.Frames, ", called by "))
-	}
+	lines = append(lines, v.Crash()...)
 	lines = slices.Concat(lines, do, v.Others)
 	if v.Cordon != "" {
 		lines = append(lines, "to keep other jobs from that node: "+v.Cordon)

@@ -17,6 +17,14 @@ type Stack struct {
 	Frames []string `json:"frames"`        // two or three, from a call that waits outwards where there is one
 }
 
+// Crash says where the rank crashed; nil where that does not show.
+func (v *Verdict) Crash() []string {
+	if len(v.Frames) == 0 {
+		return nil
+	}
+	return []string{"it crashed in " + strings.Join(v.Frames, ", called by ")}
+}
+
 // Sentence is the ranks and where they were.
 func (s Stack) Sentence() string {
 	const most = 60

@@ -28,6 +28,8 @@ func TestOwnWordsAreNoRanks(t *testing.T) {
 		{"in Docker's file", []string{docker(output), docker(record)}, "kind gpu-fault rank 5 certain"},
 		{"two files, the second is plain", []string{output, record, "# file", "hello"}, "kind gpu-fault rank 5 certain"},
 		{"words", []string{"hello", guilty, words}, "kind gpu-fault rank 5 certain"},
+		{"Ctrl-C, by which Python ends", []string{"Traceback (most recent call last):", `  File "t.py", line 2, in <module>`, "KeyboardInterrupt", "mpiup: interrupted"}, "kind interrupted rank none"},
+		{"Ctrl-C by a rank's word", []string{"[0] mpiup: interrupted"}, "none"},
 		{"words behind kubectl's names", []string{"[pod/l-0/launcher] " + guilty, "[pod/l-0/launcher] " + words}, "kind gpu-fault rank 5 certain"},
 		{"a record in plain output", []string{"hello", record}, "none"},
 		{"a record, and plain output behind it", []string{record, "hello"}, "none"},

@@ -27,6 +27,10 @@ func (r *Reader) ownLine(l line) bool {
 	if own = own && !l.ofRank(); own {
 		r.notice(text)
 	}
+	if own && text == string(verdict.Interrupted) { // all that Ctrl-C leaves to say (verdict.Verdict.End)
+		r.own.words = &verdict.Verdict{Kind: verdict.Interrupted, Evidence: []string{text}}
+		return true
+	}
 	m := ownKind().FindStringSubmatch(l.text)
 	if m == nil || m[2] != m[3] || verdict.Of(verdict.Kind(m[2])).Title == "" || l.ofRank() {
 		if !own {
