@@ -159,7 +159,7 @@ func Meant(word string, commands []string) string {
 	case strings.ContainsAny(word, "/."):
 		return "mpiup run -n N " + word
 	}
-	if near := nearestOf(word, commands); near != "" {
+	if near := line.Nearest(word, commands); near != "" {
 		return "mpiup " + near
 	}
 	return ""
@@ -202,56 +202,8 @@ func nearest(fs *pflag.FlagSet, name string) string {
 			known = append(known, alias)
 		}
 	}
-	if found := nearestOf(name, known); found != "" {
+	if found := line.Nearest(name, known); found != "" {
 		return "--" + found
 	}
 	return ""
-}
-
-// nearestOf is the known word fewest edits away from a word, if that is near enough to be meant; two letters that changed places are one edit.
-func nearestOf(word string, known []string) (found string) {
-	best := min(len(word)/3, 3) + 1
-	for _, k := range known {
-		if swapped(word, k) {
-			return k
-		}
-		if d := distance(word, k, best); d < best {
-			best, found = d, k
-		}
-	}
-	return found
-}
-
-// swapped says that two neighbours have changed places between a and b, and nothing else has.
-func swapped(a, b string) bool {
-	for i := 1; i < len(a) && len(a) == len(b); i++ {
-		if a[:i-1]+a[i:i+1]+a[i-1:i]+a[i+1:] == b {
-			return true
-		}
-	}
-	return false
-}
-
-// distance is the number of single-character edits between a and b (Levenshtein), or limit
-// where it is no less.
-func distance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -236,7 +236,7 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "-n4 a", says: "unknown option -n4"},
 		{line: "---np 4 a", says: "unknown option ---np"},
 		{line: "-1 a", says: "unknown option -1"},
-		{line: "-npp 4 a", says: "unknown option -npp; --help lists them"},
+		{line: "-npp 4 a", says: "unknown option -npp; did you mean --np?"},
 		{line: "-ppn 4 a", says: "unknown option -ppn: it is Hydra's"},
 		{line: "-genv A 1 a", says: "unknown option -genv: it is Hydra's"},
 		{line: "--mca btl", says: "--mca needs 2 values"},

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -25,7 +24,7 @@ func read(args []string, rows []line.Row, without *[]string, split func(word str
 		var values []string
 		switch {
 		case r == nil:
-			return nil, fmt.Errorf("unknown option %.60s%s; --help lists them", word, docs.Elsewhere(word))
+			return nil, line.Unknown(word, name, table)
 		case r.Level == line.Refused:
 			return nil, fmt.Errorf("%.60s: %s", word, r.Means)
 		case joined && r.Args == 0:

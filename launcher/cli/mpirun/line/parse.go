@@ -2,7 +2,6 @@ package line
 
 import (
 	"fmt"
-	"github.com/mpiup/mpiup/docs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,7 +179,7 @@ func (p *Parser) unknown(word, name string) error {
 	if f := p.Rules.Owner(name); f != "" {
 		return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.Line.Family)
 	}
-	return fmt.Errorf("unknown option %.60s%s; --help lists them", word, docs.Elsewhere(word))
+	return Unknown(word, name, p.table)
 }
 
 func (p *Parser) take(word string, r *Row, value []string) error {
