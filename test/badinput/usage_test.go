@@ -163,7 +163,7 @@ func TestNoSecret(t *testing.T) {
 	mpiup(t, append(none, "KUBERNETES_SERVICE_HOST=10.96.0.1"), "agent").check(t, 244, "no job secret", "MPI Operator", "/etc/mpiup", "--key")
 	mpiup(t, none, "run", "--host", "w0", "true").check(t, 244, "host w0", "no job secret")
 	mpiup(t, none, "exec", "w0", "--", "true").check(t, 244, "host w0", "no job secret")
-	mpiup(t, none, "peers").check(t, 244, "no job secret")
+	mpiup(t, none, "peers").check(t, 241, "no run of yours is on this machine alone", "no secret is here", "--key FILE")
 }
 
 // TestPrograms are programs that cannot run, on the embedded agent and on one that is reached.

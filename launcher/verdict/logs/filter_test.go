@@ -146,7 +146,7 @@ func TestNoLineIsWanted(t *testing.T) {
 		says string
 	}{
 		{Wanted{Ranks: idset.Of(7)}, "no line is of rank 7: the log has lines of ranks 0-2"},
-		{Wanted{Host: "w9"}, "no line is of host w9: the log has lines of w0, w1"},
+		{Wanted{Host: "w9"}, "no line says that it is of host w9: those that name a host are of w0, w1; mpiup run --tag-with host writes it into each, in the next run"},
 		{Wanted{Ranks: idset.Of(0), Stream: "stderr"}, "no line is on stderr"},
 		{Wanted{Ranks: idset.Of(0), Level: Error}, "no line is of level error or above"},
 		{Wanted{Ranks: idset.Of(2), Stream: "stderr"}, ""},
