@@ -71,9 +71,9 @@ func parsePEM(data []byte) (Key, error) {
 		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil && seen == nil:
-			return Key{}, errors.New("damaged PEM: it has a first line but no readable block")
+			return Key{}, errors.New("damaged PEM: it has a first line but no readable block, so a part is missing; copy it anew from where it was made")
 		case block == nil:
-			return Key{}, fmt.Errorf("no private key, only %s, which is no secret", strings.Join(seen, ", "))
+			return Key{}, fmt.Errorf("no private key, only %s, which is no secret; name the private key's file", strings.Join(seen, ", "))
 		case block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
 			return Key{}, errEncrypted
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
