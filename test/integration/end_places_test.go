@@ -38,7 +38,7 @@ func TestExitCodesOfPlaces(t *testing.T) {
 		{"a plan to full standard output", nulls(l.bin, "run", "-n", "1", "--dry-run", "true"), 251, []string{"standard output", "no space left"}, ""},
 		{"a look to full standard output", nulls(l.bin, "doctor", "--json"), 251, []string{"standard output", "no space left"}, ""},
 		{"a key to full standard output", nulls(l.bin, "keygen"), 251, []string{"output could not be written", "no space left"}, "--help"},
-		{"an install to nowhere", []string{l.bin, "install", filepath.Join(file, "dir")}, 251, []string{"install: ", "not a directory"}, ""},
+		{"an install to nowhere", []string{l.bin, "install", filepath.Join(file, "dir")}, 251, []string{"install: ", "a part of its path is a file"}, ""},
 		{"a baseline to nowhere", []string{l.bin, "doctor", "--fabric", "--fabric-path", l.fakeOSU(t), "-n", "2", "--baseline", "/no/such/file"}, 251, []string{"--baseline", "no such file"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
