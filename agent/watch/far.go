@@ -2,13 +2,13 @@ package watch
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // Bounds of what is read of NUMA nodes. The kernel walks a process's pages as numa_maps is read, so that what is not read costs nothing.
@@ -34,8 +34,8 @@ func FarOf(root string, pid int) (thousandths uint32) {
 	}
 	_, list, _ := bytes.Cut(status, []byte("\nCpus_allowed_list:"))
 	list, _, _ = bytes.Cut(list, []byte("\n"))
-	allowed, err := idset.Parse(strings.TrimSpace(string(list)))
-	if err != nil || allowed.Empty() {
+	allowed, err := idset.Within(strings.TrimSpace(string(list)), layout.MaxThreads)
+	if err != nil || allowed.Empty() || allNear(nodes, allowed) { // the last is so of ranks that are not bound: nothing of theirs need be counted
 		return 0
 	}
 	text, err := proctree.ReadSome(filepath.Join(proc, "numa_maps"), maxNumaMaps)
@@ -55,14 +55,24 @@ func FarOf(root string, pid int) (thousandths uint32) {
 	return uint32(1000 * float64(all-near) / float64(all))
 }
 
+// allNear says that a process may use a CPU of every node.
+func allNear(nodes map[int]idset.Set, allowed idset.Set) bool {
+	for _, cpus := range nodes {
+		if !cpus.Overlaps(allowed) {
+			return false
+		}
+	}
+	return true
+}
+
 // nodesOf are the CPUs of each NUMA node; one with memory alone has none.
 func nodesOf(root string) map[int]idset.Set {
 	dirs, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/node/node[0-9]*")) // the pattern is well formed
 	nodes := map[int]idset.Set{}
 	for _, dir := range dirs[:min(len(dirs), maxNodes)] {
 		id, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "node"))
-		text, none := os.ReadFile(filepath.Join(dir, "cpulist"))
-		cpus, bad := idset.Parse(strings.TrimSpace(string(text)))
+		text, none := proctree.ReadSome(filepath.Join(dir, "cpulist"), maxStatus)
+		cpus, bad := idset.Within(strings.TrimSpace(string(text)), layout.MaxThreads)
 		if err == nil && none == nil && bad == nil {
 			nodes[id] = cpus
 		}
