@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
@@ -112,9 +113,13 @@ func short(text string) string { return cut(plain(text), maxText/4) }
 
 // Ran is where the ranks of the first job were: its hosts, and what machine each is with what ranks had of it, as far as the report tells.
 func (r *Report) Ran() (*job.Plan, []placement.Machine) {
-	plan, kinds := &job.Plan{}, make([]placement.Machine, len(r.Machines))
-	for i, m := range r.Machines {
-		kinds[i] = m.drawn()
+	plan, kinds := &job.Plan{}, make([]placement.Machine, min(len(r.Machines), maxMachines))
+	for i := range kinds {
+		kinds[i] = r.Machines[i].drawn()
+	}
+	named := map[string]*Host{}
+	for i := range r.Hosts {
+		named[r.Hosts[i].Name] = &r.Hosts[i]
 	}
 	var all []placement.Machine
 	index, local := map[string]int{}, map[string]int{}
@@ -128,10 +133,7 @@ func (r *Report) Ran() (*job.Plan, []placement.Machine) {
 			index[p.Host] = h
 			m := placement.Machine{}
 			is := job.Host{Name: p.Host}
-			for _, host := range r.Hosts {
-				if host.Name != p.Host {
-					continue
-				}
+			if host := named[p.Host]; host != nil {
 				if is.Slots = host.Slots; host.Machine > 0 && host.Machine <= len(kinds) {
 					m = kinds[host.Machine-1]
 				}
@@ -152,32 +154,41 @@ func (r *Report) Ran() (*job.Plan, []placement.Machine) {
 // drawn is the machine as it is drawn, without ranks. A report may be anybody's: what makes no sense is not there.
 func (m Machine) drawn() (is placement.Machine) {
 	var threads []layout.Thread
-	in := func(list []string, cpus idset.Set) int {
-		for i, text := range list[:min(len(list), layout.MaxThreads)] {
-			if set, err := idset.Within(text, layout.MaxThreads); err == nil && set.Overlaps(cpus) {
-				return i
+	numa, packages := homes(m.NUMA), homes(m.Packages)
+	for cpu, core := range homes(m.Cores) {
+		t := layout.Thread{CPU: cpu}
+		for _, k := range layout.Kinds() {
+			t.In[k] = -1
+		}
+		t.In[layout.Core] = core
+		for k, of := range map[layout.Kind]map[int]int{layout.NUMA: numa, layout.Package: packages} {
+			if i, known := of[cpu]; known {
+				t.In[k] = i
 			}
 		}
-		return -1
+		threads = append(threads, t)
 	}
-	for i, text := range m.Cores[:min(len(m.Cores), layout.MaxThreads)] {
-		cpus, err := idset.Within(text, layout.MaxThreads)
-		if err != nil || cpus.Empty() {
-			continue
-		}
-		numa, pack := in(m.NUMA, cpus), in(m.Packages, cpus)
-		for cpu := range cpus.All() {
-			t := layout.Thread{CPU: cpu}
-			for _, k := range layout.Kinds() {
-				t.In[k] = -1
-			}
-			t.In[layout.Core], t.In[layout.NUMA], t.In[layout.Package] = i, numa, pack
-			threads = append(threads, t)
-		}
-	}
+	slices.SortFunc(threads, func(a, b layout.Thread) int { return a.CPU - b.CPU })
 	is.Layout, _ = layout.New(threads) // nil where it is none
 	is.GPUs, is.HCAs = drawnDevices(m.GPUs), drawnDevices(m.HCAs)
 	return is
+}
+
+// homes are the indices of the sets in which CPUs are. Of sets that overlap, as no machine's do, the first is taken.
+func homes(list []string) map[int]int {
+	of := map[int]int{}
+	var all idset.Set
+	for i, text := range list[:min(len(list), layout.MaxThreads)] {
+		cpus, err := idset.Within(text, layout.MaxThreads)
+		if err != nil || cpus.Overlaps(all) {
+			continue
+		}
+		all = all.Union(cpus)
+		for cpu := range cpus.All() {
+			of[cpu] = i
+		}
+	}
+	return of
 }
 
 func drawnDevices(list []Device) (all []placement.Device) {

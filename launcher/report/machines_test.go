@@ -104,3 +104,34 @@ func TestSeatsOfOthers(t *testing.T) {
 		t.Errorf("a host that tells nothing: %+v", is)
 	}
 }
+
+// A report may be anybody's: machines all of whose sets overlap, and as many hosts as a file has room for, are drawn in little time and room.
+func TestRanOfAnybodysReport(t *testing.T) {
+	all := make([]string, layout.MaxThreads)
+	for i := range all {
+		all[i] = fmt.Sprint(i, ",0-", layout.MaxThreads-1)
+	}
+	all[0] = "0-1"
+	r := &Report{}
+	for range 2 * maxMachines {
+		r.Machines = append(r.Machines, Machine{Cores: all, NUMA: all, Packages: []string{"0-3", "1-8191", "x"}, GPUs: []Device{{Near: "x"}}})
+	}
+	for i := range 50_000 {
+		name := fmt.Sprint("w", i)
+		r.Hosts = append(r.Hosts, Host{Name: name, Machine: i})
+		r.Ranks = append(r.Ranks, Rank{Rank: i, Host: name, CPUs: "0-8191", Seat: &Seat{GPUs: []int{-1, 0, 1 << 40}}})
+	}
+	begun := time.Now()
+	plan, machines := r.Ran()
+	var b strings.Builder
+	if err := placement.Ran(&b, plan, machines); err != nil || b.Len() > 16<<20 {
+		t.Errorf("%d bytes, %v", b.Len(), err)
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("%v", took)
+	}
+	l := machines[1].Layout
+	if l == nil || len(l.Objects(layout.Core)) != 1 || l.Objects(layout.Core)[0].String() != "0-1" || len(l.Objects(layout.Package)) != 1 {
+		t.Errorf("%+v", l)
+	}
+}
