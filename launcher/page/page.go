@@ -74,10 +74,18 @@ type Writer struct {
 // New writes all of a page but the log. notes are sentences of doubt about the report.
 func New(w io.Writer, r *report.Report, notes []string) (*Writer, error) {
 	plan, machines := r.Ran()
+	var places []string // where ranks crashed, or hung
+	if v := r.Verdict; v != nil {
+		places = v.Crash()
+		for _, s := range v.Stacks {
+			places = append(places, s.Sentence())
+		}
+	}
 	data, err := visible.JSONLine(struct { // which escapes <, > and &
 		*report.Report
-		Notes []string `json:"notes,omitempty"`
-	}{r, notes})
+		Notes  []string `json:"notes,omitempty"`
+		Places []string `json:"places,omitempty"`
+	}{r, notes, places})
 	if err != nil {
 		return nil, fmt.Errorf("the page's data: %w", err)
 	}

@@ -18,9 +18,7 @@ if (R.verdict) {
   const v = R.verdict, box = $('verdict-text');
   $('verdict').hidden = false;
   box.append(el('div', v.kind, 'kind'));
-  const called = f => f.join(', called by '), crash = v.frames && ['it crashed in ' + called(v.frames)];
-  const stacks = (v.stacks || []).map(s => `stack of ${s.count > 1 ? 'ranks' : 'rank'} ${s.ranks}${s.spawned_job ? ' of spawned job ' + s.spawned_job : ''} (${s.hosts.join(', ')}), by ${s.means}: ${called(s.frames)}`);
-  for (const [list, title] of [[v.evidence, ''], [crash, ''], [stacks, ''], [v.others, 'besides'], [v.advice, 'do']]) {
+  for (const [list, title] of [[v.evidence, ''], [R.places, ''], [v.others, 'besides'], [v.advice, 'do']]) {
     if (!list || !list.length) continue;
     const ul = el('ul');
     for (const l of list) ul.append(el('li', (title ? title + ': ' : '') + l));

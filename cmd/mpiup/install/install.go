@@ -23,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/watch"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // self is this binary, wherever it was started from.
@@ -86,7 +87,7 @@ func makeDir(dir string) error {
 		if _, there := os.Stat(parent); there == nil { // as of /proc
 			return reason(dir, "cannot be made", err)
 		}
-		return fmt.Errorf("%s cannot be made: %s is not there; make that first (mkdir -p %s), or mount a volume there", dir, parent, parent)
+		return fmt.Errorf("%s cannot be made: %s is not there; make that first (mkdir -p %s), or mount a volume there", dir, parent, visible.Path(parent))
 	case err != nil:
 		return reason(dir, "cannot be made", err)
 	}
