@@ -93,13 +93,13 @@ func makeAll(ctx context.Context, t *testing.T, todo []try, side int, rs *result
 	for range side {
 		wg.Go(func() {
 			for c := range next {
-				r := result{Scenario: c.name, Stack: c.stack, Try: c.n, Commit: commit()}
+				r := result{Scenario: c.name, Stack: c.stack, Try: c.n, Commit: lab.Commit()}
 				begun := time.Now()
 				if err := c.do(context.WithoutCancel(ctx), &r); err != nil {
 					r.Outcome, r.Said = broken, err.Error()
 				}
 				r.Seconds = time.Since(begun).Seconds()
-				r.Load, r.Running = load()
+				r.Load, r.Running = lab.Load()
 				if err := rs.add(r); err != nil {
 					t.Error(err)
 				}

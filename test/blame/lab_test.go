@@ -77,7 +77,7 @@ var up = sync.OnceValue(func() (err error) {
 		return err
 	}
 	venv := filepath.Dir(filepath.Dir(w.python["mpi4py"]))
-	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second, box}, Share: shared(w.dir, filepath.Dir(w.mpiup), venv)})
+	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second, box}, Share: lab.There(w.dir, filepath.Dir(w.mpiup), venv)})
 	if err != nil {
 		return err
 	}
@@ -87,16 +87,6 @@ var up = sync.OnceValue(func() (err error) {
 	_, err = w.cluster.LimitMemory(box, limit)
 	return err
 })
-
-// shared are the directories that are there.
-func shared(dirs ...string) (there []string) {
-	for _, d := range dirs {
-		if _, err := os.Stat(d); err == nil && !slices.Contains(there, d) {
-			there = append(there, d)
-		}
-	}
-	return there
-}
 
 // write makes the programs.
 func write() error {
@@ -194,12 +184,4 @@ func (j job) killRank(p *lab.Process, rank int) error {
 		}
 	}
 	return fmt.Errorf("rank %d is not on %s", rank, host)
-}
-
-// load is the machine's load over the last minute, and how many processes can run now.
-func load() (minute float64, running int) {
-	b, _ := os.ReadFile("/proc/loadavg")
-	var five, fifteen float64
-	_, _ = fmt.Sscanf(string(b), "%g %g %g %d/", &minute, &five, &fifteen, &running)
-	return minute, running
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -137,11 +136,3 @@ func machine() string {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return fmt.Sprintf("# %s, %d cores, Linux %s", runtime.GOARCH, runtime.NumCPU(), strings.TrimSpace(string(kernel)))
 }
-
-var commit = sync.OnceValue(func() string {
-	out, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
-})

@@ -205,7 +205,7 @@ func TestFalseKills(t *testing.T) {
 	dir, n := os.Getenv("MPIUP_CHAOS"), max(count(t, "MPIUP_FALSE_KILLS", 0)/len(harmless), 1)
 	for _, h := range harmless {
 		t.Run(h.name, func(t *testing.T) {
-			kept := falseKills{Trouble: h.name, Commit: commit(), Side: min(h.side, side())}
+			kept := falseKills{Trouble: h.name, Commit: lab.Commit(), Side: min(h.side, side())}
 			file := falseKillsFile(dir, h.name)
 			var old falseKills
 			if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &old) == nil && old.Commit == kept.Commit {

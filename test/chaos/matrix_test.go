@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -88,7 +87,7 @@ func swap() int {
 
 // one runs a cell, unless its result is there already.
 func one(t *testing.T, f matrixFault, p phase, library, results string) {
-	r := result{Fault: f.name, Phase: p.name, Library: library, Commit: commit()}
+	r := result{Fault: f.name, Phase: p.name, Library: library, Commit: lab.Commit()}
 	file := filepath.Join(results, strings.NewReplacer(" ", "_", "/", "_").Replace(f.name+"."+p.name+"."+library)+".json")
 	if results != "" {
 		var old result
@@ -260,23 +259,6 @@ func (k *cell) fails(want expected, r *result) {
 	}
 	k.t.Logf("launcher %v, ranks %v, said:\n%s", r.Launcher, r.Ranks, saidOf(res.Stderr))
 }
-
-// commit is the one that is tested, with what of the program was changed since.
-var commit = sync.OnceValue(func() string {
-	out, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
-	if err != nil {
-		return ""
-	}
-	name := strings.TrimSpace(string(out))
-	root, err := lab.Root()
-	if err != nil {
-		return name
-	}
-	if changed, err := exec.Command("git", "-C", root, "status", "--porcelain", "--", "*.go", "go.mod").Output(); err != nil || len(changed) > 0 {
-		name += " with changes"
-	}
-	return name
-})
 
 var compiled struct {
 	mu   sync.Mutex

@@ -6,6 +6,7 @@
 //	Start(netns.Cmd), StartHere(exec.Cmd) ── Process ── End, Wait ── Result ── OK, Fails, Ends
 //	Agents ── a ready agent on each worker of a netns.Cluster, as PID 1
 //	Loopback ── a ready agent on an address of 127.0.0.0/8, for tests without root
+//	Commit, Load, There ── what kept results name, and what hosts share
 //	Eventually ── a condition that another process brings about
 //
 // A Process and a Text may be used by several goroutines. The package makes no hosts: test/netns does.

@@ -69,7 +69,7 @@ var up = sync.OnceValue(func() (err error) {
 	if err = errors.Join(lab.Keygen(w.mpiup, w.key, 0o644), compile()); err != nil {
 		return err
 	}
-	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second}, Share: shared(w.dir, filepath.Dir(w.mpiup), venv())})
+	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second}, Share: lab.There(w.dir, filepath.Dir(w.mpiup), venv())})
 	if err != nil {
 		return err
 	}
@@ -81,16 +81,6 @@ var up = sync.OnceValue(func() (err error) {
 func venv() string {
 	root, _ := lab.Root()
 	return filepath.Join(root, ".cache", "venv")
-}
-
-// shared are the directories that are there.
-func shared(dirs ...string) (there []string) {
-	for _, d := range dirs {
-		if _, err := os.Stat(d); err == nil && !slices.Contains(there, d) {
-			there = append(there, d)
-		}
-	}
-	return there
 }
 
 // compile makes the programs, of test/mpi. Those whose compiler or library is not here are left out.
@@ -142,19 +132,6 @@ func (j job) start(ctx context.Context) (*lab.Process, error) {
 	cmd := world.cluster.Command(ctx, netns.Launcher, argv...)
 	cmd.WaitDelay = 5 * time.Second // for what holds its output
 	return lab.Start(cmd)
-}
-
-// load is the machine's load over the last minute.
-func load() (minute float64) {
-	b, _ := os.ReadFile("/proc/loadavg")
-	_, _ = fmt.Sscanf(string(b), "%g", &minute)
-	return minute
-}
-
-// commit is what the results are of.
-func commit() string {
-	out, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
-	return strings.TrimSpace(string(out))
 }
 
 // number is that of an environment variable.
