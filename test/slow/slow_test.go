@@ -126,6 +126,7 @@ func TestSlow(t *testing.T) {
 					}
 					turns <- struct{}{}
 					if time.Now().After(end) {
+						<-turns
 						continue
 					}
 					wg.Go(func() {
