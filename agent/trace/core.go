@@ -47,6 +47,8 @@ const (
 	maxCores  = 4    // files that may be it
 	maxBeside = 4096 // names looked at
 	topFrames = 6
+	// Files have the time of the kernel's last tick (current_time in fs/inode.c), up to 10 ms before the start of what crashes at once.
+	coarse = time.Second
 )
 
 // Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb, with lines where the program has a table of them. Where
@@ -136,7 +138,7 @@ func (c Process) files() (list []string) {
 	times := map[string]time.Time{}
 	for _, n := range names {
 		fi, err := os.Lstat(filepath.Join(dir, n))
-		if err != nil || !strings.HasPrefix(n, begin) || !fi.Mode().IsRegular() || fi.ModTime().Before(c.Since) || !ours(fi) {
+		if err != nil || !strings.HasPrefix(n, begin) || !fi.Mode().IsRegular() || fi.ModTime().Before(c.Since.Add(-coarse)) || !ours(fi) {
 			continue
 		}
 		path := filepath.Join(dir, n)

@@ -355,7 +355,7 @@ func (f Fault) rankHint(bare bool) string {
 		}
 		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, pod(f.Host))
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
-		return crashHint
+		return map[bool]string{false: crashHint, true: dumpedHint}[f.Exit.Core]
 	default:
 		return fmt.Sprintf("the signal did not come from mpiup: look for who sent it on %s", f.Host)
 	}
@@ -369,6 +369,7 @@ func (f Fault) rankHint(bare bool) string {
 // What to do about a crash, before and after it is known in which functions.
 const (
 	crashHint   = "the program crashed: see what it wrote before; a core file needs ulimit -c"
+	dumpedHint  = "the program crashed: see what it wrote before, and its core file"
 	crashedHint = "the program crashed: see what it wrote before, and in which function"
 )
 

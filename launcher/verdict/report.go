@@ -97,6 +97,7 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	if v.Kind == Segfault || v.Kind == Crash || f.Event == Ended && f.Exit.Signal == job.SIGBUS {
 		if v.Frames = where.Frames; len(v.Frames) > 0 {
 			v.told(crashHint, crashedHint)
+			v.told(dumpedHint, crashedHint)
 		}
 	}
 	v.told(codeHint, where.Wrote.hint())
