@@ -113,10 +113,10 @@ func TestRanOfAnybodysReport(t *testing.T) {
 	}
 	all[0] = "0-1"
 	r := &Report{}
-	for range 2 * maxMachines {
-		r.Machines = append(r.Machines, Machine{Cores: all, NUMA: all, Packages: []string{"0-3", "1-8191", "x"}, GPUs: []Device{{Near: "x"}}})
+	for i := range 2 * maxMachines {
+		r.Machines = append(r.Machines, Machine{Cores: all[:len(all)/(i+1)], NUMA: all[:len(all)/(i+1)], Packages: []string{"0-3", "1-8191", "x"}, GPUs: []Device{{Near: "x"}}})
 	}
-	for i := range 50_000 {
+	for i := range 20_000 {
 		name := fmt.Sprint("w", i)
 		r.Hosts = append(r.Hosts, Host{Name: name, Machine: i})
 		r.Ranks = append(r.Ranks, Rank{Rank: i, Host: name, CPUs: "0-8191", Seat: &Seat{GPUs: []int{-1, 0, 1 << 40}}})
