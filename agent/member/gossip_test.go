@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/memberlist"
 )
 
 func TestSilentPeerIsSuspectedAndDropped(t *testing.T) {
@@ -63,6 +64,25 @@ func TestCalledDead(t *testing.T) {
 				t.Errorf("told: %v, lost: %v; it holds %+v", told, lost, nodes[2].View().Members)
 			}
 		})
+	}
+}
+
+// memberlist may come to the word that a member is dead only after that was asked and has answered: it is asked again, and has not left. A
+// member that refuted the word and says goodbye later has left.
+func TestAnsweredBeforeMemberlistBelieves(t *testing.T) {
+	for _, refutes := range []bool{false, true} {
+		asked := 0
+		e := &entry{id: "b", meta: meta{name: "w-001"}}
+		tb := &table{self: "a", timing: Timing{}.withDefaults(), show: func([]Member) {}, doubted: func() { asked++ }, byID: map[string]*entry{"b": e}}
+		tb.dead(accusation{Incarnation: 9, Node: "b", From: "c"})
+		tb.judge("b", false)
+		if refutes {
+			tb.refuted(accusation{Incarnation: 10, Node: "b"})
+		}
+		tb.NotifyLeave(&memberlist.Node{Name: "b"})
+		if e.left != refutes || e.told == refutes || (asked == 2) == refutes {
+			t.Errorf("refutes %v: left %v, told %v, asked %d times", refutes, e.left, e.told, asked)
+		}
 	}
 }
 

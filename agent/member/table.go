@@ -27,6 +27,7 @@ type entry struct {
 	left        bool
 	dropped     bool          // suspected for too long, though memberlist may still wait
 	told        bool          // another member calls it dead, or memberlist does, and it was not asked yet
+	answered    bool          // it answered after others called it dead, which memberlist may believe yet
 	unlisted    bool          // memberlist does not know it any more
 	replaced    bool          // a newer life of its name answers and it does not
 	age         time.Duration // of the suspicion or since it left, in our running time
@@ -98,7 +99,8 @@ func (t *table) NotifyUpdate(n *memberlist.Node) {
 }
 
 // NotifyLeave does not say whether the member left or died; one that was not suspected most
-// likely left. Its dead message, which passes on soon, tells for sure (dead).
+// likely left. Its dead message, which passes on soon, tells for sure (dead). One that was called dead may have been
+// asked, and have answered, before memberlist came to that message: it is asked again.
 func (t *table) NotifyLeave(n *memberlist.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,8 +110,8 @@ func (t *table) NotifyLeave(n *memberlist.Node) {
 		return
 	case e.dropped:
 		delete(t.byID, n.Name)
-	case e.suspect:
-		e.told, e.unlisted = true, true
+	case e.suspect || e.answered:
+		e.suspect, e.told, e.unlisted, e.answered = true, true, true, false
 		t.doubted()
 	default:
 		e.left, e.age = true, 0
@@ -143,6 +145,7 @@ func (t *table) refuted(a accusation) {
 		return
 	}
 	e.alive = max(e.alive, a.Incarnation)
+	e.answered = e.answered && a.Incarnation <= e.suspectedIn
 	if e.suspect && a.Incarnation > e.suspectedIn {
 		e.suspect, e.told, e.dropped, e.replaced, e.age, e.accusation = false, false, false, false, 0, nil
 		t.publish()

@@ -96,6 +96,7 @@ func (t *table) judge(id string, silent bool) {
 		t.publish()
 		return
 	}
+	e.answered = e.told && !e.unlisted && !silent
 	e.told = false
 	if e.dropped = silent; !silent {
 		e.suspect, e.age, e.accusation = false, 0, nil
