@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -21,15 +22,17 @@ type Follow struct {
 	Keep  func(Point)   // gets each point that counts; nil: nobody does
 	Found func(Finding) // gets what is wrong; set before Run
 
-	cfg   Config
-	ranks int
-	now   func() time.Duration
-	wake  chan struct{}
+	cfg      Config
+	prefixes [][]byte
+	ranks    int
+	now      func() time.Duration
+	wake     chan struct{}
 
 	mu     sync.Mutex
 	queue  []chunk       // guarded by mu
 	queued int           // bytes in it, guarded by mu
 	torn   map[lane]bool // that lost bytes since, guarded by mu
+	begun  map[lane]bool // in the middle of a line, guarded by mu
 	left   int           // bytes that were left out, guarded by mu
 	closed bool          // guarded by mu
 
@@ -47,35 +50,69 @@ type chunk struct {
 
 // NewFollow is for a first job of so many ranks, which name tells of. now is the time since they were started.
 func NewFollow(cfg Config, ranks int, name func(id int) string, now func() time.Duration) *Follow {
-	return &Follow{cfg: cfg, ranks: ranks, now: now, wake: make(chan struct{}, 1), torn: map[lane]bool{}, judge: NewJudge(cfg, name)}
+	return &Follow{cfg: cfg, prefixes: prefixes(cfg.Patterns), ranks: ranks, now: now, wake: make(chan struct{}, 1),
+		torn: map[lane]bool{}, begun: map[lane]bool{}, judge: NewJudge(cfg, name)}
 }
 
-// Put takes what a rank wrote, which nobody changes any more. It does not block.
+// Put takes what a rank wrote, which nobody changes any more. It does not block. Lines in which nothing can match wait for no reader: they are
+// looked over here, where they are in the processor's cache, and a flood of them wakes nobody.
 func (f *Follow) Put(id int, stream job.Stream, data []byte) {
-	f.put(chunk{lane: lane{id, stream}, data: data, at: time.Now()})
+	if f.deaf(id) {
+		return
+	}
+	of, now := lane{id, stream}, time.Now()
+	f.mu.Lock()
+	begun := f.begun[of]
+	f.mu.Unlock()
+	head := 0 // what ends a line that was begun
+	if begun {
+		if head = bytes.IndexByte(data, '\n') + 1; head == 0 {
+			head = len(data)
+		}
+	}
+	rest := data[head+silent(f.prefixes, data[head:]):]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, part := range [][]byte{data[:head], rest} {
+		if len(part) > 0 {
+			f.put(chunk{lane: of, data: part, at: now})
+		}
+	}
 }
+
+// deaf says that nobody looks at what a rank writes.
+func (f *Follow) deaf(id int) bool { return id >= f.ranks || f.cfg.Rank >= 0 && id != f.cfg.Rank }
 
 // Told takes lines of the file that a rank has for them, which nobody changes any more. It does not block.
 func (f *Follow) Told(id int, lines []byte) {
-	f.put(chunk{lane: lane{id, file}, data: lines, at: time.Now()})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.deaf(id) {
+		f.put(chunk{lane: lane{id, file}, data: lines, at: time.Now()})
+	}
 }
 
 // End says that a rank writes no more.
-func (f *Follow) End(id int) { f.put(chunk{lane: lane{id: id}, end: true}) }
-
-func (f *Follow) put(c chunk) {
-	if c.id >= f.ranks || f.cfg.Rank >= 0 && c.id != f.cfg.Rank {
-		return
-	}
+func (f *Follow) End(id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.deaf(id) {
+		f.put(chunk{lane: lane{id: id}, end: true})
+	}
+}
+
+// put is called with mu held.
+func (f *Follow) put(c chunk) {
 	if !c.end && f.queued+len(c.data)+pieceSize > maxQueued {
-		f.torn[c.lane] = true
+		f.torn[c.lane], f.begun[c.lane] = true, true
 		f.left += len(c.data)
 		return
 	}
 	c.torn = f.torn[c.lane]
 	delete(f.torn, c.lane)
+	if n := len(c.data); n > 0 {
+		f.begun[c.lane] = c.data[n-1] != '\n' && c.data[n-1] != '\r'
+	}
 	f.queued += len(c.data) + pieceSize
 	f.queue = append(f.queue, c)
 	f.awake()

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -97,6 +98,35 @@ func compile(text string) (p part, err error) {
 		}
 	}
 	return p, nil
+}
+
+// prefixes are what lines that match have in them; nil: that is not known of one of the patterns.
+func prefixes(patterns []Pattern) (all [][]byte) {
+	for _, p := range patterns {
+		for i := range p.parts {
+			prefix, _ := p.parts[i].expr.LiteralPrefix()
+			if prefix == "" {
+				return nil
+			}
+			all = append(all, []byte(prefix))
+		}
+	}
+	return all
+}
+
+// silent is how many bytes of data end lines in which no pattern can match: none of the prefixes is in them, and no escape sequence stands
+// between two letters of one.
+func silent(prefixes [][]byte, data []byte) int {
+	end := bytes.LastIndexByte(data, '\n') + 1
+	if prefixes == nil || bytes.IndexByte(data[:end], 0x1b) >= 0 {
+		return 0
+	}
+	for _, p := range prefixes {
+		if bytes.Contains(data[:end], p) {
+			return 0
+		}
+	}
+	return end
 }
 
 // Value is one number of a line.

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -270,7 +271,7 @@ func TestFollow(t *testing.T) {
 	f.Found = func(w Finding) { t.Errorf("%v", w) }
 	f.Put(0, job.Stdout, []byte("s1 \ns"))
 	f.Put(7, job.Stdout, []byte("s9 \n")) // a spawned job's
-	big := make([]byte, maxQueued)
+	big := bytes.Repeat([]byte("s"), maxQueued)
 	f.Put(0, job.Stdout, big) // has no room
 	f.Put(0, job.Stdout, []byte("2 \ns3 \n"))
 	f.End(0)
@@ -359,14 +360,22 @@ func TestSilentPieces(t *testing.T) {
 	}
 	const text = "noise\nstep 1\r\nno\rstep 2\rst\x1b[0mep 3\n" + "xxx\nyyy\nste" + "p 4\nstep" + " 5\nend step 6"
 	for size := 1; size <= len(text); size++ {
-		r := Reader{Patterns: []Pattern{p}}
+		f := NewFollow(Config{Patterns: []Pattern{p}, Rank: Each}, 1, nil, func() time.Duration { return 0 })
 		var got []float64
+		f.Keep = func(p Point) { got = append(got, p.Values[0].Number) }
 		for at := 0; at < len(text); at += size {
-			r.Read(0, job.Stdout, []byte(text[at:min(at+size, len(text))]), time.Time{}, func(p Point) { got = append(got, p.Values[0].Number) })
+			f.Put(0, job.Stdout, []byte(text[at:min(at+size, len(text))]))
 		}
+		f.Close()
+		f.Run(t.Context())
 		if !reflect.DeepEqual(got, []float64{1, 2, 3, 4, 5}) {
 			t.Errorf("in pieces of %d bytes: %v", size, got)
 		}
+	}
+	f := NewFollow(Config{Patterns: []Pattern{p}, Rank: Each}, 1, nil, nil)
+	f.Put(0, job.Stdout, []byte("noise\nmore\n"))
+	if len(f.queue) > 0 {
+		t.Errorf("lines that cannot match wait for a reader: %v", f.queue)
 	}
 }
 
@@ -377,8 +386,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 	piece := []byte(strings.Repeat(strings.Repeat("x", 79)+"\n", 400))
 	b.SetBytes(int64(len(piece)))
-	r := Reader{Patterns: []Pattern{p}}
+	f := NewFollow(Config{Patterns: []Pattern{p}, Rank: Each}, 1, nil, nil)
 	for b.Loop() {
-		r.Read(0, job.Stdout, piece, time.Time{}, func(Point) {})
+		f.Put(0, job.Stdout, piece)
 	}
 }

@@ -60,9 +60,6 @@ func (r *Reader) Read(id int, stream job.Stream, data []byte, at time.Time, foun
 	if b == nil {
 		return
 	}
-	if skip := r.silent(b, data, stream); skip > 0 {
-		b.text, b.torn, data = b.text[:0], false, data[skip:]
-	}
 	for len(data) > 0 {
 		end := bytes.IndexAny(data, "\r\n")
 		if end < 0 {
@@ -80,23 +77,6 @@ func (r *Reader) Read(id int, stream job.Stream, data []byte, at time.Time, foun
 		b.text, b.torn = b.text[:0], false
 		data = data[end+1:]
 	}
-}
-
-// silent is how many bytes of data end lines in which no pattern can match, since none has what its pattern begins with. A flood of lines costs little so;
-// 0: each line is to be looked at.
-func (r *Reader) silent(b *begun, data []byte, stream job.Stream) int {
-	end := bytes.LastIndexByte(data, '\n') + 1
-	if end == 0 || len(b.text) > 0 && !b.torn || stream == file || bytes.IndexByte(data[:end], 0x1b) >= 0 {
-		return 0
-	}
-	for _, p := range r.Patterns {
-		for i := range p.parts {
-			if prefix, _ := p.parts[i].expr.LiteralPrefix(); prefix == "" || bytes.Contains(data[:end], []byte(prefix)) {
-				return 0
-			}
-		}
-	}
-	return end
 }
 
 // file is the lane of a rank's own file of lines (MPIUP_PROGRESS), which are read as NAME=VALUE too.
