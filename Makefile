@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -157,6 +157,11 @@ bench-looking: build ## what it costs to look at a run, all of it on and off in 
 	@work=$$(mktemp -d /var/tmp/mpiup-looking.XXXXXX) && trap 'rm -rf "$$work"' EXIT && chmod 755 "$$work" && cp bin/mpiup bin/mpiup-otel "$$work" && \
 	cp bin/libmpiup-watch.so "$$work" && CGO_ENABLED=0 go build -o "$$work/bench" ./test/bench && mpicc.mpich -O2 -o "$$work/hello" examples/hello/hello.c && \
 	nice -n "$${NICE:--15}" "$$work/bench" -mpiup "$$work/mpiup" -hello "$$work/hello" -only looking -rounds $(or $(ROUNDS),15)
+
+bench-trace: build ## docs/pictures/trace.svg: who has the processors in a start, and from a rank's death to the launcher's end (root, perf)
+	@work=$$(mktemp -d /var/tmp/mpiup-trace.XXXXXX) && trap 'rm -rf "$$work"' EXIT && chmod 755 "$$work" && cp bin/mpiup "$$work" && \
+	CGO_ENABLED=0 go build -o "$$work/bench" ./test/bench && mpicc.mpich -O2 -o "$$work/hello" examples/hello/hello.c && \
+	"$$work/bench" -mpiup "$$work/mpiup" -hello "$$work/hello" -only trace -rounds $(or $(ROUNDS),15) -picture docs/pictures/trace.svg
 
 bench-crowd: build ## how long a run over 64 to 1,000 agents on this machine takes (root; gigabytes of memory, minutes); AGAINST=FILE for another mpiup in turn
 	@CGO_ENABLED=0 go build -o bin/bench ./test/bench

@@ -52,6 +52,9 @@ func digit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 // Recognise is the first sign that knows a text.
 func Recognise(text string) (*Sign, bool) {
 	lower := strings.ToLower(text)
+	if strings.TrimSpace(lower) == "" {
+		return nil, false // before the table is read, for a rank that said nothing is to be told of soon
+	}
 	var in [grams / 64]uint64
 	for i := range len(lower) - 2 {
 		g := gram(lower[i:])

@@ -36,7 +36,7 @@ func main() {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
 	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
 	rounds := flag.Int("rounds", 7, "`runs` of each kind")
-	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also watch,crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512,looking")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also watch,crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512,looking,trace")
 	watched := flag.String("watched", "", "test/mpi/watched.c, compiled, for watch")
 	pairs := flag.Int("pairs", 0, "`runs` of watch with --watch-ranks and without; 0: as many as -rounds, and as fit into a minute")
 	sinks := flag.Bool("sink", false, "take what runs send by OTLP, and nothing else")
@@ -47,6 +47,7 @@ func main() {
 	horovod := flag.String("horovod", "", "the `python` of an environment with Horovod; empty: it is not compared with")
 	torch := flag.String("torch", "", "the `python` of an environment with torch; empty: no restart of its trainings is measured")
 	most := flag.Duration("most", 0, "`how long` it may take: failures, which come last, are tried as long as they fit in; 0: as long as they take")
+	picture := flag.String("picture", "trace.svg", "the `file` of trace's drawing")
 	source := flag.String("source", ".", "the repository's `folder`, which all hosts see")
 	flag.Parse()
 	if *flood > 0 {
@@ -67,7 +68,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod, torch: *torch, against: *against, within: *within,
-		begun: time.Now(), most: *most, watched: *watched, pairs: *pairs,
+		begun: time.Now(), most: *most, watched: *watched, pairs: *pairs, picture: *picture,
 		scripts: filepath.Join(*source, "test", "bench"), examples: filepath.Join(*source, "examples")}
 	err := b.count(*crowds)
 	if err == nil {
@@ -91,6 +92,7 @@ type bench struct {
 	within       string // a cgroup; "": none
 	watched      string // a program
 	pairs        int    // 0: rounds
+	picture      string // a file to be written
 	scripts      string // folders
 	examples     string
 	dir          string
@@ -147,7 +149,7 @@ func (b *bench) run(ctx context.Context) error {
 		measure func(context.Context, *lab) error
 	}{
 		{4, []string{"watch"}, b.watchCosts}, {2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
-		{16, []string{"start", "flood", "kill"}, b.small}, {16, []string{"looking"}, b.looking}, {64, []string{"start", "memory"}, b.large},
+		{16, []string{"start", "flood", "kill"}, b.small}, {16, []string{"looking"}, b.looking}, {16, []string{"trace"}, b.traced}, {64, []string{"start", "memory"}, b.large},
 		// Last, as long as there is time: a host that is cut off costs whoever does not notice all of mostRest.
 		{jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, {64, []string{"rendezvous512"}, b.manyMeet},
 	} {
