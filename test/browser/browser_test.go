@@ -1,4 +1,4 @@
-// Package browser looks at a run's page (launcher/page) as a person does, in Debian's Chromium without a window: 512 ranks, an hour of what they
+// Package browser looks at a run's page (launcher/aftermath) as a person does, in Debian's Chromium without a window: 512 ranks, an hour of what they
 // did, a log of 100 MB, and text that wants to run. make page-check installs the browser.
 package browser
 
@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/mpiup/mpiup/launcher/hours"
-	runpage "github.com/mpiup/mpiup/launcher/page"
+	runpage "github.com/mpiup/mpiup/launcher/aftermath"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/need"
