@@ -32,8 +32,8 @@ const blockSize = 1 << 20
 // maxPageLog is how many bytes of a log a page takes; what comes later is left out, and the page says so.
 const maxPageLog = 256 << 20
 
-// pageLine is one of a log.
-type pageLine struct {
+// PageLine is one of a log.
+type PageLine struct {
 	Rank         int    // -1: not named
 	Host, Stream string // "": not named
 	Time         time.Time
@@ -51,14 +51,14 @@ type block struct {
 	At     []*float64 `json:"at"`
 }
 
-// pageWriter writes one self-contained page of a run's report and its log, for a browser that reaches no network.
+// PageWriter writes one self-contained page of a run's report and its log, for a browser that reaches no network.
 //
 //	report.Report ──JSON, escaped──▶ <script type="application/json">
 //	Log's lines ──gzip, base64─────▶ <script type="text/plain"> a block of lines each ──page.js──▶ rows, curves, tables, search
 //
 // What ranks wrote stands in data alone, in letters that end no element, and page.js puts it on the page as text. The page's policy lets
-// nothing run but page.js, by its SHA-256, and loads nothing. It reads no file and asks no clock. newPage begins it, add takes a line, close ends it.
-type pageWriter struct {
+// nothing run but page.js, by its SHA-256, and loads nothing. It reads no file and asks no clock. NewPage begins it, Add takes a line, Close ends it.
+type PageWriter struct {
 	to    io.Writer
 	begun time.Time
 	err   error
@@ -70,8 +70,8 @@ type pageWriter struct {
 	who  map[[2]any]int
 }
 
-// newPage writes all of a page but the log. notes are sentences of doubt about the report.
-func newPage(w io.Writer, r *report.Report, notes []string) (*pageWriter, error) {
+// NewPage writes all of a page but the log. notes are sentences of doubt about the report.
+func NewPage(w io.Writer, r *report.Report, notes []string) (*PageWriter, error) {
 	plan, machines := r.Ran()
 	var places []string // where ranks crashed, or hung
 	if v := r.Verdict; v != nil {
@@ -103,7 +103,7 @@ func newPage(w io.Writer, r *report.Report, notes []string) (*pageWriter, error)
 %s<script id="report" type="application/json">%s</script>
 <script>%s</script>
 `, digest(script), digest(style), digest(drawnStyle(hosts.Bytes())), html.EscapeString("mpiup: job "+r.Job), style, strings.Replace(body, "<!--hosts-->", hosts.String(), 1), data, script)
-	p := &pageWriter{to: w, begun: r.Begun, err: err}
+	p := &PageWriter{to: w, begun: r.Begun, err: err}
 	p.clear()
 	return p, err
 }
@@ -120,13 +120,13 @@ func digest(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func (p *pageWriter) clear() {
+func (p *PageWriter) clear() {
 	p.text.Reset()
 	p.is, p.who = block{Who: [][2]any{}, By: []int{}, At: []*float64{}}, map[[2]any]int{}
 }
 
-// add takes the log's next line.
-func (p *pageWriter) add(l pageLine) error {
+// Add takes the log's next line.
+func (p *PageWriter) Add(l PageLine) error {
 	if p.err != nil {
 		return p.err
 	}
@@ -163,7 +163,7 @@ func (p *pageWriter) add(l pageLine) error {
 }
 
 // flush writes the block that was begun.
-func (p *pageWriter) flush() {
+func (p *PageWriter) flush() {
 	if len(p.is.By) == 0 || p.err != nil {
 		return
 	}
@@ -184,8 +184,8 @@ func packed(b []byte) string {
 	return base64.StdEncoding.EncodeToString(z.Bytes())
 }
 
-// close ends the page.
-func (p *pageWriter) close() error {
+// Close ends the page.
+func (p *PageWriter) Close() error {
 	p.flush()
 	if p.err != nil {
 		return p.err

@@ -43,7 +43,7 @@ func (d *Desk) Page(name, log, to string) error {
 		return err
 	}
 	var text bytes.Buffer
-	p, err := newPage(&text, r, doubts)
+	p, err := NewPage(&text, r, doubts)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (d *Desk) Page(name, log, to string) error {
 			visible.Fprintf(d.Stderr, "mpiup: warning: %s ends with %s, and the report with %s: they are of two runs\n", log, ended, cmp.Or(was, "no failure"))
 		}
 	}
-	if err := p.close(); err != nil {
+	if err := p.Close(); err != nil {
 		return err
 	}
 	if err := outfile.Write(to, text.Bytes()); err != nil {
@@ -137,7 +137,7 @@ func kindOf(v *verdict.Verdict) string {
 
 // pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none. Lines of the report itself,
 // packed, say nothing to a person.
-func (d *Desk) pageLog(p *pageWriter, name string) (ended string, err error) {
+func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 	in, err := d.open(name)
 	if err != nil {
 		return "", err
@@ -166,7 +166,7 @@ func (d *Desk) pageLog(p *pageWriter, name string) (ended string, err error) {
 			m = &report.Masker{}
 			masks[whose] = m
 		}
-		return p.add(pageLine{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
+		return p.Add(PageLine{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
 	})
 	return ended, err
 }
