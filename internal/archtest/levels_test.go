@@ -89,7 +89,6 @@ var levels = map[string]int{
 	"pmi/pmix/jobdata":   1,
 	"pmi/pmix/bfrops":    0,
 	"pmi/pmix/leftover":  0,
-	"topology/capture":   1,
 	"topology":           0,
 	"gpu":                1,
 	"rdma":               1,
@@ -100,7 +99,6 @@ var levels = map[string]int{
 
 	"topology/sysfs":            0,
 	"internal/job":              0,
-	"internal/binding":          0,
 	"internal/hostlist":         0,
 	"internal/frameworks":       0,
 	"internal/identity":         0,
