@@ -19,11 +19,6 @@ var pages embed.FS
 //go:embed data/advice.tsv
 var Advice string
 
-// Known is the table of versions that are known to hang or crash, which internal/known reads.
-//
-//go:embed data/known.tsv
-var Known string
-
 // Page is one of them.
 type Page struct {
 	Name  string // "exit-codes"

@@ -16,12 +16,11 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// Ranks that are started again (launcher/run/choose) are a run of their own: other sessions with agents, another job for MPI, and
+// Ranks that are started again (launcher/run/phases) are a run of their own: other sessions with agents, another job for MPI, and
 // nothing that is late can be taken for theirs. What goes on is the command line, its time, its report and its streams.
 
 // restarts refuses what cannot be done for ranks that are started again.
@@ -127,7 +126,7 @@ func (r *driver) ended(ctx context.Context, ran time.Duration) phases.Order {
 	losses := r.run.Losses()
 	for i, ranks := range r.plan.On() {
 		h, l := r.plan.Hosts[i].Name, losses[i]
-		o.Seats = append(o.Seats, choose.Seat{Host: h, Ranks: ranks, Lost: l.Lost})
+		o.Seats = append(o.Seats, phases.Seat{Host: h, Ranks: ranks, Lost: l.Lost})
 		if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && d > o.Left {
 			o.Left, o.On = d, h
 		}
@@ -212,17 +211,17 @@ func (r *planner) unrested(ctx context.Context) error {
 }
 
 // seat gives the hosts that were chosen their ranks, keeps spares, and lets the others go.
-func (r *planner) seat(found []reach.Found, c choose.Choice) (have []reach.Found, err error) {
+func (r *planner) seat(found []reach.Found, c phases.Choice) (have []reach.Found, err error) {
 	r.enter("placing")
 	if c.Cast == nil {
 		return r.first(found)
 	}
-	var answers []choose.Answer
+	var answers []phases.Answer
 	for _, at := range c.Cast {
 		f := found[at]
 		found[at] = reach.Found{}
 		delete(r.course.Shy, f.Session.Opened.Host.GetIncarnation())
-		a := choose.Answer{Wanted: f.Wanted, Host: r.hostOf(f)}
+		a := phases.Answer{Wanted: f.Wanted, Host: r.hostOf(f)}
 		f.Entry.Name = a.Name()
 		if f.Bare || len(f.Fixed) > 0 {
 			f.Wanted = anew(f)

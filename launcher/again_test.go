@@ -16,7 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
 // Each session of the agent is another start of the ranks.
@@ -145,7 +145,7 @@ func TestHowLongRanksRest(t *testing.T) {
 		{"two copies for what is left after the pause", 10, 15, 9, 10, ", and for up to 5s those of b may run beside them and write what they write (--restart-beside)"},
 		{"two copies for as long as there may be", 0, 15, 60, 0, ", and for up to 15s those of b may run beside them and write what they write (--restart-beside)"},
 	} {
-		got, says := choose.Rest(tt.pause*time.Second, tt.left*time.Second, tt.beside*time.Second, "b")
+		got, says := phases.Pause(tt.pause*time.Second, tt.left*time.Second, tt.beside*time.Second, "b")
 		if got != tt.want*time.Second || says != tt.says {
 			t.Errorf("%s: %v%q, want %v%q", tt.name, got, says, tt.want*time.Second, tt.says)
 		}

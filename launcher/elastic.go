@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 )
@@ -97,7 +96,7 @@ func watch(life context.Context, r *driver) {
 		want := r.course.Known
 		if r.cfg.Discovers() {
 			if seen := r.cfg.Seen(life); seen != nil {
-				want = choose.Joined(want, seen.Hosts)
+				want = phases.Joined(want, seen.Hosts)
 			}
 		}
 		want = slices.DeleteFunc(slices.Clone(want), func(w hosts.Wanted) bool { return have[w.Entry.Name] })
@@ -110,7 +109,7 @@ func watch(life context.Context, r *driver) {
 			}
 			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
 			came = append(came, v.Wanted)
-			more = append(more, r.cfg.wish().Room(choose.Answer{Wanted: v.Wanted, Host: &model.Host{Slots: link.Slots(v.Hello)}}.Place()))
+			more = append(more, r.cfg.wish().Room(phases.Answer{Wanted: v.Wanted, Host: &model.Host{Slots: link.Slots(v.Hello)}}.Place()))
 		}
 		if _, size := r.cfg.wish().Share(more); size > len(r.plan.Placements) {
 			for _, s := range seen {

@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -36,10 +36,10 @@ func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
 		found[i].Entry = hostlist.Entry{Name: h.Name}
 		found[i].Session = &link.Session{Opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, Close: func() {}}
 	}
-	var all []choose.Answer
+	var all []phases.Answer
 	for i, f := range found {
 		f.Entry.Slots, f.Entry.Given = placed[i].Slots, true
-		all = append(all, choose.Answer{Wanted: f.Wanted, Host: r.hostOf(f)})
+		all = append(all, phases.Answer{Wanted: f.Wanted, Host: r.hostOf(f)})
 	}
 	r.know(all)
 	r.aside = func(f func(context.Context)) {

@@ -19,7 +19,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/streams"
@@ -118,7 +117,7 @@ func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach
 	want := o.Want
 	if o.Look {
 		if seen := r.cfg.Seen(ctx); seen != nil {
-			want = choose.Joined(want, seen.Hosts)
+			want = phases.Joined(want, seen.Hosts)
 		}
 	}
 	if !o.All {
@@ -138,15 +137,15 @@ func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach
 // first gives ranks to hosts that have had none.
 func (r *planner) first(found []reach.Found) ([]reach.Found, error) {
 	reach.Christen(found)
-	var ranked []choose.Answer
+	var ranked []phases.Answer
 	for _, w := range r.course.First(known(r.course.Known, found)) {
-		a := choose.Answer{Wanted: w}
+		a := phases.Answer{Wanted: w}
 		if at := slices.IndexFunc(found, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name }); at >= 0 {
 			a.Wanted, a.Host = anew(found[at]), r.hostOf(found[at])
 		}
 		ranked = append(ranked, a)
 	}
-	return found, r.place(found, ranked, choose.Places(ranked))
+	return found, r.place(found, ranked, phases.Places(ranked))
 }
 
 // known are hosts as they are found again: those without a name for DNS by their addresses. Where they had none but that, they are called and
@@ -181,7 +180,7 @@ func (r *planner) opens() *reach.Opener {
 }
 
 // place makes the plan and notes the hosts that jobs may be placed on; without a plan it lets all hosts go.
-func (r *planner) place(found []reach.Found, all []choose.Answer, seated []job.Host) (err error) {
+func (r *planner) place(found []reach.Found, all []phases.Answer, seated []job.Host) (err error) {
 	if r.plan, err = r.cfg.wish().Plan(seated); err == nil && r.cfg.Explain > len(r.plan.Placements) {
 		err = fmt.Errorf("--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, len(r.plan.Placements)-1)
 	}
@@ -279,7 +278,7 @@ func asSignal(s os.Signal) (reach.GotSignal, bool) {
 }
 
 // know notes the hosts that jobs may be placed on. Those that were reached are found anew where they were found.
-func (r *planner) know(all []choose.Answer) {
+func (r *planner) know(all []phases.Answer) {
 	r.sites, r.wanted = nil, nil
 	for _, a := range all {
 		s := model.Site{Host: a.Place(), Local: a.Local}
@@ -312,10 +311,10 @@ func (r *planner) hostOf(f reach.Found) *model.Host {
 }
 
 // answers are hosts as it is chosen between them: by name and slots.
-func answers(want []hosts.Wanted, have []reach.Answer) []choose.Answer {
-	list := make([]choose.Answer, len(want))
+func answers(want []hosts.Wanted, have []reach.Answer) []phases.Answer {
+	list := make([]phases.Answer, len(want))
 	for i, w := range want {
-		list[i] = choose.Answer{Wanted: w, Tried: have[i].Tried}
+		list[i] = phases.Answer{Wanted: w, Tried: have[i].Tried}
 		if s := have[i].Session; s != nil {
 			list[i].Host = &model.Host{Stated: s.Opened.Host.GetName(), Slots: link.Slots(s.Opened.Host)}
 		}
@@ -324,8 +323,8 @@ func answers(want []hosts.Wanted, have []reach.Answer) []choose.Answer {
 }
 
 // wish is what the user wants of hosts and ranks.
-func (c *Config) wish() choose.Wish {
-	return choose.Wish{Apps: c.Apps, Policy: c.Policy, Spares: c.Spares, Elastic: c.Elastic, PerHost: apiv1.MaxProcs}
+func (c *Config) wish() phases.Wish {
+	return phases.Wish{Apps: c.Apps, Policy: c.Policy, Spares: c.Spares, Elastic: c.Elastic, PerHost: apiv1.MaxProcs}
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any

@@ -28,7 +28,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -287,9 +287,9 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi job.Protoco
 			return s, err
 		}
 	}
-	var all []choose.Answer
+	var all []phases.Answer
 	for i, w := range want {
-		all = append(all, choose.Answer{Wanted: w})
+		all = append(all, phases.Answer{Wanted: w})
 		if i < len(have) {
 			all[i].Host = r.hostOf(have[i])
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 )
@@ -114,16 +113,16 @@ func apart(found []reach.Found) error {
 
 // holds takes a host's word that it holds runs whose launcher is lost.
 func (r *planner) holds(held *reach.Held) (next phases.Order, err error) {
-	var runs []choose.Held
+	var runs []phases.Held
 	for _, h := range held.Runs {
 		if err := r.believes(h.Hold, held.Host); err != nil {
 			return next, err
 		}
-		runs = append(runs, choose.Held{Launcher: h.Launcher, Command: h.Hold.GetCommand(), Text: h.Hold.GetText(), Taken: h.Taken,
+		runs = append(runs, phases.Held{Launcher: h.Launcher, Command: h.Hold.GetCommand(), Text: h.Hold.GetText(), Taken: h.Taken,
 			Left: time.Duration(h.LeftMs) * time.Millisecond})
 	}
 	r.held = held
-	return r.course.Held(held.Host, runs, choose.Held{Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text}, r.cfg.Loss.Hold > 0), nil
+	return r.course.Held(held.Host, runs, phases.Held{Command: r.cfg.Command.digest(), Text: r.cfg.Command.Text}, r.cfg.Loss.Hold > 0), nil
 }
 
 // inherit takes over a run whose launcher is lost, of those that a host holds.

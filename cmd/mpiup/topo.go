@@ -10,7 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/spf13/cobra"
 )
@@ -91,13 +91,13 @@ func showTopo(ctx context.Context, p *process, f topoFlags) error {
 }
 
 func writeCapture(p *process, name string, files sysfs.FS) error {
-	taken, err := capture.Take(files)
+	taken, err := discover.Take(files)
 	if err != nil {
 		return err
 	}
-	text := capture.Format("Captured by mpiup topo --capture ("+version+").", taken)
-	if len(text) > capture.MaxBytes {
-		return fmt.Errorf("%s would have %d bytes; the limit is %d", name, len(text), capture.MaxBytes)
+	text := discover.Format("Captured by mpiup topo --capture ("+version+").", taken)
+	if len(text) > discover.MaxBytes {
+		return fmt.Errorf("%s would have %d bytes; the limit is %d", name, len(text), discover.MaxBytes)
 	}
 	if name == "-" {
 		_, err = p.stdout.Write(text)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/machine"
-	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 )
 
@@ -98,14 +97,14 @@ func write(t *testing.T, text string) string {
 
 // What is given to a container is a part of the machine.
 func TestTopoOfAContainerWithoutDevices(t *testing.T) {
-	files, err := capture.Parse([]byte(machine.Text(t, "h100")))
+	files, err := discover.Parse([]byte(machine.Text(t, "h100")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"dev/nvidia3", "dev/nvidia5", "dev/infiniband/uverbs0"} {
 		delete(files, name)
 	}
-	root := write(t, string(capture.Format("", files)))
+	root := write(t, string(discover.Format("", files)))
 	if got := summary(t, "--root", root); got.GPUs != 6 || got.HCAs != 7 {
 		t.Errorf("%+v", got)
 	}
@@ -115,8 +114,8 @@ func TestTopoOfAContainerWithoutDevices(t *testing.T) {
 			t.Errorf("%q is not there once:\n%s", want, stdout)
 		}
 	}
-	maps.DeleteFunc(files, func(name string, _ capture.File) bool { return strings.HasPrefix(name, "dev/") })
-	if got := summary(t, "--root", write(t, string(capture.Format("", files)))); got.GPUs != 8 || got.HCAs != 8 {
+	maps.DeleteFunc(files, func(name string, _ discover.File) bool { return strings.HasPrefix(name, "dev/") })
+	if got := summary(t, "--root", write(t, string(discover.Format("", files)))); got.GPUs != 8 || got.HCAs != 8 {
 		t.Errorf("where no device file can be seen: %+v", got)
 	}
 }

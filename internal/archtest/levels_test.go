@@ -25,8 +25,7 @@ var levels = map[string]int{
 	"launcher/peers":           9,
 	"launcher/run":             5,
 	"launcher/run/model":       1,
-	"launcher/run/choose":      3,
-	"launcher/run/phases":      6,
+	"launcher/run/phases":      3,
 	"launcher/link":            3,
 	"launcher/reach":           4,
 	"launcher/hosts":           2,
@@ -83,7 +82,6 @@ var levels = map[string]int{
 	"launcher/report":       3,
 	"launcher/hours":        1,
 	"launcher/aftermath":    5,
-	"launcher/page":         4,
 	"launcher/runmetrics":   4,
 
 	"pmi/kvs":            1,
@@ -91,7 +89,6 @@ var levels = map[string]int{
 	"pmi/pmix/jobdata":   1,
 	"pmi/pmix/bfrops":    0,
 	"pmi/pmix/leftover":  0,
-	"topology/capture":   1,
 	"topology":           0,
 	"gpu":                1,
 	"rdma":               1,
@@ -102,7 +99,6 @@ var levels = map[string]int{
 
 	"topology/sysfs":            0,
 	"internal/job":              0,
-	"internal/binding":          0,
 	"internal/hostlist":         0,
 	"internal/frameworks":       0,
 	"internal/identity":         0,
@@ -112,7 +108,6 @@ var levels = map[string]int{
 	"internal/api":              0,
 	"internal/archtest":         0,
 	"docs":                      -1,
-	"internal/known":            0,
 
 	"internal/layout":     -1,
 	"internal/idset":      -2,

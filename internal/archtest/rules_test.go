@@ -32,7 +32,7 @@ var only = []rule{
 		"bin/mpiup is static and runs in any image: no cgo"},
 	{[]string{"github.com/miekg/dns", "github.com/google/go-cmp", "go.uber.org/goleak", "testing"}, nil,
 		"these are for tests only"},
-	{[]string{"golang.org/x/tools"}, []string{"topology/capture"},
+	{[]string{"golang.org/x/tools"}, []string{"topology/discover"},
 		"txtar is the form of a captured machine; the rest is for tests"},
 	{[]string{module + "/internal/api/v1"}, []string{"internal/...", "agent", "agent/session", "agent/exchange", "agent/handover", "agent/ranks", "agent/outfit", "agent/ways", "agent/watch",
 		"launcher", "launcher/run", "launcher/reach", "launcher/link", "launcher/exchange", "launcher/hang", "launcher/slow", "launcher/survey", "launcher/peers", "cmd/mpiup"},

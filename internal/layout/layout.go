@@ -12,6 +12,20 @@
 // container. New and Restrict build a Layout, which does not change afterwards; any number of
 // goroutines may read it.
 //
+// A Request is what users ask for about CPUs: where ranks are mapped within their hosts, how they are numbered there, and to what they are
+// bound. launcher/placement maps and binds. Its words are those of Open MPI's options, which mpiup run has too, those of Hydra's, lists of CPUs,
+// and rankfiles:
+//
+//	--map-by   socket:PE=2   ppr:2:numa   slot:SPAN       ParseMapBy
+//	--rank-by  socket:span   slot                         ParseRankBy
+//	--bind-to  core:overload-allowed   cpu-list:ordered   ParseBindTo
+//	--cpu-set  0-3,8   1:0-3   p12                        ParseCPUs
+//	rankfile   rank 0=w0 slot=1:0-2                       ParseRankfile
+//	-bind-to   core:2   user:0+2,3   rr                   ParseHydra
+//
+// Numbers are Open MPI's. They count the cores that a host may use, or hardware threads where the user asks for
+// those. With "p" before it a number is the kernel's own for a CPU.
+//
 // PURE. It does not know memory without CPUs, devices, or what cannot be used.
 package layout
 

@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher/page"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
@@ -44,7 +43,7 @@ func (d *Desk) Page(name, log, to string) error {
 		return err
 	}
 	var text bytes.Buffer
-	p, err := page.New(&text, r, doubts)
+	p, err := NewPage(&text, r, doubts)
 	if err != nil {
 		return err
 	}
@@ -138,7 +137,7 @@ func kindOf(v *verdict.Verdict) string {
 
 // pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none. Lines of the report itself,
 // packed, say nothing to a person.
-func (d *Desk) pageLog(p *page.Writer, name string) (ended string, err error) {
+func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 	in, err := d.open(name)
 	if err != nil {
 		return "", err
@@ -167,7 +166,7 @@ func (d *Desk) pageLog(p *page.Writer, name string) (ended string, err error) {
 			m = &report.Masker{}
 			masks[whose] = m
 		}
-		return p.Add(page.Line{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
+		return p.Add(PageLine{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
 	})
 	return ended, err
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/layout"
 )
@@ -20,15 +19,15 @@ type BindFlags struct {
 	DisplayMap     bool
 
 	// Binding is what --map-by and these said, each read once; after RunFlags.Check all of it but the rankfile.
-	Binding binding.Request
+	Binding layout.Request
 }
 
 func (f *BindFlags) register(fs *pflag.FlagSet) {
-	valueVar(fs, &f.Binding.Rank, "rank-by", "", binding.ParseRankBy,
+	valueVar(fs, &f.Binding.Rank, "rank-by", "", layout.ParseRankBy,
 		"the `ORDER` of ranks' numbers: slot, node, fill or an object, with :span over those of all hosts (default: as mapped)")
-	valueVar(fs, &f.Binding.Bind, "bind-to", "", func(s string) (binding.Target, error) { return binding.ParseBindTo(s, binding.Target{}) },
+	valueVar(fs, &f.Binding.Bind, "bind-to", "", func(s string) (layout.Target, error) { return layout.ParseBindTo(s, layout.Target{}) },
 		"bind each rank to an `OBJECT`: none, hwthread, core, l1cache, l2cache, l3cache, numa, socket or cpu-list[:ordered]; with :overload-allowed more ranks than CPUs (default: numa where CPUs are the pod's own, else none)")
-	valueVar(fs, &f.Binding.CPUs, "cpu-set", "", binding.ParseCPUs,
+	valueVar(fs, &f.Binding.CPUs, "cpu-set", "", layout.ParseCPUs,
 		"ranks get only these CPUs of each host: `LIST` of cores (0-3,8), of a socket's cores (1:0-3), or of the kernel's CPUs (p0-3) (default: all)")
 	valueVar(fs, &f.Rankfile, "rankfile", "", text("name a file"), "`FILE` with host and CPUs of each rank, a line as \"rank 0=w0 slot=0-3\" (default: none)")
 	fs.BoolVar(&f.ReportBindings, "report-bindings", false, "show each rank's CPUs when it has started")
@@ -52,10 +51,10 @@ func (f *RunFlags) settleBinding() error {
 		return errors.New("--bind-to cpu-list needs --cpu-set with the CPUs")
 	case m.Policy == "rankfile" && f.Rankfile == "":
 		return errors.New("--map-by rankfile needs --rankfile FILE")
-	case f.Rankfile != "" && (m.Object != layout.None || f.PerNode > 0 || b.CPUs != nil || b.Rank != binding.Ranking{} || b.Bind != binding.Target{}):
+	case f.Rankfile != "" && (m.Object != layout.None || f.PerNode > 0 || b.CPUs != nil || b.Rank != layout.Ranking{} || b.Bind != layout.Target{}):
 		return errors.New("--rankfile says where each rank goes, and other flags say it too; leave them out")
 	}
-	if m.Slots == binding.Allowed {
+	if m.Slots == layout.Allowed {
 		f.Oversubscribe = true
 	}
 	switch {
@@ -74,12 +73,12 @@ func (f *RunFlags) settleBinding() error {
 const maxRankfile = 64 << 20
 
 // ReadRankfile reads a rankfile. Errors name it.
-func ReadRankfile(path string) ([]binding.Line, error) {
+func ReadRankfile(path string) ([]layout.Line, error) {
 	text, err := bounded.File(path, maxRankfile)
 	if err != nil {
 		return nil, fmt.Errorf("rankfile: %w", err)
 	}
-	lines, err := binding.ParseRankfile(string(text))
+	lines, err := layout.ParseRankfile(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("rankfile %s: %w", path, err)
 	}

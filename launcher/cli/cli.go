@@ -34,9 +34,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/rdma"
@@ -156,7 +156,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	f.Program.register(fs)
 	programFlags.in(fs)
 	valueVar(fs, &f.PerNode, "ppn", "N", parseCount, "start `N` ranks on every host (default: by slots)")
-	valueVar(fs, &f.Binding.Map, "map-by", "", binding.ParseMapBy,
+	valueVar(fs, &f.Binding.Map, "map-by", "", layout.ParseMapBy,
 		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, an object (core, l3cache, numa, socket) fills hosts and goes round its objects, ppr:N:node is -N N, ppr:N:numa N ranks on each; with :PE=n each gets n cores (default: slot)")
 	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
 	placingFlags.in(fs)

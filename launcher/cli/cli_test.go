@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -106,18 +105,18 @@ func TestFlags(t *testing.T) {
 		{"--n=4", func(f *RunFlags) { f.Program.N = 4 }},
 		{"-N 2", func(f *RunFlags) { f.PerNode = 2 }},
 		{"-ppn 2", func(f *RunFlags) { f.PerNode = 2 }},
-		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, binding.Mapping{Policy: "ppr", N: 8} }},
-		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, binding.Mapping{Policy: "ppr", N: 8} }},
+		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, layout.Mapping{Policy: "ppr", N: 8} }},
+		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, layout.Mapping{Policy: "ppr", N: 8} }},
 		{"-map-by node -N 2", func(f *RunFlags) { f.PerNode, f.Binding.Map.Policy = 2, "node" }},
 		{"--map-by slot:OVERSUBSCRIBE", func(f *RunFlags) {
-			f.Oversubscribe, f.Binding.Map = true, binding.Mapping{Policy: "slot", Slots: binding.Allowed}
+			f.Oversubscribe, f.Binding.Map = true, layout.Mapping{Policy: "slot", Slots: layout.Allowed}
 		}},
 		{"--map-by Socket:PE=2,span --rank-by core:span", func(f *RunFlags) {
-			f.Binding.Map = binding.Mapping{Policy: "object", Object: layout.Package, PE: 2, Span: true}
-			f.Binding.Rank = binding.Ranking{By: "object", Object: layout.Core, Span: true}
+			f.Binding.Map = layout.Mapping{Policy: "object", Object: layout.Package, PE: 2, Span: true}
+			f.Binding.Rank = layout.Ranking{By: "object", Object: layout.Core, Span: true}
 		}},
 		{"--bind-to core:overload-allowed", func(f *RunFlags) {
-			f.Binding.Bind = binding.Target{Said: true, To: layout.Core, Overload: true}
+			f.Binding.Bind = layout.Target{Said: true, To: layout.Core, Overload: true}
 		}},
 		{"--report-bindings --display-map --rankfile r", func(f *RunFlags) {
 			f.ReportBindings, f.DisplayMap, f.Rankfile = true, true, "r"

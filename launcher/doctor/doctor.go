@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/internal/known"
 	"github.com/mpiup/mpiup/internal/trial"
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -252,8 +252,8 @@ func (r *Report) facts(hosts []Host) {
 	}
 	const library = "MPI library"
 	for _, value := range slices.Sorted(maps.Keys(values[library])) {
-		for _, row := range known.Of(value) {
-			if level := Pass; row.Kind != known.Other {
+		for _, row := range docs.KnownOf(value) {
+			if level := Pass; row.Kind != docs.Other {
 				if row.Condition == "" {
 					level = Warn
 				}

@@ -29,8 +29,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -265,7 +265,7 @@ func (c *Config) place(list []subject) error {
 	}
 	hosts := make([]job.Host, len(list))
 	for i, s := range list {
-		hosts[i] = choose.Answer{Wanted: s.Wanted, Host: &model.Host{Slots: cmp.Or(s.slots, largest), CPUs: s.cpus}}.Place()
+		hosts[i] = phases.Answer{Wanted: s.Wanted, Host: &model.Host{Slots: cmp.Or(s.slots, largest), CPUs: s.cpus}}.Place()
 	}
 	argv := c.Argv
 	if len(argv) == 0 {

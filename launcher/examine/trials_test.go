@@ -13,8 +13,8 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 )
 
-// phases notes what is started where, and answers.
-type phases struct {
+// tries notes what is started where, and answers.
+type tries struct {
 	mu   sync.Mutex
 	seen []string // guarded by mu
 	env  []string // of the last, guarded by mu
@@ -22,7 +22,7 @@ type phases struct {
 	answer func(host, phase string) (string, int)
 }
 
-func (p *phases) start(_ context.Context, cfg launcher.Config) int {
+func (p *tries) start(_ context.Context, cfg launcher.Config) int {
 	host, argv := cfg.Known.Hosts[0].Entry.Name, cfg.Apps[0].Argv
 	phase := argv[len(argv)-1]
 	if argv[0] == self {
@@ -64,7 +64,7 @@ func TestPhases(t *testing.T) {
 		{"one prints nonsense", func(host, phase string) (string, int) { return "hello", 0 }, "write clean", "its last line is not a result"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &phases{answer: tt.answer}
+			p := &tries{answer: tt.answer}
 			b := &bench{cfg: &Config{}, hosts: verbsHosts(3), start: p.start}
 			s := b.shared(t.Context(), "/data", 1<<20)
 			var order []string
@@ -89,7 +89,7 @@ func TestPhases(t *testing.T) {
 
 // A code of mpiup's own comes with its reason; a command's code is its own.
 func TestCheckOutcomes(t *testing.T) {
-	p := &phases{answer: func(host, _ string) (string, int) {
+	p := &tries{answer: func(host, _ string) (string, int) {
 		return "a\n\n b \nc\nd\n" + strings.Repeat("é", 200), map[string]int{"w0": 0, "w1": 3, "w2": job.ExitExec}[host]
 	}}
 	b := &bench{cfg: &Config{Env: []string{"NCCL_DEBUG=INFO"}}, hosts: verbsHosts(3), start: p.start}

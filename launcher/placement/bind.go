@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -151,7 +150,7 @@ var errCrowded = errors.New("more ranks than CPUs")
 type binder struct {
 	target
 	host  job.Host
-	req   binding.Request
+	req   layout.Request
 	plan  *job.Plan
 	ranks []int // by local rank
 	where *locales

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -55,7 +54,7 @@ func TestDefault(t *testing.T) {
 func TestBindSpawned(t *testing.T) {
 	l := machines(t)["c"]
 	hosts := []job.Host{{Name: "n0", Slots: 8, Layout: l}}
-	cores := binding.Request{Map: binding.Mapping{Policy: "object", Object: layout.Core}}
+	cores := layout.Request{Map: layout.Mapping{Policy: "object", Object: layout.Core}}
 	first, err := Place(hosts, []job.App{{Argv: []string{"a"}, N: 2}}, Policy{Binding: cores})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -47,7 +46,7 @@ func (b *binder) bindHydra() error {
 }
 
 // hydraObjects are those of a step's kind.
-func (b *binder) hydraObjects(s binding.Step) ([]idset.Set, error) {
+func (b *binder) hydraObjects(s layout.Step) ([]idset.Set, error) {
 	if s.Kind == layout.None {
 		return []idset.Set{b.l.CPUs()}, nil
 	}
@@ -62,7 +61,7 @@ func (b *binder) hydraObjects(s binding.Step) ([]idset.Set, error) {
 type domain struct{ first, all idset.Set }
 
 // domains go over all objects in steps of so many, round and round until a step ends at the last object.
-func (b *binder) domains(s binding.Step) ([]domain, error) {
+func (b *binder) domains(s layout.Step) ([]domain, error) {
 	objects, err := b.hydraObjects(s)
 	if err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func (b *binder) domains(s binding.Step) ([]domain, error) {
 
 // step is the nth set in a domain: so many objects after those of the set before, going round within
 // the domain; from its beginning on, where the set is not smaller than the domain.
-func (b *binder) step(s binding.Step, d domain, nth int) (cpus idset.Set, err error) {
+func (b *binder) step(s layout.Step, d domain, nth int) (cpus idset.Set, err error) {
 	objects, err := b.hydraObjects(s)
 	if err != nil {
 		return cpus, err

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -62,7 +62,7 @@ func namesOf(hosts []job.Host) map[string]int {
 }
 
 // hostOfLine finds a line's host, by its name or that up to the first dot.
-func hostOfLine(hosts []job.Host, byName map[string]int, l binding.Line) (int, error) {
+func hostOfLine(hosts []job.Host, byName map[string]int, l layout.Line) (int, error) {
 	from := "the host list"
 	if l.At > 0 {
 		from = fmt.Sprintf("line %d of the file of ranks", l.At)
@@ -81,7 +81,7 @@ func hostOfLine(hosts []job.Host, byName map[string]int, l binding.Line) (int, e
 }
 
 // bindLines binds ranks to the CPUs of their lines.
-func bindLines(plan *job.Plan, req binding.Request) error {
+func bindLines(plan *job.Plan, req layout.Request) error {
 	for _, l := range req.Lines {
 		if l.Rank >= len(plan.Placements) || l.CPUs == nil {
 			continue

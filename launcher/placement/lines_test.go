@@ -4,23 +4,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // linesOf is lines as a test writes them: "n0=1,3 +n1", a rank each.
-func linesOf(t *testing.T, text string) (lines []binding.Line) {
+func linesOf(t *testing.T, text string) (lines []layout.Line) {
 	t.Helper()
 	for i, word := range strings.Fields(text) {
 		host, cpus, listed := strings.Cut(word, "=")
-		l := binding.Line{Rank: i, Host: host, At: i + 1}
+		l := layout.Line{Rank: i, Host: host, At: i + 1}
 		if nth, relative := strings.CutPrefix(host, "+n"); relative {
 			l.Host, l.Relative = "", int(nth[0]-'0')
 		}
 		if listed {
 			var err error
-			if l.CPUs, err = binding.ParseCPUs(cpus); err != nil {
+			if l.CPUs, err = layout.ParseCPUs(cpus); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -33,11 +32,11 @@ func linesOf(t *testing.T, text string) (lines []binding.Line) {
 // rankfiles, on machine a. Without CPUs it binds no rank; here --bind-to is heeded.
 func TestLines(t *testing.T) {
 	l := machines(t)["a"]
-	core := binding.Target{Said: true, To: layout.Core}
+	core := layout.Target{Said: true, To: layout.Core}
 	for _, tt := range []struct {
 		name, lines, hosts string
 		n                  int
-		bind               binding.Target
+		bind               layout.Target
 		want               string // "!" before an error
 	}{
 		{name: "a rank a line", lines: "n0 n1 n0 n2 n1", hosts: "n0:2,n1:2,n2:8", want: "0 n0 -\n1 n1 -\n2 n0 -\n3 n2 -\n4 n1 -\n"},
@@ -55,7 +54,7 @@ func TestLines(t *testing.T) {
 		{name: "no such core", lines: "n0=9", hosts: "n0:1", want: "!line 1 of the file of ranks, rank 0, host n0: "},
 		{name: "a rank without", lines: "n0=0", n: 2, hosts: "n0:2", want: "!rank 1 of 2 has no line"},
 	} {
-		p := Policy{Binding: binding.Request{Lines: linesOf(t, tt.lines), Bind: tt.bind, Map: binding.Mapping{Policy: "seq"}}}
+		p := Policy{Binding: layout.Request{Lines: linesOf(t, tt.lines), Bind: tt.bind, Map: layout.Mapping{Policy: "seq"}}}
 		plan, err := Place(hostsOf(t, l, tt.hosts), []job.App{{Argv: []string{"a"}, N: tt.n}}, p)
 		message, bad := strings.CutPrefix(tt.want, "!")
 		if bad && (err == nil || !strings.HasPrefix(err.Error(), message)) {

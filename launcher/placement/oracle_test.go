@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -28,7 +27,7 @@ func machines(t *testing.T) map[string]*layout.Layout {
 		var threads []layout.Thread
 		for line := range strings.Lines(rest) {
 			word, numbers, _ := strings.Cut(strings.TrimSpace(line), " ")
-			bind, err := binding.ParseBindTo(word, binding.Target{})
+			bind, err := layout.ParseBindTo(word, layout.Target{})
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -90,13 +89,13 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 			p.PerNode, err = strconv.Atoi(value())
 			b.Map.Policy = "ppr"
 		case "--npersocket":
-			b.Map, err = binding.ParseMapBy("ppr:" + value() + ":socket")
+			b.Map, err = layout.ParseMapBy("ppr:" + value() + ":socket")
 		case "--map-by":
-			b.Map, err = binding.ParseMapBy(value())
+			b.Map, err = layout.ParseMapBy(value())
 		case "--rank-by":
-			b.Rank, err = binding.ParseRankBy(value())
+			b.Rank, err = layout.ParseRankBy(value())
 		case "--bind-to":
-			b.Bind, err = binding.ParseBindTo(value(), b.Bind)
+			b.Bind, err = layout.ParseBindTo(value(), b.Bind)
 		case "--oversubscribe":
 			p.Oversubscribe = true
 		case "--use-hwthread-cpus":
@@ -106,7 +105,7 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 		}
 		ok(err)
 	}
-	p.Oversubscribe = p.Oversubscribe || b.Map.Slots == binding.Allowed
+	p.Oversubscribe = p.Oversubscribe || b.Map.Slots == layout.Allowed
 	b.HWThreads = b.HWThreads || b.Map.HWThreads
 	switch b.Map.Policy {
 	case "slot", "node":
@@ -258,13 +257,13 @@ func TestAsHydra(t *testing.T) {
 				by = f[i+1]
 			}
 		}
-		h, err := binding.ParseHydra(bind, by)
+		h, err := layout.ParseHydra(bind, by)
 		var plan *job.Plan
 		if err == nil {
 			hosts := []job.Host{{Name: "n0", Slots: 1, Layout: l}}
 			n := strings.Count(o.result, "\n")
 			plan, err = Place(hosts, []job.App{{Argv: []string{"a"}, N: n}},
-				Policy{MapBy: ByRound, Oversubscribe: true, Binding: binding.Request{Hydra: h}})
+				Policy{MapBy: ByRound, Oversubscribe: true, Binding: layout.Request{Hydra: h}})
 		}
 		if want, isErr := strings.CutPrefix(strings.TrimSpace(o.result), "error "); isErr {
 			if err == nil || !strings.Contains(err.Error(), want) {

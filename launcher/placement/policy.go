@@ -3,8 +3,8 @@ package placement
 import (
 	"fmt"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // MaxRanks is the largest job. Everything that names ranks is bounded by it.
@@ -42,7 +42,7 @@ type Policy struct {
 	// Limited says that slots are also a limit where nobody gave them, as in Open MPI: a host takes as many ranks as
 	// it has usable CPUs, or GPUs if those are more. What ranks spawn is not concerned.
 	Limited bool
-	Binding binding.Request
+	Binding layout.Request
 }
 
 func slotsOf(hosts []job.Host) (sum int) {

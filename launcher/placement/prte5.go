@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -22,7 +21,7 @@ import (
 //   - With oversubscribe nobody is bound who did not ask for it.
 
 // ranking is --rank-by, or its default where the user did not say it.
-func (p Policy) ranking() binding.Ranking {
+func (p Policy) ranking() layout.Ranking {
 	r, m := p.Binding.Rank, &p.Binding.Map
 	switch {
 	case r.By != "" || m.Policy != "object":

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -158,7 +158,7 @@ func (b Batch) what() string {
 // object that the fewest have. It binds none if the first job is not bound, or has its own lists or files of CPUs.
 // taken is the CPUs of the processes on each of the plan's hosts. Where CPUs are too few, none is bound: a job that
 // can run is not refused.
-func BindSpawned(plan, first *job.Plan, taken [][]idset.Set, req binding.Request) {
+func BindSpawned(plan, first *job.Plan, taken [][]idset.Set, req layout.Request) {
 	isBound := slices.ContainsFunc(first.Placements, func(p job.Placement) bool { return !p.CPUs.Empty() })
 	if !isBound || req.Lines != nil || req.Hydra != nil || req.Ordered || req.Bind.Ordered {
 		return

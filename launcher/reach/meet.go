@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
 // meeting finds the hosts of a pod that is told of none: by the records of its headless service, and
@@ -27,18 +27,18 @@ type meeting struct {
 	pods    *resolve.Numbered           // of a number that is known; nil: they have no numbers
 	dns     error                       // why it has no records
 	from    string                      // of the last hosts: the service, or gossip
-	known   map[string]choose.Candidate // by name or address: what agents said of themselves
+	known   map[string]phases.Candidate // by name or address: what agents said of themselves
 	causes  map[string]*link.Cause      // why others did not
 	tired   map[string]*link.Patience   // with those
 	clock   *wire.Clock                 // of that
-	set     choose.Set
+	set     phases.Set
 	beyond  *beyond
 }
 
 func newMeeting(r *Reach) *meeting {
 	d := NewDialer(r.Identity, 1)
 	m := &meeting{reach: r, dialer: d, from: "gossip", clock: wire.NewClock(), beyond: &beyond{reach: r, dialer: d, answers: map[netip.Addr]bool{}},
-		known: map[string]choose.Candidate{}, causes: map[string]*link.Cause{}, tired: map[string]*link.Patience{}}
+		known: map[string]phases.Candidate{}, causes: map[string]*link.Cause{}, tired: map[string]*link.Patience{}}
 	if sub := r.Subdomain(); sub != "" {
 		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
 		if n, _ := r.Count(); n > 0 {
@@ -68,7 +68,7 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 		if stranger != nil && r.Need.Enough(&m.set, now) {
 			return nil, &Failure{Code: stranger.Stage.ExitCode(), Lines: append(m.unanswered(set), link.NoCure(stranger))}
 		}
-		if m.watch == nil && set == nil && now.Sub(begun) >= choose.Settled {
+		if m.watch == nil && set == nil && now.Sub(begun) >= phases.Settled {
 			why := "no hosts are named (--host, --hostfile or MPIUP_HOSTS), and no agent runs here that would know them"
 			if r.InPod() {
 				why = "nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container"
@@ -107,7 +107,7 @@ func (m *meeting) hint(set *hosts.Set) string {
 	case set == nil && !m.reach.Serves:
 		return "; all ranks run here with " + m.reach.LocalBy
 	case n.Hosts == 0 && (n.Ranks == 0 || n.All || n.Beyond):
-		return fmt.Sprintf("; the run begins when they have been the same for %v", choose.Settled)
+		return fmt.Sprintf("; the run begins when they have been the same for %v", phases.Settled)
 	}
 	return ""
 }
@@ -171,7 +171,7 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *link.Cause {
 	for _, v := range m.reach.Visit(ctx, strangers, nil) {
 		key := m.key(v.Wanted)
 		if v.Hello != nil {
-			m.known[key] = choose.Candidate{Name: v.Hello.Name, Slots: link.Slots(v.Hello)}
+			m.known[key] = phases.Candidate{Name: v.Hello.Name, Slots: link.Slots(v.Hello)}
 			delete(m.causes, key)
 			continue
 		}
@@ -183,11 +183,11 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *link.Cause {
 			causes = append(causes, v.Cause)
 		}
 	}
-	hosts, silent := make([]choose.Candidate, len(set.Hosts)), 0
+	hosts, silent := make([]phases.Candidate, len(set.Hosts)), 0
 	for i, w := range set.Hosts {
 		h, ok := m.known[m.key(w)]
 		if !ok {
-			h, silent = choose.Candidate{Name: m.key(w)}, silent+1
+			h, silent = phases.Candidate{Name: m.key(w)}, silent+1
 		}
 		hosts[i] = h
 	}

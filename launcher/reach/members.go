@@ -14,7 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -58,7 +58,7 @@ func (r *Reach) Others(ctx context.Context) (*hosts.Set, error) {
 	if n, why := r.Count(); set == nil && n > 0 && (r.Sources.Pod || r.Size > 0) {
 		ctx, cancel := awake.Within(ctx, r.Wait)
 		defer cancel()
-		r.Need = choose.NeedOf(n, why, 0, 0)
+		r.Need = phases.NeedOf(n, why, 0, 0)
 		return r.meet(ctx)
 	}
 	if set == nil {

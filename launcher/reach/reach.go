@@ -33,7 +33,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -89,7 +89,7 @@ type Reach struct {
 	Told func(lines, tail []string)
 	// Met is called with each host that answers, and where its agent is, by any goroutine. nil: nobody wants to know.
 	Met  func(hosts.Wanted)
-	Need choose.Need // what hosts that are found one by one must be
+	Need phases.Need // what hosts that are found one by one must be
 	// Unsent are variables of this process that ranks do not get from it. Hosts tell which of them they have otherwise.
 	Unsent []typed.Variable
 	Loss   job.Loss // what becomes of a run's ranks when this launcher is lost

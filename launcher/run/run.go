@@ -61,7 +61,6 @@ import (
 
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/hours"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -212,7 +211,7 @@ func (r *Run) sentence() string {
 		return f.Sentence()
 	}
 	if _, ok := r.Grows(); ok {
-		return choose.Came(r.grows.Hosts)
+		return model.Came(r.grows.Hosts)
 	}
 	return "as mpiup was told"
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/docs"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	troubles "github.com/mpiup/mpiup/internal/known"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/slow"
@@ -45,11 +45,11 @@ func (r *roster) slowNames() slow.Names {
 
 // know notes what is known of libraries that ranks load. What depends on nothing else is said at once.
 func (g *stalls) know(m *apiv1.Chosen) {
-	for _, row := range append(troubles.Of(m.Library), troubles.Of("NCCL "+m.Nccl)...) {
-		if row.Condition == "" && row.Kind != troubles.Other {
+	for _, row := range append(docs.KnownOf(m.Library), docs.KnownOf("NCCL "+m.Nccl)...) {
+		if row.Condition == "" && row.Kind != docs.Other {
 			g.once(row.Sentence(), row.Sentence())
 		}
-		if row.Kind == troubles.Hang && !slices.Contains(g.known, row) {
+		if row.Kind == docs.Hang && !slices.Contains(g.known, row) {
 			g.known = append(g.known, row)
 		}
 	}

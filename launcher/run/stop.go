@@ -11,7 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/report"
-	"github.com/mpiup/mpiup/launcher/run/choose"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -64,7 +64,7 @@ func (r *Run) came(e Came) {
 		return
 	}
 	r.grows = e
-	r.stop(choose.Came(e.Hosts), false)
+	r.stop(model.Came(e.Hosts), false)
 }
 
 // abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.

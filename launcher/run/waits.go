@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/docs"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	troubles "github.com/mpiup/mpiup/internal/known"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/slow"
@@ -237,8 +237,8 @@ type stalls struct {
 	cfg     *Config
 	inquiry *inquiry
 	flights *flights
-	slow    slow.Watch     // who makes the others wait
-	known   []troubles.Row // of the ranks' libraries: that they are known to hang
+	slow    slow.Watch   // who makes the others wait
+	known   []docs.Known // of the ranks' libraries: that they are known to hang
 
 	watch   hang.Watch
 	told    bool          // of the stall that lasts

@@ -1,4 +1,4 @@
-// Package browser looks at a run's page (launcher/page) as a person does, in Debian's Chromium without a window: 512 ranks, an hour of what they
+// Package browser looks at a run's page (launcher/aftermath) as a person does, in Debian's Chromium without a window: 512 ranks, an hour of what they
 // did, a log of 100 MB, and text that wants to run. make page-check installs the browser.
 package browser
 
@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/mpiup/mpiup/launcher/aftermath"
 	"github.com/mpiup/mpiup/launcher/hours"
-	runpage "github.com/mpiup/mpiup/launcher/page"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/need"
@@ -60,13 +60,13 @@ func made(t *testing.T) (path string, lines, needles int) {
 	r.Phases = []report.Phase{{At: 0, Phase: "gathering"}, {At: 1, Phase: "launching"}, {At: 2, Phase: "wiring"}, {At: 5, Phase: "running"}}
 	r.Curves = []report.Curve{{Rank: 0, Name: "loss", At: []report.Second{1, 2, 3}, Values: []report.Number{3, 2, 1}}}
 	var b bytes.Buffer
-	p, err := runpage.New(&b, r, nil)
+	p, err := aftermath.NewPage(&b, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	filler := strings.Repeat("the quick brown fox ", 4)
 	for size := 0; size < logSize; lines++ {
-		l := runpage.Line{Rank: lines % ranks, Host: fmt.Sprint("w", lines%ranks/8), Stream: []string{"stdout", "stderr"}[lines%2], Level: 'i',
+		l := aftermath.PageLine{Rank: lines % ranks, Host: fmt.Sprint("w", lines%ranks/8), Stream: []string{"stdout", "stderr"}[lines%2], Level: 'i',
 			Time: begun.Add(time.Duration(lines) * time.Millisecond), Text: fmt.Sprintf("step %d %s", lines, filler)}
 		if lines%1000 == 999 {
 			l.Text, l.Level = l.Text+" Needle</script>", 'e'

@@ -34,14 +34,20 @@ func Is(t testing.TB, file, got string) {
 	}
 }
 
-// Play plays each script of testdata/*.txt: its lines come, in order, to the do of a player of its own, which writes to
-// out, indented by two blanks, what follows from them. What was indented is replaced by that, and the whole is compared.
-// Empty lines and those that begin with "# " are kept and not played.
+// Play plays each script of testdata.
 func Play(t *testing.T, player func(t *testing.T, out *strings.Builder) (do func(line string))) {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*.txt")
+	PlayIn(t, "testdata", player)
+}
+
+// PlayIn plays each script DIR/*.txt: its lines come, in order, to the do of a player of its own, which writes to
+// out, indented by two blanks, what follows from them. What was indented is replaced by that, and the whole is compared.
+// Empty lines and those that begin with "# " are kept and not played.
+func PlayIn(t *testing.T, dir string, player func(t *testing.T, out *strings.Builder) (do func(line string))) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("scripts in testdata: %q, %v", files, err)
+		t.Fatalf("scripts in %s: %q, %v", dir, files, err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {

@@ -11,19 +11,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // Archive is the files of a machine of hwloc's collection, a tar.bz2 that holds one directory: those
 // that hwloc or we look at, of thousands.
-func Archive(t testing.TB, archive string) capture.Files {
+func Archive(t testing.TB, archive string) discover.Files {
 	t.Helper()
 	f, err := os.Open(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	files := capture.Files{}
+	files := discover.Files{}
 	for r := tar.NewReader(bzip2.NewReader(f)); ; {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -38,13 +38,13 @@ func Archive(t testing.TB, archive string) capture.Files {
 		}
 		switch h.Typeflag {
 		case tar.TypeSymlink:
-			files[name] = capture.File{Link: h.Linkname}
+			files[name] = discover.File{Link: h.Linkname}
 		case tar.TypeReg:
 			data, err := io.ReadAll(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			files[name] = capture.File{Data: data}
+			files[name] = discover.File{Data: data}
 		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // Eight is a machine of 8 GPUs, 8 HCAs and 128 CPUs in two packages, a GPU and an HCA behind each
 // switch: what measurements are made with.
-func Eight(t testing.TB) capture.Files {
+func Eight(t testing.TB) discover.Files {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("<system>")

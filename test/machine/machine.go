@@ -1,5 +1,5 @@
 // Package machine gives tests whole machines as text: the files of /sys and /proc that matter, in
-// topology/capture's form, in testdata/NAME.txtar. So binding, placement, GPUs and HCAs of machines that nobody has
+// topology/discover's form, in testdata/NAME.txtar. So binding, placement, GPUs and HCAs of machines that nobody has
 // at hand are tested without them.
 //
 //	FS, Load, Text, Parse   a machine of the corpus, to read or to change
@@ -22,7 +22,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 //go:embed testdata/*.txtar
@@ -63,9 +63,9 @@ func Text(t testing.TB, name string) string {
 	return string(text)
 }
 
-func parse(t testing.TB, text string) capture.Files {
+func parse(t testing.TB, text string) discover.Files {
 	t.Helper()
-	files, err := capture.Parse([]byte(text))
+	files, err := discover.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func Parse(t testing.TB, text string) fstest.MapFS {
 }
 
 // MapFS is files that a test can change.
-func MapFS(files capture.Files) fstest.MapFS {
+func MapFS(files discover.Files) fstest.MapFS {
 	m := fstest.MapFS{}
 	for name, f := range files {
 		m[name] = &fstest.MapFile{Mode: 0o444, Data: f.Data}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // ncclSystem is NCCL's topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
@@ -53,12 +53,12 @@ type ncclPCI struct {
 //
 // Files for virtual machines have a bridge to another PCI domain, which no machine has, to say who shares a switch.
 // It gets addresses of its own, with what is behind it.
-func NCCL(text []byte) (capture.Files, error) {
+func NCCL(text []byte) (discover.Files, error) {
 	var sys ncclSystem
 	if err := xml.Unmarshal(text, &sys); err != nil {
 		return nil, err
 	}
-	g := &generator{files: capture.Files{}, nodes: len(sys.CPUs), kfd: map[string]int{}}
+	g := &generator{files: discover.Files{}, nodes: len(sys.CPUs), kfd: map[string]int{}}
 	for i, cpu := range sys.CPUs {
 		set, err := idset.ParseMask(cpu.Affinity)
 		if err != nil || set.Empty() {
@@ -82,7 +82,7 @@ func NCCL(text []byte) (capture.Files, error) {
 }
 
 type generator struct {
-	files       capture.Files
+	files       discover.Files
 	online      idset.Set
 	cpuinfo     string // of the first CPU of each package
 	nodes       int
@@ -96,13 +96,13 @@ type generator struct {
 }
 
 func (g *generator) text(name, text string) {
-	g.files[name] = capture.File{Data: []byte(strings.TrimSuffix(text, "\n") + "\n")}
+	g.files[name] = discover.File{Data: []byte(strings.TrimSuffix(text, "\n") + "\n")}
 }
 
 // link makes a link from one name to another, relative as the kernel's.
 func (g *generator) link(name, to string) {
 	up := strings.Repeat("../", strings.Count(path.Dir(name), "/")+1)
-	g.files[name] = capture.File{Link: up + to}
+	g.files[name] = discover.File{Link: up + to}
 }
 
 // Mask is a set as the kernel writes it.
@@ -179,7 +179,7 @@ func (g *generator) whole(nodes int) {
 	g.text("sys/fs/cgroup/cpuset.cpus.effective", g.online.String())
 	g.text("sys/fs/cgroup/cpuset.mems.effective", idset.Range(0, nodes-1).String())
 	g.text("sys/fs/cgroup/cpu.max", "max 100000")
-	g.files["dev/null"] = capture.File{}
+	g.files["dev/null"] = discover.File{}
 	next := map[int]int{}
 	for _, x := range g.xgmi {
 		from, to := g.kfd[x[0]], g.kfd[x[1]]
@@ -238,7 +238,7 @@ func (g *generator) pci(p ncclPCI, dir string, k int) error {
 		g.text(dir+"/subordinate_bus_number", strconv.Itoa(int(last)))
 		config := make([]byte, 64) // where hwloc looks: header type 1, buses
 		config[0x0e], config[0x18], config[0x19], config[0x1a] = 1, at.Bus, byte(firstBus(p)), last
-		g.files[dir+"/config"] = capture.File{Data: config}
+		g.files[dir+"/config"] = discover.File{Data: config}
 	case strings.HasPrefix(p.Class, "0x03"), strings.HasPrefix(p.Class, "0x12"):
 		g.gpu(p, at, dir)
 	case strings.HasPrefix(p.Class, "0x02"):
@@ -276,8 +276,8 @@ func (g *generator) gpu(p ncclPCI, at topology.PCIAddr, dir string) {
 	if p.Vendor == "0x10de" {
 		g.text(fmt.Sprintf("proc/driver/nvidia/gpus/%s/information", at),
 			fmt.Sprintf("Model: \t\t NVIDIA H100 80GB HBM3\nBus Location: \t %s\nDevice Minor: \t %d\n", at, n))
-		g.files[fmt.Sprintf("dev/nvidia%d", n)] = capture.File{}
-		g.files["dev/nvidiactl"] = capture.File{}
+		g.files[fmt.Sprintf("dev/nvidia%d", n)] = discover.File{}
+		g.files["dev/nvidiactl"] = discover.File{}
 		return
 	}
 	render := 128 + g.renderNodes
@@ -289,8 +289,8 @@ func (g *generator) gpu(p ncclPCI, at topology.PCIAddr, dir string) {
 	for _, x := range p.XGMI {
 		g.xgmi = append(g.xgmi, [2]string{at.String(), x.Target})
 	}
-	g.files[fmt.Sprintf("dev/dri/renderD%d", render)] = capture.File{}
-	g.files["dev/kfd"] = capture.File{}
+	g.files[fmt.Sprintf("dev/dri/renderD%d", render)] = discover.File{}
+	g.files["dev/kfd"] = discover.File{}
 }
 
 func (g *generator) hca(p ncclPCI, dir string) {
@@ -313,7 +313,7 @@ func (g *generator) hca(p ncclPCI, dir string) {
 	g.text(verbs+"/ibdev", name)
 	g.text(net+"/address", fmt.Sprintf("02:00:00:00:00:%02x", n+1))
 	for _, d := range []string{hca, verbs, net} {
-		g.files[d+"/device"] = capture.File{Link: "../.."}
+		g.files[d+"/device"] = discover.File{Link: "../.."}
 	}
-	g.files[fmt.Sprintf("dev/infiniband/uverbs%d", n)] = capture.File{}
+	g.files[fmt.Sprintf("dev/infiniband/uverbs%d", n)] = discover.File{}
 }

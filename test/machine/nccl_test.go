@@ -10,7 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/need"
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // TestNCCL: the corpus's GPU machines are what NCCL's files of them give, where those are at hand.
@@ -30,7 +30,7 @@ func TestNCCL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := capture.Format(tt.comment, files)
+			got := discover.Format(tt.comment, files)
 			golden.Is(t, "testdata/"+tt.name+".txtar", string(got))
 		})
 	}

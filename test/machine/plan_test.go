@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
@@ -67,16 +67,16 @@ func read(t *testing.T, name string) job.Host {
 	return h
 }
 
-func request(t *testing.T, mapBy, bindTo string) (r binding.Request) {
+func request(t *testing.T, mapBy, bindTo string) (r layout.Request) {
 	t.Helper()
 	var err error
 	if mapBy != "" {
-		if r.Map, err = binding.ParseMapBy(mapBy); err != nil {
+		if r.Map, err = layout.ParseMapBy(mapBy); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if bindTo != "" {
-		if r.Bind, err = binding.ParseBindTo(bindTo, r.Bind); err != nil {
+		if r.Bind, err = layout.ParseBindTo(bindTo, r.Bind); err != nil {
 			t.Fatal(err)
 		}
 	}

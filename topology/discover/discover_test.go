@@ -12,7 +12,6 @@ import (
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -263,7 +262,7 @@ func FuzzMachine(f *testing.F) {
 	f.Add([]byte("-- sys/devices/system/cpu/online --\n0-4294967295\n-- sys/devices/system/cpu/cpu{0-99}/topology/core_cpus -> ../topology/core_cpus --\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		defer cost.Watch(t, cost.Bound{Fixed: 64 << 20, PerByte: 512}, len(text))() // a machine may have 2^20 CPUs
-		files, err := capture.Parse(text)
+		files, err := discover.Parse(text)
 		if err != nil || len(files) > 1<<12 {
 			return
 		}

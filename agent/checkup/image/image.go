@@ -24,7 +24,7 @@ import (
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
-	"github.com/mpiup/mpiup/internal/known"
+	"github.com/mpiup/mpiup/docs"
 )
 
 // Config is the image.
@@ -167,7 +167,7 @@ func (i *image) program() {
 		text += "; NCCL " + choice.NCCL
 	}
 	i.list = slices.Insert(i.list, at, checkup.Finding{Name: name, Verdict: checkup.Pass, Text: text})
-	for _, row := range append(known.Of(choice.Library), known.Of("NCCL "+choice.NCCL)...) {
+	for _, row := range append(docs.KnownOf(choice.Library), docs.KnownOf("NCCL "+choice.NCCL)...) {
 		level := checkup.Pass // where it depends on what nobody knows yet
 		if row.Condition == "" {
 			level = checkup.Warn

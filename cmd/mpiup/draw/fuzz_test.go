@@ -10,7 +10,6 @@ import (
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
-	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -25,7 +24,7 @@ func FuzzView(f *testing.F) {
 	f.Add([]byte("-- sys/devices/system/cpu/online --\n0-255\n-- dev/null --\n-- sys/class/infiniband/a -> b --\n-- sys/class/kfd/kfd/topology/nodes/{0-9}/properties --\nsimd_count 1\nlocation_id 4294967295\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		defer cost.Watch(t, cost.Parser, len(text))()
-		files, err := capture.Parse(text)
+		files, err := discover.Parse(text)
 		if err != nil || len(files) > 1<<12 {
 			return
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/rdma"
-	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -55,14 +54,14 @@ func Open(name string) (Source, error) {
 }
 
 func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
-	if !info.Mode().IsRegular() || info.Size() > capture.MaxBytes {
-		return nil, fmt.Errorf("%s is neither a directory nor a file of at most %d bytes", name, capture.MaxBytes)
+	if !info.Mode().IsRegular() || info.Size() > discover.MaxBytes {
+		return nil, fmt.Errorf("%s is neither a directory nor a file of at most %d bytes", name, discover.MaxBytes)
 	}
-	text, err := bounded.Regular(name, capture.MaxBytes)
+	text, err := bounded.Regular(name, discover.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	files, err := capture.Parse(text)
+	files, err := discover.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

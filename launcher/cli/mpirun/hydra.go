@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -278,7 +278,7 @@ func (p *hydraParser) once(to *[]string, set func([]string) error) func([]string
 // bindTo is -bind-to; it is read with -map-by, when both are known.
 func (p *hydraParser) bindTo(v []string) error {
 	p.bind = v[0]
-	_, err := binding.ParseHydra(v[0], "")
+	_, err := layout.ParseHydra(v[0], "")
 	return err
 }
 
@@ -290,13 +290,13 @@ func (p *hydraParser) mapBy(v []string) error {
 	if slices.Contains([]string{"slot", "node", "rr", "none", "user"}, word) {
 		return nil
 	}
-	_, err := binding.ParseHydra(v[0], "")
+	_, err := layout.ParseHydra(v[0], "")
 	return err
 }
 
 func (p *hydraParser) binds() (err error) {
 	p.masked()
-	if p.Line.Binding.Hydra, err = binding.ParseHydra(p.bind, p.objects); err != nil {
+	if p.Line.Binding.Hydra, err = layout.ParseHydra(p.bind, p.objects); err != nil {
 		return fmt.Errorf("-bind-to %.60s -map-by %.60s: %w", p.bind, p.objects, err)
 	}
 	return nil

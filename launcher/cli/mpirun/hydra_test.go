@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
@@ -71,13 +70,13 @@ func TestHydra(t *testing.T) {
 		{line: "-bind-to none -map-by slot a"},
 		{line: "-map-by socket a"},
 		{line: "-bind-to socket:2 -map-by l3cache a", is: func(l *line.Line) {
-			l.Binding.Hydra = &binding.Hydra{To: binding.Step{Kind: layout.Package, N: 2}, By: binding.Step{Kind: layout.L3, N: 1}}
+			l.Binding.Hydra = &layout.Hydra{To: layout.Step{Kind: layout.Package, N: 2}, By: layout.Step{Kind: layout.L3, N: 1}}
 		}},
-		{line: "-binding rr a", is: func(l *line.Line) { l.Binding.Hydra = &binding.Hydra{RoundRobin: true} }},
-		{line: "-bind-to user:0+2,1 a", is: func(l *line.Line) { l.Binding.Hydra = &binding.Hydra{User: []idset.Set{idset.Of(0, 2), idset.Of(1)}} }},
+		{line: "-binding rr a", is: func(l *line.Line) { l.Binding.Hydra = &layout.Hydra{RoundRobin: true} }},
+		{line: "-bind-to user:0+2,1 a", is: func(l *line.Line) { l.Binding.Hydra = &layout.Hydra{User: []idset.Set{idset.Of(0, 2), idset.Of(1)}} }},
 		{line: "-bind-to core -report-bindings a", is: func(l *line.Line) {
-			one := binding.Step{Kind: layout.Core, N: 1}
-			l.Binding.Hydra, l.Bindings = &binding.Hydra{To: one, By: one}, true
+			one := layout.Step{Kind: layout.Core, N: 1}
+			l.Binding.Hydra, l.Bindings = &layout.Hydra{To: one, By: one}, true
 		}},
 		{line: "-bootstrap=ssh -print-all-exitcodes a", is: without("-bootstrap=ssh", "-print-all-exitcodes")},
 		{line: "-ppn 1 -H b a", is: func(l *line.Line) {

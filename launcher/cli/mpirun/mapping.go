@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
@@ -51,7 +50,7 @@ func (p placing) rows() []line.Row {
 // mapBy is Open MPI's --map-by; what concerns hosts goes into the line's own fields.
 func (p placing) mapBy(v []string) error {
 	l := &p.Line
-	m, err := binding.ParseMapBy(v[0])
+	m, err := layout.ParseMapBy(v[0])
 	if err != nil {
 		return err
 	}
@@ -67,8 +66,8 @@ func (p placing) mapBy(v []string) error {
 	case m.Policy == "ppr" && m.Object == layout.None:
 		l.PerHost = m.N
 	}
-	if m.Slots != binding.Unsaid {
-		l.Oversubscribe = m.Slots == binding.Allowed
+	if m.Slots != layout.Unsaid {
+		l.Oversubscribe = m.Slots == layout.Allowed
 	}
 	if m.NoLocal {
 		l.NoLocal = true
@@ -85,7 +84,7 @@ func (p placing) mapBy(v []string) error {
 	if m.HWThreads {
 		l.Binding.HWThreads = true
 	}
-	m.Slots, m.NoLocal = binding.Unsaid, false
+	m.Slots, m.NoLocal = layout.Unsaid, false
 	l.Binding.Map = m
 	if m.CPUs != nil {
 		l.Binding.CPUs, l.Binding.Ordered = m.CPUs, m.Ordered
@@ -99,7 +98,7 @@ func (p placing) perNode(v []string) error {
 		return err
 	}
 	p.Line.MapBy = ""
-	p.Line.Binding.Map = binding.Mapping{Policy: "ppr", N: p.Line.PerHost, PE: p.Line.Binding.Map.PE}
+	p.Line.Binding.Map = layout.Mapping{Policy: "ppr", N: p.Line.PerHost, PE: p.Line.Binding.Map.PE}
 	return nil
 }
 
@@ -107,7 +106,7 @@ func (p placing) perNode(v []string) error {
 func (p placing) perSocket(v []string) error { return p.mapBy([]string{"ppr:" + v[0] + ":socket"}) }
 
 func (p placing) rankBy(v []string) error {
-	r, err := binding.ParseRankBy(v[0])
+	r, err := layout.ParseRankBy(v[0])
 	if err != nil {
 		return err
 	}
@@ -119,12 +118,12 @@ func (p placing) rankBy(v []string) error {
 }
 
 func (p placing) bindTo(v []string) (err error) {
-	p.Line.Binding.Bind, err = binding.ParseBindTo(v[0], p.Line.Binding.Bind)
+	p.Line.Binding.Bind, err = layout.ParseBindTo(v[0], p.Line.Binding.Bind)
 	return err
 }
 
 func (p placing) cpuSet(v []string) (err error) {
-	p.Line.Binding.CPUs, err = binding.ParseCPUs(v[0])
+	p.Line.Binding.CPUs, err = layout.ParseCPUs(v[0])
 	return err
 }
 
@@ -134,7 +133,7 @@ func (p placing) rankFile(v []string) error {
 	}
 	text, err := p.Out.ReadFile(v[0])
 	if err == nil {
-		p.Line.Binding.Lines, err = binding.ParseRankfile(string(text))
+		p.Line.Binding.Lines, err = layout.ParseRankfile(string(text))
 	}
 	return err // the option that is named before it has the file's name
 }

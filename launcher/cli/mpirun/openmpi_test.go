@@ -5,12 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-func mapped(policy string, more func(*binding.Mapping)) func(*line.Line) {
+func mapped(policy string, more func(*layout.Mapping)) func(*line.Line) {
 	return func(l *line.Line) {
 		if policy == "slot" || policy == "node" {
 			l.MapBy = policy
@@ -22,10 +21,10 @@ func mapped(policy string, more func(*binding.Mapping)) func(*line.Line) {
 }
 
 func perNode(n int) func(*line.Line) {
-	return func(l *line.Line) { l.PerHost, l.Binding.Map = n, binding.Mapping{Policy: "ppr", N: n} }
+	return func(l *line.Line) { l.PerHost, l.Binding.Map = n, layout.Mapping{Policy: "ppr", N: n} }
 }
 
-func bound(t binding.Target) func(*line.Line) {
+func bound(t layout.Target) func(*line.Line) {
 	t.Said = true
 	return func(l *line.Line) { l.Binding.Bind = t }
 }
@@ -62,27 +61,27 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--map-by :OVERSUBSCRIBE,NOLOCAL a", is: func(l *line.Line) {
 			l.Oversubscribe, l.NoLocal = true, true
 		}},
-		{line: "-map-by node:PE=4 a", is: mapped("node", func(m *binding.Mapping) { m.PE = 4 })},
-		{line: "-map-by node -cpus-per-proc 4 a", is: mapped("node", func(m *binding.Mapping) { m.PE = 4 })},
-		{line: "-map-by socket a", is: mapped("object", func(m *binding.Mapping) { m.Object = layout.Package })},
-		{line: "-bysocket a", is: mapped("object", func(m *binding.Mapping) { m.Object = layout.Package })},
-		{line: "--map-by package --map-by :PE=2 a", is: mapped("object", func(m *binding.Mapping) { m.Object, m.PE = layout.Package, 2 })},
-		{line: "-map-by numa:SPAN a", is: mapped("object", func(m *binding.Mapping) { m.Object, m.Span = layout.NUMA, true })},
-		{line: "--map-by ppr:2:numa:PE=3 a", is: mapped("ppr", func(m *binding.Mapping) { m.Object, m.N, m.PE = layout.NUMA, 2, 3 })},
-		{line: "--npersocket 2 a", is: mapped("ppr", func(m *binding.Mapping) { m.Object, m.N = layout.Package, 2 })},
+		{line: "-map-by node:PE=4 a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
+		{line: "-map-by node -cpus-per-proc 4 a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
+		{line: "-map-by socket a", is: mapped("object", func(m *layout.Mapping) { m.Object = layout.Package })},
+		{line: "-bysocket a", is: mapped("object", func(m *layout.Mapping) { m.Object = layout.Package })},
+		{line: "--map-by package --map-by :PE=2 a", is: mapped("object", func(m *layout.Mapping) { m.Object, m.PE = layout.Package, 2 })},
+		{line: "-map-by numa:SPAN a", is: mapped("object", func(m *layout.Mapping) { m.Object, m.Span = layout.NUMA, true })},
+		{line: "--map-by ppr:2:numa:PE=3 a", is: mapped("ppr", func(m *layout.Mapping) { m.Object, m.N, m.PE = layout.NUMA, 2, 3 })},
+		{line: "--npersocket 2 a", is: mapped("ppr", func(m *layout.Mapping) { m.Object, m.N = layout.Package, 2 })},
 		{line: "--map-by ppr:2:node --map-by slot a", is: mapped("slot", nil)},
-		{line: "--map-by hwthread:hwtcpus a", is: all(mapped("object", func(m *binding.Mapping) { m.Object, m.HWThreads = layout.HWThread, true }),
+		{line: "--map-by hwthread:hwtcpus a", is: all(mapped("object", func(m *layout.Mapping) { m.Object, m.HWThreads = layout.HWThread, true }),
 			func(l *line.Line) { l.Binding.HWThreads = true })},
-		{line: "--rank-by core:span --map-by core a", is: all(mapped("object", func(m *binding.Mapping) { m.Object = layout.Core }),
+		{line: "--rank-by core:span --map-by core a", is: all(mapped("object", func(m *layout.Mapping) { m.Object = layout.Core }),
 			func(l *line.Line) {
-				l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core, Span: true}
+				l.RankBy, l.Binding.Rank = "slot", layout.Ranking{By: "object", Object: layout.Core, Span: true}
 			})},
-		{line: "--bind-to core:overload-allowed a", is: bound(binding.Target{To: layout.Core, Overload: true})},
-		{line: "--bind-to-socket a", is: bound(binding.Target{To: layout.Package})},
-		{line: "--bind-to L3cache:if-supported a", is: bound(binding.Target{To: layout.L3})},
-		{line: "--bind-to core --bind-to :overload-allowed a", is: bound(binding.Target{To: layout.Core, Overload: true})},
-		{line: "--mca hwloc_base_binding_policy numa a", is: bound(binding.Target{To: layout.NUMA})},
-		{line: "--mca hwloc_base_binding_policy numa --bind-to none a", is: bound(binding.Target{})},
+		{line: "--bind-to core:overload-allowed a", is: bound(layout.Target{To: layout.Core, Overload: true})},
+		{line: "--bind-to-socket a", is: bound(layout.Target{To: layout.Package})},
+		{line: "--bind-to L3cache:if-supported a", is: bound(layout.Target{To: layout.L3})},
+		{line: "--bind-to core --bind-to :overload-allowed a", is: bound(layout.Target{To: layout.Core, Overload: true})},
+		{line: "--mca hwloc_base_binding_policy numa a", is: bound(layout.Target{To: layout.NUMA})},
+		{line: "--mca hwloc_base_binding_policy numa --bind-to none a", is: bound(layout.Target{})},
 		{line: "--use-hwthread-cpus a", is: func(l *line.Line) { l.Binding.HWThreads = true }},
 		{line: "-N 2 a", is: perNode(2)},
 		{line: "-npernode 2 a", is: perNode(2)},
@@ -90,11 +89,11 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--ppr 2:node a", is: perNode(2)},
 		{line: "--rank-by node a", is: func(l *line.Line) { l.RankBy, l.Binding.Rank.By = "node", "node" }},
 		{line: "--rank-by core a", is: func(l *line.Line) {
-			l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core}
+			l.RankBy, l.Binding.Rank = "slot", layout.Ranking{By: "object", Object: layout.Core}
 		}},
 		{line: "--bynode a", is: mapped("node", nil)},
 		{line: "--oversubscribe --nolocal a", is: func(l *line.Line) { l.Oversubscribe, l.NoLocal = true, true }},
-		{line: "--bind-to none a", is: bound(binding.Target{})},
+		{line: "--bind-to none a", is: bound(layout.Target{})},
 		{line: "--report-bindings a", is: func(l *line.Line) { l.Bindings = true }},
 
 		{line: "--tag-output --timestamp-output --merge-stderr-to-stdout a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.Merge = true, true, true }},

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
@@ -85,10 +84,10 @@ func (p placing) sequence() error {
 func (p placing) seat(places []hostlist.Place) error {
 	lines := &p.Line.Binding.Lines
 	for _, pl := range places {
-		l := binding.Line{Rank: len(*lines), Host: pl.Name, At: pl.Line}
+		l := layout.Line{Rank: len(*lines), Host: pl.Name, At: pl.Line}
 		if pl.CPUs != "" {
 			var err error
-			if l.CPUs, err = binding.ParseCPUs(pl.CPUs); err != nil {
+			if l.CPUs, err = layout.ParseCPUs(pl.CPUs); err != nil {
 				return fmt.Errorf("line %d: %w", pl.Line, err)
 			}
 		}
@@ -151,7 +150,7 @@ func (p placing) listedPlaces(lists []string) (places []hostlist.Place, err erro
 
 // RankfileHosts are the hosts of a rankfile, a slot for each rank. They are the job's where nothing else
 // names any, as with Open MPI 4.1.
-func RankfileHosts(lines []binding.Line) ([]hostlist.Entry, error) {
+func RankfileHosts(lines []layout.Line) ([]hostlist.Entry, error) {
 	names := make([]string, len(lines))
 	for i, l := range lines {
 		if l.Host == "" { // one of other hosts

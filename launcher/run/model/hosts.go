@@ -2,6 +2,7 @@ package model
 
 import (
 	"net/netip"
+	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -48,4 +49,12 @@ func (s *Site) Wanted() Wanted {
 		w.Fixed = []netip.AddrPort{s.Address}
 	}
 	return w
+}
+
+// Came says that hosts have come, by their names.
+func Came(hosts string) string {
+	if strings.Contains(hosts, ", ") {
+		return "hosts " + hosts + " have come"
+	}
+	return "host " + hosts + " has come"
 }

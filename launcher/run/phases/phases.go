@@ -12,9 +12,24 @@
 //	running  │ ranks start again ─▶ resting │ ended ─▶ over
 //	resting  │ rested ─▶ choosing │ ended ─▶ over
 //
+// Which hosts take part, and which ranks they get:
+//
+//	what the command line says, hosts that are named ──Needs, Needed──▶ hosts to be reached
+//	hosts that answer ──Places, Plan──▶ a rank's place
+//	restarts so far, how long the ranks ran ──Next──▶ a pause, or no more restarts
+//	hosts of the last attempt, hosts that answer ──Cast, Muster──▶ hosts of the next one
+//
+//	attempt 1          attempt 2            attempt 3
+//	w0  ranks 0-3      w0  ranks 0-3        w0  ranks 0-3
+//	w1  ranks 4-7      w2  ranks 4-7        w1  ranks 4-7      w1 is back, and w2 was lost
+//	w2  a spare        w1  lost
+//
+// A host keeps the ranks that it had. One that was lost, or does not answer, is replaced by whatever answers first: a host that has no ranks, or its
+// own next incarnation. An elastic job has as many ranks as the hosts that are there have room for.
+//
 // Concurrency: a Run belongs to one goroutine, but for Choice, which only reads.
 //
-// It reaches no host and waits for nothing. Which hosts take which ranks is launcher/run/choose's.
+// It reaches no host and waits for nothing. Whether a failure is one that a new start may mend is launcher/verdict's.
 package phases
 
 import (
@@ -26,7 +41,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -114,7 +128,7 @@ type Order struct {
 	Look    bool // with Gather: and others that are found now
 	Pause   bool // with Gather: before, for a moment
 	At      int
-	Choice  choose.Choice
+	Choice  Choice
 	Say     []string
 	Failure *Failure
 }
@@ -137,7 +151,7 @@ type Again struct {
 	Vain     int    // how often in a row ranks were ended for hosts that then brought the job no rank
 	Replaced []Replaced
 
-	seats []choose.Seat
+	seats []Seat
 	size  int // of an elastic job: as many ranks are to be started
 }
 
@@ -146,7 +160,7 @@ type Replaced struct{ Host, By, Ranks string }
 
 // Config is what a Run is made of.
 type Config struct {
-	choose.Wish
+	Wish
 	MaxRestarts int
 	Beside      time.Duration // ranks may start again so long before those on a host that is silent have surely ended
 }
@@ -161,13 +175,13 @@ type Run struct {
 
 	cfg   Config
 	state state
-	count choose.Count
+	count Count
 	vain  int // how often the run could not be taken over
 }
 
 // New is a run that is about to seek its hosts.
 func New(cfg Config) *Run {
-	return &Run{cfg: cfg, count: choose.Count{Max: cfg.MaxRestarts}, Spare: map[string]bool{}, Shy: map[string]bool{}}
+	return &Run{cfg: cfg, count: Count{Max: cfg.MaxRestarts}, Spare: map[string]bool{}, Shy: map[string]bool{}}
 }
 
 // Failures is how often the ranks were started again for a failure.
@@ -188,14 +202,14 @@ func (r *Run) Sought(all []model.Wanted) Order {
 }
 
 // Choice is which of some hosts take part. begins: an elastic job may begin with them, if nobody else comes.
-func (r *Run) Choice(answers []choose.Answer) (c choose.Choice, begins bool) {
+func (r *Run) Choice(answers []Answer) (c Choice, begins bool) {
 	if !r.cfg.Elastic.On() {
 		if r.Again == nil {
-			return choose.Choice{Enough: true}, false
+			return Choice{Enough: true}, false
 		}
 		return r.cfg.Cast(r.Again.seats, answers), false
 	}
-	target, seats := cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), []choose.Seat(nil)
+	target, seats := cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), []Seat(nil)
 	if r.Again != nil {
 		target, seats = r.Again.size, r.Again.seats
 	}
@@ -205,7 +219,7 @@ func (r *Run) Choice(answers []choose.Answer) (c choose.Choice, begins bool) {
 
 // Gathered is what came of the hosts that were to be reached.
 type Gathered struct {
-	Answers []choose.Answer
+	Answers []Answer
 	Lines   []string // why others are not here
 	Late    bool     // nobody else is waited for, and an elastic job may begin
 	Ended   bool     // this round was ended by its time
@@ -282,8 +296,8 @@ func (r *Run) First(all []model.Wanted) []model.Wanted {
 const maxVain = 3
 
 // Held takes the runs that a host holds for another launcher, of which it is to be one.
-func (r *Run) Held(host string, runs []choose.Held, own choose.Held, hold bool) Order {
-	at, why, outrun := choose.Mine(host, runs, own, hold)
+func (r *Run) Held(host string, runs []Held, own Held, hold bool) Order {
+	at, why, outrun := mine(host, runs, own, hold)
 	if why != "" {
 		code := job.ExitUsage
 		if outrun {
@@ -315,9 +329,9 @@ func (r *Run) Adopted(any, tired bool, restarts int, launcher string, lines []st
 }
 
 // Seat gives the hosts of a choice their ranks, and says which spares come in. Answers are those of the choice, in its order.
-func (r *Run) Seat(c choose.Choice, answers []choose.Answer) (seated []job.Host, say []string) {
+func (r *Run) Seat(c Choice, answers []Answer) (seated []job.Host, say []string) {
 	r.Known = slices.Clone(r.Known)
-	seated = choose.Places(answers)
+	seated = Places(answers)
 	for i, a := range answers {
 		name := a.Entry.Name
 		seated[i].Slots, seated[i].SlotsGiven = c.Ranks[i], true
@@ -345,7 +359,7 @@ type Outcome struct {
 	At      time.Time
 	Ran     time.Duration
 	Ranks   int
-	Seats   []choose.Seat
+	Seats   []Seat
 	Left    time.Duration // ranks may run for so long
 	On      string        // on this host
 	Came    string        // the hosts for which the ranks were ended; empty: there are none
@@ -380,14 +394,14 @@ func (r *Run) Attempted(o Outcome) (next Order) {
 	}
 	r.move(again)
 	until := ""
-	if a.Pause, until = choose.Rest(a.Pause, o.Left, r.cfg.Beside, o.On); a.Pause > 0 {
+	if a.Pause, until = Pause(a.Pause, o.Left, r.cfg.Beside, o.On); a.Pause > 0 {
 		until = fmt.Sprintf(" in %v", a.Pause.Round(100*time.Millisecond)) + until
 	}
 	if a.Begins = o.At.Add(a.Pause); o.Cause != "" {
 		next.Say = append(next.Say, fmt.Sprintf("%s; the ranks start again%s (restart %d of %d)", o.Cause, until, r.count.Done, most))
 		next.Say = append(next.Say, o.Holdup...)
 	} else {
-		next.Say = append(next.Say, fmt.Sprintf("%s; the ranks start again%s, %d in place of %d", choose.Came(o.Came), until, a.size, a.Had))
+		next.Say = append(next.Say, fmt.Sprintf("%s; the ranks start again%s, %d in place of %d", model.Came(o.Came), until, a.size, a.Had))
 	}
 	r.Again, r.Restarts, next.Do = a, a.Number, Rest
 	return next
@@ -420,7 +434,7 @@ func (a *Again) InVain(ranks int) int {
 // Ended is a sentence on how ranks had ended.
 func (a *Again) Ended() string {
 	if a.Grown != "" {
-		return choose.Came(a.Grown)
+		return model.Came(a.Grown)
 	}
 	return strings.Join(a.Why.Evidence, "; ")
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
-	"github.com/mpiup/mpiup/launcher/run/choose"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/golden"
@@ -57,8 +56,8 @@ type script struct {
 	cfg     Config
 	hold    bool
 	course  *Run
-	answers []choose.Answer
-	choice  choose.Choice
+	answers []Answer
+	choice  Choice
 	plan    *job.Plan
 	attempt *run.Run
 
@@ -98,9 +97,9 @@ func (s *script) do(command string, args []string) {
 	case "answers":
 		s.gathered(args)
 	case "held":
-		own := choose.Held{Command: []byte("mine"), Text: "mine"}
-		h := choose.Held{Launcher: args[1], Command: []byte(args[2]), Text: args[2], Taken: len(args) > 3, Left: time.Minute}
-		s.take(s.course.Held(args[0], []choose.Held{h}, own, s.hold))
+		own := Held{Command: []byte("mine"), Text: "mine"}
+		h := Held{Launcher: args[1], Command: []byte(args[2]), Text: args[2], Taken: len(args) > 3, Left: time.Minute}
+		s.take(s.course.Held(args[0], []Held{h}, own, s.hold))
 	case "vain":
 		s.take(s.course.Adopted(false, false, 0, "l0", nil))
 	case "adopted":
@@ -109,7 +108,7 @@ func (s *script) do(command string, args []string) {
 			s.answers = append(s.answers, answer(name, s.number(args[0])))
 		}
 		s.take(s.course.Adopted(true, false, 0, "l0", nil))
-		s.begun(choose.Places(s.answers), s.answers, true)
+		s.begun(Places(s.answers), s.answers, true)
 	case "seat":
 		s.seat()
 	case "rested":
@@ -142,7 +141,7 @@ func (s *script) do(command string, args []string) {
 }
 
 func (s *script) begin(args []string) {
-	s.cfg = Config{Wish: choose.Wish{Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[0])}}, PerHost: 64}}
+	s.cfg = Config{Wish: Wish{Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[0])}}, PerHost: 64}}
 	s.hold = slices.Contains(args, "hold")
 	for _, a := range args[1:] {
 		switch name, value, _ := strings.Cut(a, "="); name {
@@ -162,8 +161,8 @@ func (s *script) begin(args []string) {
 	s.rec.Begin(report.Report{Begun: s.at})
 }
 
-func answer(name string, slots int) choose.Answer {
-	return choose.Answer{Wanted: model.Wanted{Entry: hostlist.Entry{Name: name}}, Host: &model.Host{Name: name, Stated: name, Slots: slots}}
+func answer(name string, slots int) Answer {
+	return Answer{Wanted: model.Wanted{Entry: hostlist.Entry{Name: name}}, Host: &model.Host{Name: name, Stated: name, Slots: slots}}
 }
 
 func (s *script) gathered(args []string) {
@@ -174,7 +173,7 @@ func (s *script) gathered(args []string) {
 		case !is:
 			*map[string]*bool{"ended": &g.Ended, "over": &g.Over, "late": &g.Late, "found": &g.Found}[a] = true
 		case what == "tried" || what == "not":
-			g.Answers = append(g.Answers, choose.Answer{Wanted: model.Wanted{Entry: hostlist.Entry{Name: name}}, Tried: what == "tried"})
+			g.Answers = append(g.Answers, Answer{Wanted: model.Wanted{Entry: hostlist.Entry{Name: name}}, Tried: what == "tried"})
 		default:
 			g.Answers = append(g.Answers, answer(name, s.number(what)))
 		}
@@ -185,13 +184,13 @@ func (s *script) gathered(args []string) {
 
 // seat places the ranks and begins an attempt.
 func (s *script) seat() {
-	var chosen []choose.Answer
+	var chosen []Answer
 	var seated []job.Host
 	if s.choice.Cast == nil {
 		for i := range s.course.First(s.course.Known) {
 			chosen = append(chosen, s.answers[i])
 		}
-		seated = choose.Places(chosen)
+		seated = Places(chosen)
 	} else {
 		for _, at := range s.choice.Cast {
 			chosen = append(chosen, s.answers[at])
@@ -204,7 +203,7 @@ func (s *script) seat() {
 	s.begun(seated, chosen, false)
 }
 
-func (s *script) begun(seated []job.Host, hosts []choose.Answer, adopted bool) {
+func (s *script) begun(seated []job.Host, hosts []Answer, adopted bool) {
 	w := s.cfg.Wish
 	w.Apps = slices.Clone(w.Apps)
 	if s.cfg.Elastic.On() {
@@ -281,7 +280,7 @@ func (s *script) attempted(args []string) {
 	}
 	losses := s.attempt.Losses()
 	for i, ranks := range s.plan.On() {
-		o.Seats = append(o.Seats, choose.Seat{Host: s.plan.Hosts[i].Name, Ranks: ranks, Lost: losses[i].Lost})
+		o.Seats = append(o.Seats, Seat{Host: s.plan.Hosts[i].Name, Ranks: ranks, Lost: losses[i].Lost})
 	}
 	next := s.course.Attempted(o)
 	if s.attempt = nil; next.Do == Rest {

@@ -10,9 +10,9 @@ package line
 import (
 	"time"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // Family is whose command line it is.
@@ -47,7 +47,7 @@ type Line struct {
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
 	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
 	Universe      string // Hydra's MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE; "": INFINITE
-	Binding       binding.Request
+	Binding       layout.Request
 
 	TagOutput   bool
 	Timestamps  bool

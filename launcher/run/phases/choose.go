@@ -1,20 +1,4 @@
-// Package choose decides which hosts take part in a run, and which ranks they get: at first, and when the ranks start again. PURE.
-//
-//	what the command line says, hosts that are named ──Needs, Needed──▶ hosts to be reached
-//	hosts that answer ──Places, Plan──▶ a rank's place
-//	restarts so far, how long the ranks ran ──Next──▶ a pause, or no more restarts
-//	hosts of the last attempt, hosts that answer ──Cast, Muster──▶ hosts of the next one
-//
-//	attempt 1          attempt 2            attempt 3
-//	w0  ranks 0-3      w0  ranks 0-3        w0  ranks 0-3
-//	w1  ranks 4-7      w2  ranks 4-7        w1  ranks 4-7      w1 is back, and w2 was lost
-//	w2  a spare        w1  lost
-//
-// A host keeps the ranks that it had. One that was lost, or does not answer, is replaced by whatever answers first: a host that has no ranks, or its
-// own next incarnation. An elastic job has as many ranks as the hosts that are there have room for.
-//
-// Whether a failure is one that a restart may mend is launcher/verdict's. The package reaches no host and waits for nothing.
-package choose
+package phases
 
 import (
 	"fmt"

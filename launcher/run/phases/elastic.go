@@ -1,18 +1,9 @@
-package choose
+package phases
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
-
-// Came says that hosts have come, by their names.
-func Came(hosts string) string {
-	if strings.Contains(hosts, ", ") {
-		return "hosts " + hosts + " have come"
-	}
-	return "host " + hosts + " has come"
-}
 
 // Share is how many ranks each of some hosts gets of an elastic job, which are asked in their order, and how many that are. Where the user says
 // how many a host gets, it gets all of them or none.

@@ -1,4 +1,4 @@
-package choose
+package phases
 
 import (
 	"fmt"
@@ -36,9 +36,9 @@ func (c *Count) Next(ran time.Duration) (pause time.Duration, ok bool) {
 	return min(time.Second<<min(c.failed-2, 16), maxPause), true
 }
 
-// Rest is how long ranks wait to start again that would wait for pause, where those of a host may run for left, and the user lets them run
+// Pause is how long ranks wait to start again that would wait for pause, where those of a host may run for left, and the user lets them run
 // beside each other for beside; and a sentence's end that says so.
-func Rest(pause, left, beside time.Duration, host string) (longer time.Duration, until string) {
+func Pause(pause, left, beside time.Duration, host string) (longer time.Duration, until string) {
 	longer = max(pause, left-beside)
 	switch {
 	case longer < left:

@@ -1,4 +1,4 @@
-package capture
+package discover
 
 // entry is files that are taken.
 type entry struct {

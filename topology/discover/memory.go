@@ -1,4 +1,4 @@
-package capture
+package discover
 
 import (
 	"errors"
@@ -16,8 +16,22 @@ type File struct {
 	Link string // where it points; "": it is no link
 }
 
-// Files is a machine's files by their names, without the leading "/". Directories are there by what
-// is in them.
+// Files is a machine's files by their names, without the leading "/". Directories are there by what is in them. Format writes them as one text, from
+// which the machine can be looked at elsewhere, and Parse reads such texts.
+//
+//	-- sys/devices/system/cpu/cpu{0-3}/topology/physical_package_id --
+//	0
+//	-- sys/class/net/eth0 -> ../../devices/pci0000:00/0000:00:01.0/net/eth0 --
+//	-- sys/devices/pci0000:00/0000:00:01.0/config (hex) --
+//	8680573d
+//
+// It is the txtar format. {LIST} stands for one file of the same content for each number of the
+// list; " -> " makes a symbolic link; (hex) is a file of bytes. Everything before the first file is
+// a comment.
+//
+// Take reads what this package, gpu and rdma read, and no more: table.go has the names. A
+// capture leaves out or replaces what tells of somebody (private.go). It holds no environment, host name, serial
+// number, UUID, hardware or network address, and no name of a pod or container.
 type Files map[string]File
 
 // FS is files as an fs.FS in which symbolic links are followed, absolute ones from its own root: none
@@ -113,7 +127,7 @@ func (m memory) Open(name string) (fs.File, error) {
 		names := slices.Sorted(slices.Values(n.entries))
 		return &directory{memory: m, node: n, at: name, left: names}, nil
 	}
-	return &reader{node: n, left: n.file.Data}, nil
+	return &fileReader{node: n, left: n.file.Data}, nil
 }
 
 // Stat is fs.StatFS's.
@@ -146,15 +160,15 @@ func (m memory) ReadLink(name string) (string, error) {
 	return n.file.Link, nil
 }
 
-// reader is an open file.
-type reader struct {
+// fileReader is an open file.
+type fileReader struct {
 	node *node
 	left []byte
 }
 
-func (r *reader) Stat() (fs.FileInfo, error) { return info{r.node}, nil }
-func (r *reader) Close() error               { return nil }
-func (r *reader) Read(b []byte) (int, error) {
+func (r *fileReader) Stat() (fs.FileInfo, error) { return info{r.node}, nil }
+func (r *fileReader) Close() error               { return nil }
+func (r *fileReader) Read(b []byte) (int, error) {
 	if len(r.left) == 0 {
 		return 0, io.EOF
 	}

@@ -1,4 +1,4 @@
-package binding
+package layout
 
 import (
 	"slices"
@@ -8,23 +8,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
 // eight is two packages of two cores with two threads each; the kernel counts cores first.
-func eight(t testing.TB) *layout.Layout {
+func eight(t testing.TB) *Layout {
 	t.Helper()
-	var threads []layout.Thread
+	var threads []Thread
 	for i := range 8 {
-		th := layout.Thread{CPU: i/2 + i%2*4}
-		for _, k := range layout.Kinds() {
+		th := Thread{CPU: i/2 + i%2*4}
+		for _, k := range Kinds() {
 			th.In[k] = i / 2
 		}
-		th.In[layout.Package] = i / 4
+		th.In[Package] = i / 4
 		threads = append(threads, th)
 	}
-	l, err := layout.New(threads)
+	l, err := New(threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,13 +161,13 @@ func FuzzWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		defer cost.Watch(t, cost.Parser, len(a)+len(b))()
-		if m, err := ParseMapBy(a); err == nil && (m.N < 0 || m.PE < 0 || m.Policy == "ppr" && m.N == 0 || m.Policy == "object" && m.Object == layout.None) {
+		if m, err := ParseMapBy(a); err == nil && (m.N < 0 || m.PE < 0 || m.Policy == "ppr" && m.N == 0 || m.Policy == "object" && m.Object == None) {
 			t.Errorf("%q: %+v", a, m)
 		}
 		if r, err := ParseRankBy(a); err == nil && r.By == "" {
 			t.Errorf("%q: %+v", a, r)
 		}
-		if target, err := ParseBindTo(a, Target{}); err == nil && target.List && target.To != layout.None {
+		if target, err := ParseBindTo(a, Target{}); err == nil && target.List && target.To != None {
 			t.Errorf("%q: %+v", a, target)
 		}
 		if h, err := ParseHydra(a, b); err == nil && h != nil && !h.RoundRobin && h.User == nil && (h.To.N < 1 || h.By.N < 1) {

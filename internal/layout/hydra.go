@@ -1,4 +1,4 @@
-package binding
+package layout
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // Hydra is -bind-to and -map-by of Hydra (tools/topo/hwloc of MPICH 4.0): a host's ranks take their
@@ -20,7 +19,7 @@ type Hydra struct {
 
 // Step is so many objects of a kind one after the other.
 type Step struct {
-	Kind layout.Kind // None: the whole host
+	Kind Kind // None: the whole host
 	N    int
 }
 
@@ -50,10 +49,10 @@ func ParseHydra(bind, by string) (*Hydra, error) {
 }
 
 // hydraKind are Hydra's words; instruction and data caches are not told apart in a Layout.
-func hydraKind(word string) (k layout.Kind, ok bool) {
+func hydraKind(word string) (k Kind, ok bool) {
 	switch word {
 	case "machine", "board":
-		return layout.None, true
+		return None, true
 	case "l1", "l2", "l3", "hwt": // Open MPI's short forms, which Hydra refuses
 		return 0, false
 	}
@@ -74,8 +73,8 @@ func parseStep(text string) (s Step, err error) {
 		return s, fmt.Errorf("%.40q is not known; use none, machine, numa, socket, l3cache, core, hwthread, rr or user:LIST", word)
 	}
 	if counted {
-		if s.N, err = number(count); err != nil || s.N > layout.MaxThreads {
-			return s, fmt.Errorf("%.40q: %.40q is no number from 1 to %d", text, count, layout.MaxThreads)
+		if s.N, err = number(count); err != nil || s.N > MaxThreads {
+			return s, fmt.Errorf("%.40q: %.40q is no number from 1 to %d", text, count, MaxThreads)
 		}
 	}
 	return s, nil
@@ -91,7 +90,7 @@ func parseUser(list string) (*Hydra, error) {
 		var set idset.Set
 		for cpu := range strings.SplitSeq(item, "+") {
 			n, err := strconv.ParseUint(cpu, 10, 16)
-			if err != nil || n >= layout.MaxThreads {
+			if err != nil || n >= MaxThreads {
 				return nil, fmt.Errorf("user:%.60s: %.40q is no CPU's number; write user:0+1,2+3", list, cpu)
 			}
 			set.Add(int(n))

@@ -1,4 +1,4 @@
-package capture_test
+package discover_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/topology/discover"
 )
 
 // What an archive may cost, whatever it holds: bytes allocated at most this many for each byte read, beside a machine of the
@@ -42,7 +42,7 @@ func TestHostileArchivesAreCheap(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			files, err := capture.Parse([]byte(tt.text))
+			files, err := discover.Parse([]byte(tt.text))
 			if err == nil {
 				files.FS()
 			}

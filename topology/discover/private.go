@@ -1,4 +1,4 @@
-package capture
+package discover
 
 import (
 	"fmt"
@@ -129,11 +129,8 @@ func (*private) membership(text string) string {
 	})
 }
 
-// maxMounts and maxLevels bound the groups that are looked at.
-const (
-	maxMounts = 64
-	maxLevels = 64
-)
+// maxLevels bounds the groups that are looked at, beside maxMounts.
+const maxLevels = 64
 
 // cgroups takes the files of this process's groups and of those above them.
 func (t *taker) cgroups() error {

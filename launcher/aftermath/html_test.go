@@ -1,4 +1,4 @@
-package page
+package aftermath
 
 import (
 	"bytes"
@@ -22,10 +22,10 @@ var hostile = []string{
 	"\u202ereversed\u202c", "\x1b[2Jclear", "a\x00b\xff", `{"left": 1}`, `javascript:alert(1)`, strings.Repeat("<", 5000),
 }
 
-func made(t testing.TB, r *report.Report, lines []Line) string {
+func made(t testing.TB, r *report.Report, lines []PageLine) string {
 	t.Helper()
 	var b bytes.Buffer
-	p, err := New(&b, r, []string{hostile[0]})
+	p, err := NewPage(&b, r, []string{hostile[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,9 @@ func TestHostile(t *testing.T) {
 		r.Events = []report.Event{{Kind: text(4), Host: text(5), Text: text(6)}}
 		r.Rows = []report.Row{{Host: text(7), At: []float64{1}, Did: "w"}}
 		r.Curves = []report.Curve{{Name: text(8), At: []report.Second{1}, Values: []report.Number{1}}}
-		var lines []Line
+		var lines []PageLine
 		for i := range hostile {
-			lines = append(lines, Line{Rank: i - 1, Host: text(i), Level: 'i', Text: text(i) + "\n" + text(0)})
+			lines = append(lines, PageLine{Rank: i - 1, Host: text(i), Level: 'i', Text: text(i) + "\n" + text(0)})
 		}
 		return made(t, r, lines)
 	}
@@ -108,9 +108,9 @@ func unpacked(t *testing.T, b64 string) []byte {
 // TestBlocks reads a log of several blocks back: each line with its rank, host, stream, level and time.
 func TestBlocks(t *testing.T) {
 	begun := time.Unix(5000, 0)
-	var lines []Line
+	var lines []PageLine
 	for i := range 30_000 {
-		l := Line{Rank: i%8 - 1, Host: fmt.Sprint("w", i%3), Stream: []string{"", "stdout", "stderr"}[i%3], Level: "diwe"[i%4], Text: fmt.Sprint("line ", i, strings.Repeat("x", i%100))}
+		l := PageLine{Rank: i%8 - 1, Host: fmt.Sprint("w", i%3), Stream: []string{"", "stdout", "stderr"}[i%3], Level: "diwe"[i%4], Text: fmt.Sprint("line ", i, strings.Repeat("x", i%100))}
 		if i%2 == 0 {
 			l.Time = begun.Add(time.Duration(i) * time.Millisecond)
 		}
@@ -142,14 +142,14 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestMaxLog leaves out what has no room, and says how much.
-func TestMaxLog(t *testing.T) {
-	big := Line{Rank: -1, Level: 'i', Text: strings.Repeat("y", 1<<20-1)}
-	p, err := New(io.Discard, &report.Report{}, nil)
+// TestMaxPageLog leaves out what has no room, and says how much.
+func TestMaxPageLog(t *testing.T) {
+	big := PageLine{Rank: -1, Level: 'i', Text: strings.Repeat("y", 1<<20-1)}
+	p, err := NewPage(io.Discard, &report.Report{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.size = MaxLog - 3<<20 // as if so much had come
+	p.size = maxPageLog - 3<<20 // as if so much had come
 	var b bytes.Buffer
 	p.to = &b
 	for range 5 {

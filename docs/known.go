@@ -1,16 +1,19 @@
-// Package known is which versions of libraries are known to hang, to crash or to lack something, by a dated table in which each row has its
-// source (docs/data/known.tsv). A row is a notice and no verdict: nothing is refused by it, and nothing happened because of it. PURE.
-package known
+package docs
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
-
-	"github.com/mpiup/mpiup/docs"
 )
+
+// known is which versions of libraries are known to hang, to crash or to lack something. Each row has a date and its source. A row is a notice and no
+// verdict: nothing is refused by it, and nothing happened because of it.
+//
+//go:embed data/known.tsv
+var known string
 
 // The kinds of rows.
 const (
@@ -19,8 +22,8 @@ const (
 	Other = "other" // something does not work, and says so
 )
 
-// Row is one trouble of a library.
-type Row struct {
+// Known is one trouble of a library.
+type Known struct {
 	Library   string // "MPICH"
 	From, To  string // versions, both included: "4.1" is all of 4.1.x
 	Arch      string // GOARCH; "": any
@@ -30,29 +33,29 @@ type Row struct {
 	Remedy    string
 	Source    string
 	Date      string // when the source was last heard of
-	Version   string // that is there, of those that Of returns
+	Version   string // that is there, of those that KnownOf returns
 }
 
-// Rows are all, in the table's order.
-func Rows() (rows []Row) {
-	for i, line := range strings.Split(strings.TrimSuffix(docs.Known, "\n"), "\n") {
+// knownRows are all, in the table's order.
+func knownRows() (rows []Known) {
+	for i, line := range strings.Split(strings.TrimSuffix(known, "\n"), "\n") {
 		f := strings.Split(line, "\t")
 		if i == 0 || len(f) != 10 {
 			continue // its names; a test sees to the rest
 		}
-		rows = append(rows, Row{Library: f[0], From: f[1], To: f[2], Arch: f[3], Condition: f[4], Kind: f[5], Symptom: f[6], Remedy: f[7], Source: f[8], Date: f[9]})
+		rows = append(rows, Known{Library: f[0], From: f[1], To: f[2], Arch: f[3], Condition: f[4], Kind: f[5], Symptom: f[6], Remedy: f[7], Source: f[8], Date: f[9]})
 	}
 	return rows
 }
 
-// Of are the rows of a library as agents name it, on machines like this one: "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)", "NCCL 2.28.9".
-func Of(library string) []Row { return on(library, runtime.GOARCH) }
+// KnownOf are the rows of a library as agents name it, on machines like this one: "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)", "NCCL 2.28.9".
+func KnownOf(library string) []Known { return knownOn(library, runtime.GOARCH) }
 
-func on(library, arch string) (rows []Row) {
+func knownOn(library, arch string) (rows []Known) {
 	name, _, _ := strings.Cut(library, " (")
 	i := max(strings.LastIndexByte(name, ' '), 0)
 	name, version := name[:i], strings.TrimSpace(name[i:])
-	for _, r := range Rows() {
+	for _, r := range knownRows() {
 		if r.Library == name && (r.Arch == "" || r.Arch == arch) && version != "" && compare(version, r.From) >= 0 && compare(version, r.To) <= 0 {
 			r.Version = version
 			rows = append(rows, r)
@@ -62,7 +65,7 @@ func on(library, arch string) (rows []Row) {
 }
 
 // Call is the function of MPI in which it happens; "": the row names none.
-func (r Row) Call() string {
+func (r Known) Call() string {
 	for word := range strings.FieldsSeq(r.Symptom) {
 		if strings.HasPrefix(word, "MPI_") {
 			return word
@@ -72,7 +75,7 @@ func (r Row) Call() string {
 }
 
 // Sentence is what there is to say.
-func (r Row) Sentence() string {
+func (r Known) Sentence() string {
 	where := ""
 	if r.Arch != "" {
 		where = " on " + r.Arch

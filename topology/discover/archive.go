@@ -1,4 +1,4 @@
-package capture
+package discover
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package choose
+package phases
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ type Held struct {
 	Left     time.Duration // for which its ranks live on
 }
 
-// Mine is the run of one's own command, of those that a host holds; else why is a sentence. outrun: another launcher goes on with it. hold: this
+// mine is the run of one's own command, of those that a host holds; else why is a sentence. outrun: another launcher goes on with it. hold: this
 // launcher takes runs over.
-func Mine(host string, runs []Held, own Held, hold bool) (at int, why string, outrun bool) {
+func mine(host string, runs []Held, own Held, hold bool) (at int, why string, outrun bool) {
 	for i, h := range runs {
 		switch {
 		case !bytes.Equal(h.Command, own.Command) || !hold:

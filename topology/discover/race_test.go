@@ -1,5 +1,5 @@
 //go:build race
 
-package capture_test
+package discover_test
 
 const race = true

@@ -1,4 +1,4 @@
-package known
+package docs
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ import (
 )
 
 // Each row says what it must, and has a source that somebody can look up.
-func TestRows(t *testing.T) {
-	rows := Rows()
+func TestKnownRows(t *testing.T) {
+	rows := knownRows()
 	if len(rows) < 10 {
 		t.Fatalf("%d rows: a line of another number of columns is left out", len(rows))
 	}
@@ -33,7 +33,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
+func TestKnownOf(t *testing.T) {
 	for _, c := range []struct {
 		text, arch string
 		kinds      string
@@ -55,7 +55,7 @@ func TestOf(t *testing.T) {
 		{"MPICH x.y", "", ""},
 	} {
 		var kinds []string
-		for _, r := range on(c.text, c.arch) {
+		for _, r := range knownOn(c.text, c.arch) {
 			kinds = append(kinds, r.Kind)
 		}
 		if got := strings.Join(kinds, " "); got != c.kinds {
@@ -64,12 +64,12 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func FuzzOn(f *testing.F) {
+func FuzzKnownOn(f *testing.F) {
 	f.Add("MPICH 4.0.2 (x)", "amd64")
 	f.Add("NCCL 2.99999999999999999999", "arm64")
 	f.Fuzz(func(t *testing.T, text, arch string) {
 		defer cost.Watch(t, cost.Parser, len(text))()
-		for _, r := range on(text, arch) {
+		for _, r := range knownOn(text, arch) {
 			if r.Library == "" {
 				t.Error(text)
 			}

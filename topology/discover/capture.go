@@ -1,20 +1,4 @@
-// Package capture writes a machine as one text, from which it can be looked at elsewhere, and reads
-// such texts.
-//
-//	-- sys/devices/system/cpu/cpu{0-3}/topology/physical_package_id --
-//	0
-//	-- sys/class/net/eth0 -> ../../devices/pci0000:00/0000:00:01.0/net/eth0 --
-//	-- sys/devices/pci0000:00/0000:00:01.0/config (hex) --
-//	8680573d
-//
-// It is the txtar format. {LIST} stands for one file of the same content for each number of the
-// list; " -> " makes a symbolic link; (hex) is a file of bytes. Everything before the first file is
-// a comment.
-//
-// Take reads what topology/discover, gpu and rdma read, and no more: table.go has the names. A
-// capture leaves out or replaces what tells of somebody (private.go). It holds no environment, host name, serial
-// number, UUID, hardware or network address, and no name of a pod or container.
-package capture
+package discover
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package choose
+package phases
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"github.com/mpiup/mpiup/test/golden"
 )
 
-// Each file of testdata plays attempts; what comes of a line is indented below it. go test -update writes that anew.
+// Each file of testdata/choose plays attempts; what comes of a line is indented below it. go test -update writes that anew.
 //
 //	max N | failed after DURATION                 counts restarts
 //	seats HOST:RANKS[:lost]... [beyond]           the hosts of the last attempt
@@ -23,8 +23,8 @@ import (
 //	elastic MIN BEGIN MAX [whole]                 from now on answers are those of a job that may change its size, at its first start; whole: each host
 //	                                              gets as many ranks as the first answer has slots
 //	again RANKS                                   at its next, when it had so many
-func TestScripts(t *testing.T) {
-	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+func TestChoices(t *testing.T) {
+	golden.PlayIn(t, "testdata/choose", func(t *testing.T, out *strings.Builder) func(string) {
 		var count Count
 		var seats []Seat
 		var wish Wish

@@ -1,22 +1,20 @@
-package binding
+package layout
 
 import (
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // most bounds what is counted.
 const most = 1 << 20
 
 // kinds are the kinds of objects by the words of Open MPI's and hwloc's for them.
-var kinds = map[string]layout.Kind{
-	"hwthread": layout.HWThread, "hwt": layout.HWThread, "core": layout.Core,
-	"l1cache": layout.L1, "l1": layout.L1, "l2cache": layout.L2, "l2": layout.L2, "l3cache": layout.L3, "l3": layout.L3,
-	"numa": layout.NUMA, "socket": layout.Package, "package": layout.Package,
+var kinds = map[string]Kind{
+	"hwthread": HWThread, "hwt": HWThread, "core": Core,
+	"l1cache": L1, "l1": L1, "l2cache": L2, "l2": L2, "l3cache": L3, "l3": L3,
+	"numa": NUMA, "socket": Package, "package": Package,
 }
 
 // ParseMapBy reads POLICY[:modifier[,modifier...]]..., in any case but for file names.
@@ -35,7 +33,7 @@ func ParseMapBy(text string) (m Mapping, err error) {
 		n, rest, _ = strings.Cut(rest, ":")
 		object, rest, _ = strings.Cut(rest, ":")
 		object = strings.ToLower(object)
-		if m.Object = kinds[object]; m.Object == layout.None && object != "node" {
+		if m.Object = kinds[object]; m.Object == None && object != "node" {
 			return m, fmt.Errorf("ranks are counted per node or object, and %.40q is none: write ppr:N:node or ppr:N:numa", object)
 		}
 		if m.N, err = number(n); err != nil {
@@ -59,7 +57,7 @@ func ParseMapBy(text string) (m Mapping, err error) {
 			}
 			break
 		}
-		if m.Object = kinds[policy]; m.Object == layout.None {
+		if m.Object = kinds[policy]; m.Object == None {
 			return m, fmt.Errorf("%.40q is not known; use slot, node, ppr:N:node or an object such as socket", policy)
 		}
 		m.Policy = "object"
@@ -127,7 +125,7 @@ func ParseRankBy(text string) (r Ranking, err error) {
 	case "span":
 		r.By, r.Span = "object", true
 	default:
-		if r.Object = kinds[by]; r.Object == layout.None {
+		if r.Object = kinds[by]; r.Object == None {
 			return r, fmt.Errorf("%.40q is not known; use slot, node or an object such as socket", by)
 		}
 		r.By = "object"
@@ -159,7 +157,7 @@ func ParseBindTo(text string, t Target) (Target, error) {
 		t = Target{Said: true, List: true}
 	default:
 		t = Target{Said: true, To: kinds[object]}
-		if t.To == layout.None {
+		if t.To == None {
 			return t, fmt.Errorf("%.40q is not known; use none, hwthread, core, l3cache, numa or socket", object)
 		}
 	}

@@ -1,4 +1,4 @@
-package capture_test
+package discover_test
 
 import (
 	"errors"
@@ -18,7 +18,6 @@ import (
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -47,16 +46,16 @@ func TestNothingIsLost(t *testing.T) {
 	for _, name := range machine.Names(t) {
 		t.Run(name, func(t *testing.T) {
 			files := machine.FS(t, name)
-			taken, err := capture.Take(sysfs.New(files))
+			taken, err := discover.Take(sysfs.New(files))
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := capture.Format("a machine", taken)
-			again, err := capture.Parse(text)
+			text := discover.Format("a machine", taken)
+			again, err := discover.Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(string(text), string(capture.Format("a machine", again))); d != "" {
+			if d := cmp.Diff(string(text), string(discover.Format("a machine", again))); d != "" {
 				t.Errorf("the second text differs:\n%s", d)
 			}
 			for name := range taken {
@@ -72,8 +71,8 @@ func TestNothingIsLost(t *testing.T) {
 }
 
 // This machine's own, whatever it is.
-func TestHere(t *testing.T) {
-	taken, err := capture.Take(sysfs.Host())
+func TestCaptureHere(t *testing.T) {
+	taken, err := discover.Take(sysfs.Host())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +119,7 @@ func TestPrivate(t *testing.T) {
 	files["sys/class/net/veth5ecre7"] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("../../devices/virtual/net/veth5ecre7")}
 	files["sys/devices/virtual/net/veth5ecre7/address"] = &fstest.MapFile{Data: []byte("0a:00:00:5e:cr:e7\n")}
 
-	taken, err := capture.Take(sysfs.New(files))
+	taken, err := discover.Take(sysfs.New(files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +153,9 @@ func TestParseRefuses(t *testing.T) {
 		{"-- cpu{0-999999} --\n", "{} holds 999999; the limit is 65535"},
 		{"-- a{0-65535} --\n-- b{0-65535} --\n-- c{0-65535} --\n-- d{0-65535} --\n-- e{0-65535} --\n", "e0: with it there would be more than 262144 files"},
 		{"-- a (hex) --\nzz\n", "a (hex): encoding/hex"},
-		{strings.Repeat("x", capture.MaxBytes+1), "an archive of 16777217 bytes"},
+		{strings.Repeat("x", discover.MaxBytes+1), "an archive of 16777217 bytes"},
 	} {
-		if _, err := capture.Parse([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := discover.Parse([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.30q: %v, want %s", tt.text, err, tt.want)
 		}
 	}
@@ -164,7 +163,7 @@ func TestParseRefuses(t *testing.T) {
 
 // The files in memory behave as files do.
 func TestFS(t *testing.T) {
-	files := capture.Files{
+	files := discover.Files{
 		"sys/a/b/file":  {Data: []byte("text\n")},
 		"sys/a/empty":   {},
 		"sys/to":        {Link: "a/b"},
@@ -215,11 +214,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		// A list of a few bytes stands for many files, as many as the largest machine has (TestHostileArchivesAreCheap).
 		defer cost.Watch(t, cost.Bound{Fixed: largest + largest/2, PerByte: cost.Parser.PerByte}, len(text))()
-		files, err := capture.Parse(text)
+		files, err := discover.Parse(text)
 		if err != nil || len(files) > 1<<12 {
 			return
 		}
-		again, err := capture.Parse(capture.Format("", files))
+		again, err := discover.Parse(discover.Format("", files))
 		if err != nil || len(again) != len(files) {
 			t.Fatalf("%d files became %d: %v", len(files), len(again), err)
 		}

@@ -1,4 +1,4 @@
-package binding
+package layout
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // CPUs is a list of CPUs as it was written. Which those are depends on the host.
@@ -90,8 +89,8 @@ func parseRange(item string, r cpuRange) (cpuRange, error) {
 
 func cpuNumber(text string) (int, error) {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
-	if err != nil || n >= layout.MaxThreads {
-		return 0, fmt.Errorf("%.40q is no number from 0 to %d", text, layout.MaxThreads-1)
+	if err != nil || n >= MaxThreads {
+		return 0, fmt.Errorf("%.40q is no number from 0 to %d", text, MaxThreads-1)
 	}
 	return int(n), nil
 }
@@ -109,7 +108,7 @@ func (c CPUs) Kernel() CPUs {
 }
 
 // On finds the CPUs of a list on a host: one set for each that is listed, in the order of the list.
-func (c CPUs) On(l *layout.Layout, hwthreads bool) ([]idset.Set, error) {
+func (c CPUs) On(l *Layout, hwthreads bool) ([]idset.Set, error) {
 	var out []idset.Set
 	for _, r := range c {
 		sets, err := r.on(l, hwthreads)
@@ -123,14 +122,14 @@ func (c CPUs) On(l *layout.Layout, hwthreads bool) ([]idset.Set, error) {
 	return out, nil
 }
 
-func (r cpuRange) on(l *layout.Layout, hwthreads bool) ([]idset.Set, error) {
-	kind, what := layout.Core, "core"
+func (r cpuRange) on(l *Layout, hwthreads bool) ([]idset.Set, error) {
+	kind, what := Core, "core"
 	if hwthreads || r.kernel {
-		kind, what = layout.HWThread, "hardware thread"
+		kind, what = HWThread, "hardware thread"
 	}
 	have := l.Objects(kind)
 	if r.socket >= 0 {
-		packages := l.Objects(layout.Package)
+		packages := l.Objects(Package)
 		if r.socket >= len(packages) {
 			return nil, fmt.Errorf("there is no socket %d among the %d", r.socket, len(packages))
 		}
@@ -149,9 +148,9 @@ func (r cpuRange) on(l *layout.Layout, hwthreads bool) ([]idset.Set, error) {
 	return have[r.first : last+1], nil
 }
 
-func (r cpuRange) ofKernel(l *layout.Layout) (sets []idset.Set, err error) {
+func (r cpuRange) ofKernel(l *Layout) (sets []idset.Set, err error) {
 	if r.last < 0 {
-		return l.Objects(layout.HWThread), nil
+		return l.Objects(HWThread), nil
 	}
 	for cpu := r.first; cpu <= r.last; cpu++ {
 		if !l.CPUs().Contains(cpu) {

@@ -1,11 +1,4 @@
-// Package page makes one self-contained page of a run's report and its log, for a browser that reaches no network.
-//
-//	report.Report ──JSON, escaped──▶ <script type="application/json">
-//	Log's lines ──gzip, base64─────▶ <script type="text/plain"> a block of lines each ──page.js──▶ rows, curves, tables, search
-//
-// What ranks wrote stands in data alone, in letters that end no element, and page.js puts it on the page as text. The page's policy lets
-// nothing run but page.js, by its SHA-256, and loads nothing. It reads no file and asks no clock.
-package page
+package aftermath
 
 import (
 	"bytes"
@@ -36,11 +29,11 @@ var body string
 // blockSize is how many bytes of a log's text are one block, which a browser unpacks and searches at once.
 const blockSize = 1 << 20
 
-// MaxLog is how many bytes of a log a page takes; what comes later is left out, and the page says so.
-const MaxLog = 256 << 20
+// maxPageLog is how many bytes of a log a page takes; what comes later is left out, and the page says so.
+const maxPageLog = 256 << 20
 
-// Line is one of a log.
-type Line struct {
+// PageLine is one of a log.
+type PageLine struct {
 	Rank         int    // -1: not named
 	Host, Stream string // "": not named
 	Time         time.Time
@@ -58,8 +51,14 @@ type block struct {
 	At     []*float64 `json:"at"`
 }
 
-// Writer writes a page: New, Add for each line, Close.
-type Writer struct {
+// PageWriter writes one self-contained page of a run's report and its log, for a browser that reaches no network.
+//
+//	report.Report ──JSON, escaped──▶ <script type="application/json">
+//	Log's lines ──gzip, base64─────▶ <script type="text/plain"> a block of lines each ──page.js──▶ rows, curves, tables, search
+//
+// What ranks wrote stands in data alone, in letters that end no element, and page.js puts it on the page as text. The page's policy lets
+// nothing run but page.js, by its SHA-256, and loads nothing. It reads no file and asks no clock. NewPage begins it, Add takes a line, Close ends it.
+type PageWriter struct {
 	to    io.Writer
 	begun time.Time
 	err   error
@@ -71,8 +70,8 @@ type Writer struct {
 	who  map[[2]any]int
 }
 
-// New writes all of a page but the log. notes are sentences of doubt about the report.
-func New(w io.Writer, r *report.Report, notes []string) (*Writer, error) {
+// NewPage writes all of a page but the log. notes are sentences of doubt about the report.
+func NewPage(w io.Writer, r *report.Report, notes []string) (*PageWriter, error) {
 	plan, machines := r.Ran()
 	var places []string // where ranks crashed, or hung
 	if v := r.Verdict; v != nil {
@@ -104,7 +103,7 @@ func New(w io.Writer, r *report.Report, notes []string) (*Writer, error) {
 %s<script id="report" type="application/json">%s</script>
 <script>%s</script>
 `, digest(script), digest(style), digest(drawnStyle(hosts.Bytes())), html.EscapeString("mpiup: job "+r.Job), style, strings.Replace(body, "<!--hosts-->", hosts.String(), 1), data, script)
-	p := &Writer{to: w, begun: r.Begun, err: err}
+	p := &PageWriter{to: w, begun: r.Begun, err: err}
 	p.clear()
 	return p, err
 }
@@ -121,18 +120,18 @@ func digest(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func (p *Writer) clear() {
+func (p *PageWriter) clear() {
 	p.text.Reset()
 	p.is, p.who = block{Who: [][2]any{}, By: []int{}, At: []*float64{}}, map[[2]any]int{}
 }
 
 // Add takes the log's next line.
-func (p *Writer) Add(l Line) error {
+func (p *PageWriter) Add(l PageLine) error {
 	if p.err != nil {
 		return p.err
 	}
 	l.Text = visible.Line(strings.ReplaceAll(l.Text, "\n", "⏎")) // a record's text may have several lines
-	if p.size += len(l.Text) + 1; p.size > MaxLog {
+	if p.size += len(l.Text) + 1; p.size > maxPageLog {
 		p.left++
 		return nil
 	}
@@ -164,7 +163,7 @@ func (p *Writer) Add(l Line) error {
 }
 
 // flush writes the block that was begun.
-func (p *Writer) flush() {
+func (p *PageWriter) flush() {
 	if len(p.is.By) == 0 || p.err != nil {
 		return
 	}
@@ -186,7 +185,7 @@ func packed(b []byte) string {
 }
 
 // Close ends the page.
-func (p *Writer) Close() error {
+func (p *PageWriter) Close() error {
 	p.flush()
 	if p.err != nil {
 		return p.err
