@@ -63,11 +63,7 @@ func Recognise(text string) (*Sign, bool) {
 	all := Signs()
 	for i := range all {
 		s := &all[i]
-		there := true
-		for _, g := range s.grams {
-			there = there && in[g/64]&(1<<(g%64)) != 0
-		}
-		if there && s.knows(lower) {
+		if !slices.ContainsFunc(s.grams, func(g uint16) bool { return in[g/64]&(1<<(g%64)) == 0 }) && s.knows(lower) {
 			return s, s.Kind != ""
 		}
 	}
