@@ -43,6 +43,8 @@ var facts = sync.OnceValue(func() []fact {
 		waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
 		waited(`different incarnation`, `/job:\w+/replica:\d+/task:(?P<rank>\d+) unexpectedly tried to connect`),
 		first(`: rank `, `^(?P<host>[\w.-]+): rank (?P<rank>\d+) (?:exited with code [1-9]|died from signal)`), // PALS
+		first(`task rank `, `\btask rank (?P<rank>\d+) on host (?P<host>\S+) (?:failed|exited)\b`),             // Flux
+		first(`first noticed rank`, `\(first noticed rank (?P<rank>\d+)\) terminated`),                         // IBM's jsrun
 		// Open MPI and PRRTE, orterun's and prterun's help texts.
 		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\S+) on node (?P<host>\S+) exited`),
 		first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -298,9 +299,22 @@ func (r *Reader) takeBack(fits func(*finding) bool) {
 	}
 }
 
+// guess begins what a line only supposes, as Ray's of a worker that died: an OOM, SIGSEGV or a preempted node are then no facts.
+// tried counts tries: after the last of them a thing has failed.
+var (
+	guess = pattern.Of(`(?i)\b(?:possible (?:reasons|causes)|(?:common|potential root|likely) causes|this can happen when)\b`)
+	tried = pattern.Of(`^(\d+)/(\d+)\)`)
+)
+
 // look is what a line says of a failure; nil: nothing.
 func (r *Reader) look(l line, h *heard) *finding {
 	text := l.text
+	head, tries, last := strings.Cut(text, ", retrying (")
+	if m := tried().FindStringSubmatch(tries); last && m != nil && m[1] == m[2] {
+		text = strings.TrimPrefix(head, "NCCL INFO ")
+	} else {
+		last = false
+	}
 	h.quiet++
 	switch {
 	case strings.HasPrefix(text, "Exception ignored in"):
@@ -333,6 +347,12 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return &f
 	}
 	s, ok := verdict.Recognise(text)
+	if ok && s.Weight() > verdict.Wait {
+		if at := guess().FindStringIndex(text); at != nil {
+			text = strings.TrimSpace(text[:at[0]])
+			s, ok = verdict.Recognise(text)
+		}
+	}
 	if s == nil || s.General { // which may be the end of a line that tells more
 		if w, more := wrapped(h.before, text); s == nil || more && !w.General {
 			s, ok = w, more
@@ -359,7 +379,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		likely:  s.Likely,
 		general: s.General,
 		weak:    warns(text) || starts(s.Kind),
-		warns:   mild(text, s),
+		warns:   !last && mild(text, s),
 		who:     ending{rank: -1},
 	}
 }

@@ -14,7 +14,8 @@ var (
 		`(?: of| is| was)?[ :=("']*(-?\d{1,3})(?:[^.\w]|\.?$|\. )|[; ]status=(\d{1,3})\b`)
 	hydraCode = pattern.Of(`EXIT CODE: (\d{1,2})$`)
 	bySignal  = pattern.Of(`(?i)\b(?:exit|kill|die|terminat|end|crash|abort|caught|fail)\w*\b` +
-		`[^\d]{0,30}?\bsignals?\b[^\d]{0,30}?(\d{1,2})(?:\D|$)|\bWTERMSIG (\d{1,2})\b`)
+		`[^\d]{0,30}?\bsignals?\b[^\d]{0,30}?(\d{1,2})(?:\D|$)|\bWTERMSIG (\d{1,2})\b|` +
+		`\breceived signal ([4-8]|11)(?:\D|$)`) // others may be the program's to handle
 )
 
 // bySignals is what a signal tells. Others were sent by somebody.
@@ -46,14 +47,14 @@ func status(text string) (f finding, ok bool) {
 		signal = number(m[1][1:])
 	case m != nil:
 		code = number(m[1])
-		if h := hydraCode().FindStringSubmatch(text); h != nil && bySignals[code].kind != "" && code > 2 {
+		if h := hydraCode().FindStringSubmatch(text); h != nil && bySignals[code].kind != "" && code > 2 && code != 5 { // a program rather ends with 5 than by SIGTRAP
 			signal = code
 		} else if code > 128 && code < 160 {
 			signal = code - 128
 		}
 	default:
 		if m := bySignal().FindStringSubmatch(text); m != nil {
-			signal = number(m[1] + m[2])
+			signal = number(m[1] + m[2] + m[3])
 		}
 	}
 	switch f, ok = bySignals[signal]; {
