@@ -74,6 +74,9 @@ func (f *Follow) Put(id int, stream job.Stream, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, part := range [][]byte{data[:head], rest} {
+		if 2*len(part) < len(data) {
+			part = bytes.Clone(part) // else little that waits, and counts as little, would keep all of data
+		}
 		if len(part) > 0 {
 			f.put(chunk{lane: of, data: part, at: now})
 		}

@@ -377,6 +377,10 @@ func TestSilentPieces(t *testing.T) {
 	if len(f.queue) > 0 {
 		t.Errorf("lines that cannot match wait for a reader: %v", f.queue)
 	}
+	f.Put(0, job.Stdout, append(bytes.Repeat([]byte("noise\n"), 10_000), 'x'))
+	if n := cap(f.queue[0].data); n > 64 {
+		t.Errorf("a byte that waits for a reader keeps %d", n)
+	}
 }
 
 func BenchmarkFlood(b *testing.B) {
