@@ -100,8 +100,9 @@ func compile(text string) (p part, err error) {
 	return p, nil
 }
 
-// prefixes are what lines that match have in them; nil: that is not known of one of the patterns.
-func prefixes(patterns []Pattern) (all [][]byte) {
+// prefixes are what lines that match have in them; nil: that is not known of one of the patterns. Without patterns no line matches.
+func prefixes(patterns []Pattern) [][]byte {
+	all := [][]byte{}
 	for _, p := range patterns {
 		for i := range p.parts {
 			prefix, _ := p.parts[i].expr.LiteralPrefix()

@@ -326,6 +326,10 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("45%| 450/1000 [00:45<00:55]\rstep 3\n"), uint8(3))
 	f.Add([]byte("step=3 of=4 loss=nan x y=\nstep=1e999\n"), uint8(2))
 	f.Add([]byte("\x1b[1;31m   100  1.0 2.0 3.0\n{'loss': nan, 'epoch': 1}\n"), uint8(200))
+	fuzzStep, err := ParsePattern(`step (?P<step>\d+)`)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
 		defer cost.Watch(t, cost.Parser, len(data))()
 		r, j := Reader{Patterns: all}, NewJudge(Config{Rank: Each, Stall: 1}, func(int) string { return "it" })
@@ -349,6 +353,21 @@ func FuzzReader(f *testing.F) {
 		}
 		_ = j.Status()
 		_ = j.Numbers()
+		var skipped, read []Value // by who passes over what cannot match, and by who reads all
+		step := []Pattern{fuzzStep}
+		follow := NewFollow(Config{Patterns: step, Rank: Each}, 1, func(int) string { return "it" }, func() time.Duration { return 0 })
+		follow.Keep, follow.Found = func(p Point) { skipped = append(skipped, p.Values...) }, func(Finding) {}
+		plain := Reader{Patterns: step}
+		for i := 0; i < len(data); i += int(size) + 1 {
+			piece := data[i:min(i+int(size)+1, len(data))]
+			follow.Put(0, job.Stdout, piece)
+			plain.Read(0, job.Stdout, piece, time.Time{}, func(p Point) { read = append(read, p.Values...) })
+		}
+		follow.Close()
+		follow.Run(t.Context())
+		if follow.left == 0 && fmt.Sprint(skipped) != fmt.Sprint(read) {
+			t.Fatalf("in pieces of %d: %v, and read whole %v", int(size)+1, skipped, read)
+		}
 	})
 }
 
@@ -376,6 +395,10 @@ func TestSilentPieces(t *testing.T) {
 	f.Put(0, job.Stdout, []byte("noise\nmore\n"))
 	if len(f.queue) > 0 {
 		t.Errorf("lines that cannot match wait for a reader: %v", f.queue)
+	}
+	own := NewFollow(Config{Patterns: []Pattern{{}}, Rank: Each}, 1, nil, nil)
+	if own.Put(0, job.Stdout, []byte("step 1\n")); len(own.queue) > 0 {
+		t.Errorf("output waits for a reader where ranks' own files alone are read: %v", own.queue)
 	}
 	f.Put(0, job.Stdout, append(bytes.Repeat([]byte("noise\n"), 10_000), 'x'))
 	if n := cap(f.queue[0].data); n > 64 {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,14 +55,13 @@ type trace struct {
 	happenings []happening
 }
 
-// traced draws who has the two processors in a start of 16 ranks on 16 hosts, and after a kill -9 of one of eight.
+// traced draws who has the processors in a start of 16 ranks on 16 hosts, and after a kill -9 of one of eight.
 func (b *bench) traced(ctx context.Context, l *lab) error {
 	for range 3 {
 		if _, _, err := l.timed(ctx, 16, 1, b.hello); err != nil {
 			return err
 		}
 	}
-	var out string
 	start, err := b.trace(ctx, func() (from, to float64, launcher int, err error) {
 		cmd := l.job(ctx, 16, 1, b.hello)
 		cmd.Env = environ(time.Now())
@@ -71,8 +71,7 @@ func (b *bench) traced(ctx context.Context, l *lab) error {
 		if err = cmd.Run(); err != nil {
 			return
 		}
-		out = text.String()
-		barrier, err := toBarrier(out)
+		barrier, err := toBarrier(text.String())
 		return from, from + barrier/1000, cmd.Process.Pid, err
 	})
 	if err != nil {
@@ -105,7 +104,7 @@ func (b *bench) traced(ctx context.Context, l *lab) error {
 	}
 	slices.SortFunc(deaths, func(a, b panel) int { return int(1e6 * (a.to - a.from - b.to + b.from)) })
 	death := deaths[len(deaths)/2]
-	start.title = fmt.Sprintf("A start of 16 ranks of MPICH on 16 hosts, to the first barrier: %.0f ms on two processors", 1000*(start.to-start.from))
+	start.title = fmt.Sprintf("A start of 16 ranks of MPICH on 16 hosts, to the first barrier: %.0f ms on %d processors", 1000*(start.to-start.from), runtime.NumCPU())
 	death.title = fmt.Sprintf("kill -9 of one of 8 ranks on 4 hosts, to the launcher's end: %.1f ms, the median of %d", 1000*(death.to-death.from), len(deaths))
 	for _, p := range []panel{start, death} {
 		fmt.Println(p.title)
@@ -113,13 +112,11 @@ func (b *bench) traced(ctx context.Context, l *lab) error {
 			fmt.Printf("  %6.2f ms  %s\n", 1000*(m.at-p.from), m.text)
 		}
 		for kind, s := range p.sums() {
-			fmt.Printf("  %6.2f ms of CPU, %4.1f %%  %s\n", 1000*s, 100*s/(p.to-p.from)/float64(processors), kindNames[kind])
+			fmt.Printf("  %6.2f ms of CPU, %4.1f %%  %s\n", 1000*s, 100*s/p.time(), kindNames[kind])
 		}
 	}
 	return draw(b.picture, start, death)
 }
-
-const processors = 2 // as the picture has room for
 
 // trace runs one thing while perf notes who runs where.
 func (b *bench) trace(ctx context.Context, run func() (from, to float64, launcher int, err error)) (p panel, err error) {
@@ -134,6 +131,7 @@ func (b *bench) trace(ctx context.Context, run func() (from, to float64, launche
 	}
 	perf := exec.CommandContext(ctx, "perf", "record", "-q", "-k", "CLOCK_MONOTONIC", "-m", "2048", "-D", "-1", "--control", "fd:3,4", "-o", file, "-a",
 		"-e", "sched:sched_switch", "-e", "sched:sched_process_exit", "-e", "sched:sched_process_exec", "-e", "signal:signal_generate")
+	perf.Stderr = os.Stderr // why it could not
 	perf.ExtraFiles = []*os.File{orders, answers}
 	if err := perf.Start(); err != nil {
 		return p, fmt.Errorf("perf, which Debian's linux-perf has: %w", err)
@@ -287,6 +285,9 @@ func (p *panel) columns(n int) (all [][kinds]float64) {
 	return all
 }
 
+// time is what all processors have had.
+func (p *panel) time() float64 { return (p.to - p.from) * float64(runtime.NumCPU()) }
+
 func (p *panel) sums() [kinds]float64 { return p.columns(1)[0] }
 
 var traceStyle = svg.Style{Light: `text{font:13px sans-serif;fill:#1f2328}
@@ -310,7 +311,7 @@ func draw(file string, panels ...panel) error {
 	for _, p := range panels {
 		height += high + 70 + 18*len(p.marks)
 	}
-	pic := svg.New(columns*wide+2*left, height, "Who has two processors while 16 ranks start, and from a rank's death to the launcher's end", traceStyle)
+	pic := svg.New(columns*wide+2*left, height, "Who has the processors while 16 ranks start, and from a rank's death to the launcher's end", traceStyle)
 	pic.Rect("page", 0, 0, columns*wide+2*left, height, "")
 	y := 24
 	for _, p := range panels {
@@ -319,7 +320,7 @@ func draw(file string, panels ...panel) error {
 		x := left
 		for kind, s := range p.sums() {
 			pic.Rect("k"+strconv.Itoa(kind), x, y-10, 12, 12, "")
-			label := fmt.Sprintf("%s %.0f %%", kindNames[kind], 100*s/(p.to-p.from)/processors)
+			label := fmt.Sprintf("%s %.0f %%", kindNames[kind], 100*s/p.time())
 			pic.Text("", x+16, y, label)
 			x += 36 + 8*len(label)
 		}
@@ -327,7 +328,7 @@ func draw(file string, panels ...panel) error {
 		for i, c := range p.columns(columns) {
 			at := float64(y + high)
 			for kind, s := range c {
-				h := s / ((p.to - p.from) / columns) / processors * high
+				h := s / p.time() * columns * high
 				if top := int(at - h); top < int(at) {
 					pic.Rect("k"+strconv.Itoa(kind), left+i*wide, top, wide, int(at)-top, "")
 				}
