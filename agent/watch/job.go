@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
@@ -34,6 +35,13 @@ type watched struct {
 	page *Page
 	feed Feed
 	over bool // its rank has ended, and was told of
+	pass pass
+}
+
+// pass is a call that its rank does not measure: so many there were, and since when it has been seen in this one.
+type pass struct {
+	number uint64
+	since  time.Duration
 }
 
 // Notice tells the user something, once.
@@ -122,7 +130,20 @@ func (w *watched) sample() Sample {
 	if err != nil {
 		return Sample{}
 	}
+	w.pass.see(&s, monotonic())
 	return s
+}
+
+// see gives a call that is not measured the time since which it has been seen.
+func (p *pass) see(s *Sample, now time.Duration) {
+	switch {
+	case s.Call == "" || s.Called != 0:
+		*p = pass{}
+		return
+	case p.since == 0 || p.number != s.Passes:
+		*p = pass{s.Passes, now}
+	}
+	s.Called, s.Elsewhere = p.since, p.since
 }
 
 func (w *watched) news(id uint32) News {

@@ -17,7 +17,7 @@ import (
 const (
 	pageBytes = 8192
 	magic     = 0x6d707777
-	version   = 2
+	version   = 3
 	levels    = 4
 	perLevel  = 48
 	shift     = 5
@@ -69,9 +69,10 @@ type Sample struct {
 	Partial   uint64        // collectives over some
 	Inside    time.Duration // CLOCK_MONOTONIC at which it entered the collective over all, or MPI_Finalize, that it is in; 0: it is in none
 	Call      string        // of MPI that it is in, of those that wait; "": none
-	Called    time.Duration // CLOCK_MONOTONIC at which it entered that
+	Called    time.Duration // CLOCK_MONOTONIC at which it entered that; 0: it is the Passes-th of those that are not measured
 	Elsewhere time.Duration // and another call that waits, for a neighbour as a rule
-	Points    []Point       // ascending by Seq, those of all rings
+	Passes    uint64
+	Points    []Point // ascending by Seq, those of all rings
 }
 
 // A Page is the agent's end of one rank's page.

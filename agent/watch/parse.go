@@ -55,8 +55,8 @@ func parse(first, b []byte, since, now time.Duration) (s Sample) {
 		return 0
 	}
 	s.Inside, s.Elsewhere = entered(u64(96)), entered(u64(112))
-	if call, at := u32(128), entered(u64(120)); call != 0 && call < uint32(len(calls)) && at != 0 {
-		s.Call, s.Called = calls[call], at
+	if call, tick, at := u32(128), u64(120), entered(u64(120)); call != 0 && call < uint32(len(calls)) && (at != 0 || tick == 0) {
+		s.Call, s.Called, s.Passes = calls[call], at, u64(136)
 	}
 	for level := range levels {
 		for i := range perLevel {

@@ -4,6 +4,7 @@
 	checkpoints  rank 0 alone saves now and then
 	evaluates    the last rank alone evaluates now and then
 	pipeline     each stage waits for the one before it, and all meet after four pieces
+	stream       the same in many small messages
 	workers      rank 0 hands out work and gathers it, and all meet
 	halo         each waits for its neighbours, and all meet
 	moves        a rank needs twice as long, another one each time
@@ -23,6 +24,8 @@ void step_use(double s);
 static int rank, n;
 static unsigned chance;
 
+enum { SMALL = 300 }; /* messages of a piece of a stream */
+
 /* about is a time that differs by a twentieth, another on each rank. */
 static double about(double s) { return s * (0.95 + 0.1 * (double)rand_r(&chance) / RAND_MAX); }
 
@@ -31,13 +34,13 @@ static void meet(void) {
 	MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void pipeline(double s) {
+static void pipeline(double s, int messages) {
 	double piece = 1;
 	for (int i = 0; i < 4; i++) {
-		if (rank > 0)
+		for (int k = 0; rank > 0 && k < messages; k++)
 			MPI_Recv(&piece, 1, MPI_DOUBLE, rank - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		step_sleep(about(s));
-		if (rank < n - 1)
+		for (int k = 0; rank < n - 1 && k < messages; k++)
 			MPI_Send(&piece, 1, MPI_DOUBLE, rank + 1, 1, MPI_COMM_WORLD);
 	}
 }
@@ -90,7 +93,9 @@ int main(int argc, char **argv) {
 	}
 	for (int i = 0; on; i++) {
 		if (!strcmp(habit, "pipeline"))
-			pipeline(s);
+			pipeline(s, 1);
+		else if (!strcmp(habit, "stream"))
+			pipeline(s, SMALL);
 		else if (!strcmp(habit, "workers"))
 			workers(s);
 		else if (!strcmp(habit, "halo"))

@@ -25,7 +25,7 @@ type habit struct {
 
 // Those that use processors have no more ranks than there are, but for "polls", which is about the scheduler.
 var habits = []habit{
-	{"alike", 4, 0.02}, {"alike", 12, 0.05}, {"starts", 4, 0.02}, {"checkpoints", 4, 0.02}, {"evaluates", 4, 0.02}, {"pipeline", 4, 0.02}, {"pipeline", 3, 0.01},
+	{"alike", 4, 0.02}, {"alike", 12, 0.05}, {"starts", 4, 0.02}, {"checkpoints", 4, 0.02}, {"evaluates", 4, 0.02}, {"pipeline", 4, 0.02}, {"pipeline", 3, 0.01}, {"stream", 4, 0.02},
 	{"workers", 4, 0.02}, {"workers", 6, 0.02}, {"halo", 6, 0.02}, {"moves", 4, 0.02}, {"phases", 6, 0.02}, {"computes", 2, 0.02}, {"polls", 4, 0.02},
 }
 

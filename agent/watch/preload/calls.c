@@ -1,6 +1,6 @@
 /* The calls of MPI that the library stands before, in C and in Fortran's spellings. Every word goes on as it came: nothing is
    translated, since a wrapper that translated MPI_IN_PLACE or MPI_BOTTOM has changed sums before (LLNL/mpiP#46). */
-#include "watch.h"
+#include "pace.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define HERE __builtin_return_address(0)
@@ -13,13 +13,15 @@ static __thread char *outermost;
 
 static int within(void *frame) { return outermost && (char *)frame < outermost; }
 
-static void *resolve(void **next, const char *name, void *caller) {
-	void *f = __atomic_load_n(next, __ATOMIC_RELAXED);
-	if (f)
-		return f;
-	f = find(name, caller);
+static __attribute__((noinline, cold)) void *first(void **next, const char *name, void *caller) {
+	void *f = find(name, caller);
 	__atomic_store_n(next, f, __ATOMIC_RELAXED);
 	return f;
+}
+
+static inline void *resolve(void **next, const char *name, void *caller) {
+	void *f = __atomic_load_n(next, __ATOMIC_RELAXED);
+	return LIKELY(f) ? f : first(next, name, caller);
 }
 
 /* An integer argument: Fortran hands over where it stands. */
@@ -70,14 +72,12 @@ static int has_zero(word counts, int n) {
 	const enum lang lang = language;                                        \
 	(void)lang;                                                             \
 	word (*call)(P##n) = (word(*)(P##n))resolve(&next, #symbol, HERE);      \
-	if (!call)                                                              \
+	if (!LIKELY(call))                                                      \
 		return NO_SUCH_CALL;                                            \
 	char *const frame = __builtin_frame_address(0);                         \
-	if (!watching() || within(frame))                                       \
+	if (!LIKELY(watching() && !within(frame)))                              \
 		return call(A##n);                                              \
-	outermost = frame;                                                      \
-	const uint64_t from = ticks();                                          \
-	(void)from
+	outermost = frame
 
 #define END(result)      \
 	outermost = 0;   \
@@ -87,21 +87,25 @@ static int has_zero(word counts, int n) {
 #define ALL(symbol, name, n, language, comm, empty, slack)                            \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
-		if (known_all(comm, lang))                                      \
+		const int all = known_all(comm, lang);                          \
+		const uint64_t from = ticks();                                  \
+		if (LIKELY(all))                                                \
 			enter_all(CALL_##name, from);                           \
 		else                                                            \
 			enter_other(CALL_##name, from);                         \
 		word result = call(A##n);                                       \
-		uint64_t to = ticks();                                          \
+		const uint64_t to = ticks();                                    \
+		const int well = succeeded(result, lang);                       \
+		const int covers = well && (all || covers_all(comm, lang));     \
+		if (LIKELY(covers && !(empty))) { /* else counts may be fewer */ \
+			leave_all(from, to, 1, slack);                          \
+			END(result);                                            \
+		}                                                               \
 		left();                                                         \
-		if (!succeeded(result, lang))                                   \
-			leave_other(from, to);                                  \
-		else if (!covers_all(comm, lang)) /* its counts may be fewer */ \
-			leave_partial(from, to);                                \
-		else if (empty)                                                 \
+		if (!well || covers)                                            \
 			leave_other(from, to);                                  \
 		else                                                            \
-			leave_all(from, to, 1, slack);                          \
+			leave_partial(from, to);                                \
 		END(result);                                                    \
 	}
 
@@ -109,21 +113,32 @@ static int has_zero(word counts, int n) {
 #define STARTS(symbol, name, n, language, comm, request, empty)                       \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
+		const uint64_t from = ticks();                                  \
 		word result = call(A##n);                                       \
 		if (succeeded(result, lang) && !(empty) && covers_all(comm, lang))      \
 			remember(request_at(request, 0, lang), lang, from);     \
 		END(result);                                                    \
 	}
 
-/* Another call that waits. */
+/* Another call that waits, which need not be measured each time. */
+#define WEIGHED(name, n)                                                              \
+	const uint32_t weight = weigh();                                        \
+	if (LIKELY(!weight)) {                                                  \
+		pass(CALL_##name);                                              \
+		word result = call(A##n);                                       \
+		passed();                                                       \
+		END(result);                                                    \
+	}                                                                       \
+	const uint64_t from = ticks();                                          \
+	enter_other(CALL_##name, from);                                         \
+	word result = call(A##n);                                               \
+	leave_weighed(from, ticks(), weight);                                   \
+	END(result)
+
 #define OTHER(symbol, name, n, language, ...)                                         \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
-		enter_other(CALL_##name, from);                                 \
-		word result = call(A##n);                                       \
-		leave_other(from, ticks());                                     \
-		left_other();                                                   \
-		END(result);                                                    \
+		WEIGHED(name, n);                                               \
 	}
 
 /* A call in C, and in Fortran with one argument more, the error code. MPI's modules of Fortran 2008 call a procedure of another name:
@@ -184,7 +199,11 @@ static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t tim
 #define WAIT(symbol, name, n, language, ...)                                                                  \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
-		word request = any_remembered() ? request_at(a, 0, lang) : 0;                           \
+		if (LIKELY(!any_remembered())) {                                                        \
+			WEIGHED(name, n);                                                               \
+		}                                                                                       \
+		const uint64_t from = ticks();                                                          \
+		word request = request_at(a, 0, lang);                                                  \
 		uint64_t when = request ? began(request, lang) : 0;                                     \
 		enter_other(CALL_##name, from);                                                         \
 		word result = call(A##n);                                                               \
@@ -215,6 +234,10 @@ static uint64_t forget_all(word requests, int n, enum lang lang, uint64_t *when)
 #define WAITALL(symbol, name, n, language, ...)                                                               \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
+		if (LIKELY(!any_remembered())) {                                                        \
+			WEIGHED(name, n);                                                               \
+		}                                                                                       \
+		const uint64_t from = ticks();                                                          \
 		uint64_t when = 0, known = forget_all(b, value(a, lang), lang, &when);                  \
 		enter_other(CALL_##name, from);                                                         \
 		word result = call(A##n);                                                               \
@@ -272,6 +295,7 @@ static void every_over(struct copies *all, enum lang lang) {
 #define SOME(symbol, name, n, language, count, requests, waits, after)                                        \
 	EXPORT word symbol(P##n) {                                                                      \
 		BEGIN(symbol, n, language);                                                             \
+		const uint64_t from = waits ? ticks() : 0;                                              \
 		struct copies all;                                                                      \
 		copy(&all, requests, count, lang);                                                      \
 		if (waits)                                                                              \
@@ -279,7 +303,6 @@ static void every_over(struct copies *all, enum lang lang) {
 		word result = call(A##n);                                                               \
 		if (waits) {                                                                            \
 			leave_other(from, ticks());                                                     \
-			left_other();                                                                   \
 		}                                                                                       \
 		after;                                                                                  \
 		END(result);                                                                            \

@@ -6,8 +6,8 @@ enum { CLASSES = 16, LONGEST_VERSION = 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of
 enum { MPI_UNEQUAL_ = 3 }; /* MPI_IDENT, CONGRUENT, SIMILAR, UNEQUAL are 0 to 3 in MPICH and Open MPI, and in MPI 5's ABI 201 to 204 */
 enum { ABI_UNEQUAL = 204 };
 
-static word world; /* as C has it */
-static int handle_bytes; /* of a communicator and of a request in C */
+word world;
+int handle_bytes;
 static int (*compare)(word, word, int *);
 static word (*from_fortran)(int);
 
@@ -88,13 +88,11 @@ static word in_c(word comm, enum lang lang) {
 
 static size_t slot(word key) { return ((size_t)key >> 6 ^ (size_t)key) % CLASSES; }
 
-/* Whether comm is known to have all ranks, without asking MPI: before a call nobody knows that comm is valid. */
-int known_all(word comm, enum lang lang) {
-	word key = lang == LANG_FORTRAN ? (word)*(int *)comm : in_c(comm, LANG_C);
-	if (lang == LANG_C)
-		return key == world;
+/* The same of a communicator of Fortran's: what covers_all has found. */
+int known_copy(word comm) {
+	word key = *(int *)comm;
 	size_t at = slot(key);
-	return classes[at].comm == key && classes[at].lang == lang && classes[at].epoch == epoch && classes[at].all;
+	return classes[at].comm == key && classes[at].lang == LANG_FORTRAN && classes[at].epoch == epoch && classes[at].all;
 }
 
 /* Whether a collective over comm is one of all ranks. It is asked when such a call is over, so that comm is valid. */

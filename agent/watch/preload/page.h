@@ -9,7 +9,7 @@
 enum {
 	PAGE_BYTES = 8192,
 	PAGE_MAGIC = 0x6d707777, /* "mpww" */
-	PAGE_VERSION = 2,
+	PAGE_VERSION = 3,
 	LEVELS = 4,  /* rings of points, each with 32 times the stride of the one before */
 	POINTS = 48, /* of each ring */
 	SHIFT = 5,   /* the stride of ring l is 1 << (SHIFT * l) collectives */
@@ -33,7 +33,7 @@ enum call { CALL_NONE, CALLS(CALL_OF) };
 struct point {
 	uint64_t seq;
 	uint64_t waited; /* ticks inside collectives in which all wait for all, summed since MPI_Init */
-	uint64_t other;  /* ticks in other calls that wait, summed */
+	uint64_t other;  /* ticks in other calls that wait, summed; of many short ones an estimate */
 	uint64_t loose;  /* those of the seq collectives in which this rank need not wait for all: it receives nothing from some */
 	uint64_t at;     /* the tick at which the last one was over */
 };
@@ -49,9 +49,10 @@ struct page {
 	uint64_t entered;    /* the tick at which this rank entered the collective over all, or MPI_Finalize, that it is in; 0: it is in none */
 	uint64_t partial;    /* collectives over some ranks only */
 	uint64_t elsewhere;  /* the tick at which it entered another call that waits; 0: it is in none */
-	uint64_t since;      /* the tick at which it entered the call that it is in */
+	uint64_t since;      /* the tick at which it entered the call that it is in; 0: that call is not measured (pace.h) */
 	uint32_t call, pad;  /* which; CALL_NONE: it is in none. Of several threads only their collectives over all are told */
-	uint8_t reserved[512 - 136];
+	uint64_t passes;     /* calls that were not measured, begun: while it stands still a rank is in the same one */
+	uint8_t reserved[512 - 144];
 	struct point points[LEVELS][POINTS];
 };
 

@@ -28,31 +28,13 @@
 
 struct page *page;
 
-/* 1 in the process that has the page. A child finds 0 after fork, as the kernel wipes it: it writes nothing. */
-static volatile uint32_t *mine;
+static const uint32_t nobody;
+const volatile uint32_t *mine = &nobody;
 
-int watching(void) { return page != 0 && *mine == 1; }
-
-static uint64_t nanoseconds(void) {
+uint64_t nanoseconds(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t ticks(void) {
-	if (!(page->flags & FLAG_TICKS))
-		return nanoseconds();
-#if defined(__x86_64__)
-	uint32_t low, high;
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-	return (uint64_t)high << 32 | low;
-#elif defined(__aarch64__)
-	uint64_t t;
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-	return t;
-#else
-	return nanoseconds();
-#endif
 }
 
 /* What was found so far was found in here. A call that a function ends with has that function's caller behind it, which may have no MPI:
@@ -119,19 +101,17 @@ void begin(void *caller) {
 	uint32_t *flag = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (flag == MAP_FAILED || madvise(flag, 4096, MADV_WIPEONFORK) != 0)
 		return;
-	uint32_t nobody = 0;
-	if (!__atomic_compare_exchange_n(&p->owner, &nobody, (uint32_t)getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	uint32_t owner = 0;
+	if (!__atomic_compare_exchange_n(&p->owner, &owner, (uint32_t)getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return;
-	*flag = 1;
-	mine = flag;
 	page = p;
 	p->tick0 = ticks();
 	p->ns0 = nanoseconds();
 	p->tick1 = p->tick0;
 	p->ns1 = p->ns0;
 	learn_world(caller);
-	if (p->state != STATE_INITIALIZED)
-		*mine = 0; /* nothing is known of this library's communicators */
+	*flag = p->state == STATE_INITIALIZED; /* else nothing is known of this library's communicators */
+	mine = flag;
 }
 
 /* Both clocks, now and then: an agent that reads the page turns ticks into time by them. */
@@ -156,5 +136,5 @@ void finish(void) {
 
 void finished(void) {
 	if (watching())
-		left();
+		left_other();
 }

@@ -1,0 +1,71 @@
+package watch
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/test/need"
+)
+
+// The library's own code on calls whose lengths are known (testdata/pace.c): of short ones that follow each other closely it measures one
+// in thirty-two and is right on average, and where each step has a long one among them, or they are far between, it measures all.
+func TestPace(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	program := filepath.Join(t.TempDir(), "pace")
+	if out, err := exec.Command("gcc", "-O2", "-o", program, "testdata/pace.c", "preload/pace.c", "preload/sum.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := map[string]struct{ off, least, most float64 }{
+		"short":       {0.01, 0.02, 0.05},
+		"seldom-long": {0.1, 0.1, 0.5},
+		"pipeline":    {0.001, 0.99, 1},
+		"sparse":      {0.001, 1, 1},
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != len(within) {
+		t.Fatalf("%s", out)
+	}
+	for _, line := range lines {
+		var name string
+		var sum, part float64
+		if _, err := fmt.Sscan(line, &name, &sum, &part); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if w := within[name]; sum < 1-w.off || sum > 1+w.off || part < w.least || part > w.most {
+			t.Errorf("%s: the sum is %.4f of the true one, by %.4f of the calls", name, sum, part)
+		}
+	}
+}
+
+// A call that is not measured lasts since the first look that has seen it, for as long as no other has begun.
+func TestPass(t *testing.T) {
+	b := newPage()
+	b.u32(128, 20)
+	look := func(p *pass, passes uint64, now time.Duration) Sample {
+		b.u64(136, passes)
+		s := parse(b, b, since, now)
+		p.see(&s, now)
+		return s
+	}
+	var p pass
+	for i, c := range []struct {
+		passes    uint64
+		now, want time.Duration
+	}{{7, 80, 80}, {7, 85, 80}, {8, 90, 90}, {8, 99, 90}} {
+		if s := look(&p, c.passes, c.now*time.Second); s.Call != "MPI_Recv" || s.Called != c.want*time.Second || s.Elsewhere != s.Called {
+			t.Errorf("look %d: in %q since %v and %v", i, s.Call, s.Called, s.Elsewhere)
+		}
+	}
+	b.u32(128, 0)
+	if s := look(&p, 8, 100*time.Second); s.Called != 0 || s.Elsewhere != 0 || p.since != 0 {
+		t.Errorf("in no call it is in one since %v and %v", s.Called, s.Elsewhere)
+	}
+}
