@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // MaxTime is the longest that CPUs may be asked to compute.
@@ -26,10 +26,10 @@ type work struct {
 }
 
 // Compute lets each CPU that this process may use compute for a time, all at once.
-func Compute(ctx context.Context, d time.Duration) trial.Computed {
+func Compute(ctx context.Context, d time.Duration) job.CPUTrial {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return trial.Computed{Error: fmt.Sprintf("which CPUs may be used: %v", err)}
+		return job.CPUTrial{Error: fmt.Sprintf("which CPUs may be used: %v", err)}
 	}
 	var cpus []int
 	for i := range 8 * len(set) * 8 { // words of 64 bits at most
@@ -46,7 +46,7 @@ type tally struct {
 	err           error
 }
 
-func compute(ctx context.Context, cpus []int, d time.Duration, w work) trial.Computed {
+func compute(ctx context.Context, cpus []int, d time.Duration, w work) job.CPUTrial {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	all := make([]tally, len(cpus))
@@ -55,12 +55,12 @@ func compute(ctx context.Context, cpus []int, d time.Duration, w work) trial.Com
 		running.Go(func() { all[i] = one(ctx, cpu, w) })
 	}
 	running.Wait()
-	r := trial.Computed{CPUs: len(cpus), Fewest: math.MaxInt32}
+	r := job.CPUTrial{CPUs: len(cpus), Fewest: math.MaxInt32}
 	for i, t := range all {
 		r.Rounds += t.rounds
 		r.Fewest = min(r.Fewest, t.rounds)
 		if t.wrong > 0 {
-			r.Wrong = append(r.Wrong, trial.Wrong{CPU: cpus[i], Times: t.wrong, Of: t.rounds})
+			r.Wrong = append(r.Wrong, job.WrongCPU{CPU: cpus[i], Times: t.wrong, Of: t.rounds})
 		}
 		if t.err != nil {
 			r.Error = t.err.Error()

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // The digests are constants of the binary: a host whose processors are well finds these, of whatever make.
@@ -60,7 +60,7 @@ func TestComputeNamesTheCPU(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := compute(ctx, cpus, time.Hour, w)
-	if want := []trial.Wrong{{CPU: sick, Times: 1, Of: 2}}; !slices.Equal(r.Wrong, want) || r.Rounds != 2*len(cpus) {
+	if want := []job.WrongCPU{{CPU: sick, Times: 1, Of: 2}}; !slices.Equal(r.Wrong, want) || r.Rounds != 2*len(cpus) {
 		t.Errorf("%+v, want %+v", r, want)
 	}
 	if r := compute(ctx, []int{1023}, time.Hour, w); r.Error == "" {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const raises = 20 // of the counter, by each host
@@ -28,7 +28,7 @@ const (
 )
 
 // locks tries whether a lock keeps other hosts out, then lets all hosts raise a counter at once.
-func (s *Shared) locks(ctx context.Context, r *trial.Shared) error {
+func (s *Shared) locks(ctx context.Context, r *job.DirTrial) error {
 	dir, err := s.open()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Shared) locks(ctx context.Context, r *trial.Shared) error {
 
 // hold locks this host's file for as long as the host before it needs to try that lock, and tries the next host's. Counting alone
 // would not do: where locks are each host's own and hosts do not count at the same moments, nothing is lost.
-func (s *Shared) hold(ctx context.Context, dir *os.Root, r *trial.Shared) error {
+func (s *Shared) hold(ctx context.Context, dir *os.Root, r *job.DirTrial) error {
 	own, err := opened(dir, fmt.Sprint("lock-", s.Host), os.O_RDWR)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Shared) turn(ctx context.Context, dir *os.Root, host int, words ...stri
 }
 
 // raise adds to the counter that all hosts raise at once, each time under a lock of the whole file.
-func (s *Shared) raise(ctx context.Context, dir *os.Root, r *trial.Shared) error {
+func (s *Shared) raise(ctx context.Context, dir *os.Root, r *job.DirTrial) error {
 	f, err := opened(dir, "counter", os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
-	"github.com/mpiup/mpiup/internal/trial"
 )
 
 // A trial is what mpiup doctor starts on each host, as a rank of a job, to try what cannot be looked up: whether a
@@ -30,7 +30,7 @@ import (
 //	compute:     each CPU for itself, all at once: integers, floating point, SHA-256, copies ─▶ digests that are known
 //
 // A trial touches nothing in DIR but a directory of its own, ".mpiup-doctor-" and the launcher's random token, and follows no
-// link out of it. What it writes and how long it computes is bounded by its caller, by trial.MaxSize and by MaxTime.
+// link out of it. What it writes and how long it computes is bounded by its caller, by job.MaxTrialSize and by MaxTime.
 //
 // Each function of a trial blocks until it is done, and waits for all that it started. A trial judges nothing.
 
@@ -55,14 +55,14 @@ const (
 var token = pattern.Of(`^[0-9a-f]{32}$`)
 
 // Phase does one of "write", "read", "lock" and "clean". All hosts have ended one before any begins the next.
-func (s *Shared) Phase(ctx context.Context, name string) trial.Shared {
-	phase, ok := map[string]func(context.Context, *trial.Shared) error{"write": s.write, "read": s.read, "lock": s.locks, "clean": s.clean}[name]
-	var r trial.Shared
+func (s *Shared) Phase(ctx context.Context, name string) job.DirTrial {
+	phase, ok := map[string]func(context.Context, *job.DirTrial) error{"write": s.write, "read": s.read, "lock": s.locks, "clean": s.clean}[name]
+	var r job.DirTrial
 	switch {
 	case !ok:
 		r.Error = fmt.Sprintf("%.20q is no phase of this trial", name)
-	case !filepath.IsAbs(s.Dir) || !token().MatchString(s.Token) || s.Hosts < 1 || s.Hosts > trial.MaxHosts || s.Host < 0 || s.Host >= s.Hosts ||
-		s.Size < trial.MinSize || s.Size > trial.MaxSize:
+	case !filepath.IsAbs(s.Dir) || !token().MatchString(s.Token) || s.Hosts < 1 || s.Hosts > job.MaxTrialHosts || s.Host < 0 || s.Host >= s.Hosts ||
+		s.Size < job.MinTrialSize || s.Size > job.MaxTrialSize:
 		r.Error = "the trial's words are out of range; is the launcher's mpiup of another version?"
 	default:
 		if err := phase(ctx, &r); err != nil {
@@ -89,7 +89,7 @@ func (s *Shared) open() (*os.Root, error) {
 	return dir.OpenRoot(s.own())
 }
 
-func (s *Shared) write(ctx context.Context, r *trial.Shared) error {
+func (s *Shared) write(ctx context.Context, r *job.DirTrial) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.Dir, &st); err != nil {
 		r.Fix = "mount it on every host, or name another directory"
@@ -216,7 +216,7 @@ func (s *Shared) large(ctx context.Context, dir *os.Root) (int64, error) {
 	return time.Since(begun).Nanoseconds(), err
 }
 
-func (s *Shared) read(ctx context.Context, r *trial.Shared) error {
+func (s *Shared) read(ctx context.Context, r *job.DirTrial) error {
 	dir, err := s.open()
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (s *Shared) read(ctx context.Context, r *trial.Shared) error {
 }
 
 // marks looks for the file of every host, for as long as the patience lasts: file systems may show new names late.
-func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error {
+func (s *Shared) marks(ctx context.Context, dir *os.Root, r *job.DirTrial) error {
 	left := make([]int, s.Hosts)
 	for i := range left {
 		left[i] = i
@@ -264,7 +264,7 @@ func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error
 }
 
 // compare reads another host's file.
-func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *trial.Shared) error {
+func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *job.DirTrial) error {
 	f, err := opened(dir, fmt.Sprint("data-", host), os.O_RDONLY)
 	if err != nil {
 		return err
@@ -294,7 +294,7 @@ func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *trial.S
 	return nil
 }
 
-func (s *Shared) clean(_ context.Context, r *trial.Shared) error {
+func (s *Shared) clean(_ context.Context, r *job.DirTrial) error {
 	dir, err := os.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // so nothing was written

@@ -14,15 +14,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const tokenOfTests = "0123456789abcdef0123456789abcdef"
 
 // phase does a phase on all hosts at once, each with its own directory.
-func phase(t *testing.T, name string, dirs []string) []trial.Shared {
+func phase(t *testing.T, name string, dirs []string) []job.DirTrial {
 	t.Helper()
-	all := make([]trial.Shared, len(dirs))
+	all := make([]job.DirTrial, len(dirs))
 	var running sync.WaitGroup
 	for i, dir := range dirs {
 		running.Go(func() {
@@ -198,8 +198,8 @@ func TestSharedIsCareful(t *testing.T) {
 	if r := good.Phase(t.Context(), "destroy"); !strings.Contains(r.Error, "no phase") {
 		t.Errorf("%+v", r)
 	}
-	good.Size = trial.MaxSize
-	good.Hosts = trial.MaxHosts
+	good.Size = job.MaxTrialSize
+	good.Hosts = job.MaxTrialHosts
 	if r := good.Phase(t.Context(), "write"); !strings.Contains(r.Error, "of what is free") {
 		t.Errorf("256 TiB: %+v", r)
 	}

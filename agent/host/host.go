@@ -1,7 +1,8 @@
 // Package host is what this host is, read when first wanted. It has the machine and where its CPUs lie, GPUs by the best
-// source, RDMA devices and cgroups. It also has the shell of the host's user, and the directories that an agent may write to.
+// source, RDMA devices, network interfaces and cgroups, and what Open MPI's own files set. It also has the shell of the host's user, and the directories that an agent may write to.
 //
 //	/sys, /proc ──▶ Machine, Layout, HCAs     again when what the container may use has changed
+//	/proc/net   ──▶ Interfaces                each time
 //	nvidia-smi… ──▶ GPUs                      once: it may take seconds
 //	Machine     ──▶ XML ──▶ Hints             files in memory that ranks read
 //	run dir     ──▶ Announce, ReadRecord      which agent is this container's, and where it listens
@@ -20,7 +21,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/rdma"
@@ -94,7 +94,7 @@ func (h *Host) HCAs() rdma.Inventory {
 
 // Addresses is those of this host's interfaces.
 func Addresses() (list []rdma.Address) {
-	links, err := mpinet.Links()
+	links, err := Links()
 	if err != nil {
 		return nil // entries of interfaces that can be seen count without
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/agent/host"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/test/fields"
@@ -16,7 +16,7 @@ import (
 // filledHost is one on which every field of a launch makes a difference.
 func filledHost() described {
 	return described{GPUs: []string{"GPU-a", "GPU-b", "GPU-c"}, Protocols: []string{"PMIX"}, NoFabric: true, Torch: true, OpenMPI: true, Hint: "/h",
-		Links: []mpinet.Link{{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}}}, Env: []string{"PATH=/bin"}}
+		Links: []host.Link{{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}}}, Env: []string{"PATH=/bin"}}
 }
 
 // meant gives fields that are read as text a value that can be read, unless they are empty.

@@ -3,7 +3,6 @@ package outfit
 import (
 	"fmt"
 
-	"github.com/mpiup/mpiup/agent/mpinet"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
@@ -44,7 +43,7 @@ func (o *Outfit) chooseInterface() (err error) {
 		}
 		return o.host.InterfacesErr
 	}
-	if o.net, err = mpinet.Choose(o.host.Interfaces, asked); err != nil {
+	if o.net, err = Choose(o.host.Interfaces, asked); err != nil {
 		return err
 	}
 	if o.net.Name != "" {
@@ -57,13 +56,13 @@ func (o *Outfit) chooseInterface() (err error) {
 func (o *Outfit) networkVariables(p *apiv1.Proc) []string {
 	program := o.job.Programs[p.App]
 	set := o.given(program.App)
-	speaks := mpinet.PMI
+	speaks := pmi
 	switch program.Protocol {
 	case apiv1.Pmi_PMI_NONE:
-		speaks = mpinet.Nothing
+		speaks = nothing
 	case apiv1.Pmi_PMI_PMIX:
-		speaks = mpinet.PMIx
+		speaks = pmix
 	}
-	return mpinet.Variables(o.host.Interfaces, o.net, o.job.Launch.wishes.ports, speaks,
+	return variablesOf(o.host.Interfaces, o.net, o.job.Launch.wishes.ports, speaks,
 		func(name string) bool { return o.mcaFiles[name].File != "" || set(name) })
 }

@@ -19,7 +19,6 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
@@ -58,7 +57,7 @@ type Host struct {
 	HCAs          rdma.Inventory
 	NoFabric      bool // no fabric device is here, and no GPU
 	Locked        rdma.Locked
-	Interfaces    mpinet.Host
+	Interfaces    host.Network
 	InterfacesErr error                 // why they are not known
 	MCAFiles      map[string]rdma.Param // what Open MPI's own files set
 	OldTorchrun   bool                  // Debian 12's
@@ -78,7 +77,7 @@ type Outfit struct {
 	notices  []Notice
 	fabric   fabric
 	hcas     rdma.Inventory
-	net      mpinet.Choice
+	net      Choice
 	mcaFiles map[string]rdma.Param // that set what the network's variables say
 	gpus     gpuChoice
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/rdma"
@@ -89,7 +88,7 @@ type described struct {
 	Machine   string   // of test/machine
 	NoFabric  bool
 	Locked    int // bytes; 0: any
-	Links     []mpinet.Link
+	Links     []host.Link
 	MCAFiles  map[string]rdma.Param
 	Torch     bool // Debian's
 	Account   host.Account
@@ -133,7 +132,7 @@ func outcome(t *testing.T, m *apiv1.Launch, on described) string {
 		bound = l.Bind(lay, mach)
 		h.HCAs = rdma.Read(fsys, rdma.Config{})
 	}
-	h.Interfaces = mpinet.Read(fsys, on.Links, h.HCAs)
+	h.Interfaces = host.NetworkOf(fsys, on.Links, h.HCAs)
 	j := Job{Launch: l, Session: "s", Bound: bound, Hint: on.Hint, Files: on.Files}
 	for i, a := range l.Apps {
 		p := Program{App: a, Dir: cmp.Or(a.Wdir, "/"), OpenMPI: on.OpenMPI, OldHwloc: on.OldHwloc, NCCL: on.NCCL}

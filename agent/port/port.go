@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/crowd"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
 )
 
@@ -47,7 +47,7 @@ type Port struct {
 	Sessions, Questions net.Listener         // of the two gRPC servers
 
 	sessions, questions *inlet
-	half                crowd.Crowd[*trackedConn]
+	half                bounded.Crowd[*trackedConn]
 	done                chan struct{}
 	wg                  sync.WaitGroup
 

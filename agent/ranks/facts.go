@@ -4,7 +4,7 @@ import (
 	"os"
 
 	"github.com/mpiup/mpiup/agent/checkup"
-	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -63,15 +63,12 @@ func factsFor(st *Job) outfit.Host {
 		h.HCAs, h.Locked = s.Host.HCAs(), checkup.LockedMemory()
 	}
 	if needs.Interfaces {
-		var links []mpinet.Link
-		if links, h.InterfacesErr = mpinet.Links(); h.InterfacesErr == nil {
-			h.Interfaces = mpinet.Read(sysfs.Host(), links, h.HCAs)
-		} else {
+		if h.Interfaces, h.InterfacesErr = host.Interfaces(h.HCAs); h.InterfacesErr != nil {
 			st.s.Log.Info("no interface is chosen for MPI", "cause", h.InterfacesErr)
 		}
 	}
 	if needs.MCAFiles && pmix {
-		h.MCAFiles = mpinet.MCAFiles(sysfs.Host(), st.s.Variable)
+		h.MCAFiles = host.MCAFiles(sysfs.Host(), st.s.Variable)
 	}
 	if needs.GPUs {
 		h.GPUs = s.Host.GPUs(st.may)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -42,8 +42,7 @@ func (s *Survey) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*
 	if err != nil {
 		return err
 	}
-	fsys := sysfs.Host()
-	choice, ports, err := chooseAsked(fsys, rdma.Read(fsys, rdma.Config{Addresses: host.Addresses}), r.Net, r.MpiPorts)
+	choice, ports, err := chooseAsked(rdma.Read(sysfs.Host(), rdma.Config{Addresses: host.Addresses}), r.Net, r.MpiPorts)
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (s *Survey) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*
 
 // answerAt is where MPI's traffic goes: the interface that was chosen, else this agent's own address. An agent on
 // loopback shares the machine with others, and has no other.
-func (s *Survey) answerAt(choice mpinet.Choice) []netip.Addr {
+func (s *Survey) answerAt(choice outfit.Choice) []netip.Addr {
 	own := s.cfg.Address()
 	if list := mpiAddresses(choice); len(list) > 0 && !own.IsLoopback() {
 		return list

@@ -33,7 +33,7 @@ func newSurvey(t *testing.T) *Survey {
 func TestAnswersWhileItIsAskedTo(t *testing.T) {
 	a := newSurvey(t)
 	fsys := sysfs.Host()
-	choice, _, err := chooseAsked(fsys, rdma.Read(fsys, rdma.Config{Addresses: host.Addresses}), "", "")
+	choice, _, err := chooseAsked(rdma.Read(fsys, rdma.Config{Addresses: host.Addresses}), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
-	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -34,7 +33,7 @@ func (s *Survey) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.C
 	}
 	fsys := sysfs.Host()
 	h := s.hostFacts(ctx, fsys, r)
-	choice, ports, err := chooseAsked(fsys, h.HCAs, r.Net, r.MpiPorts)
+	choice, ports, err := chooseAsked(h.HCAs, r.Net, r.MpiPorts)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *Survey) seats(l *apiv1.Launch, h *checkup.Host) *apiv1.Seats {
 }
 
 // chooseAsked is the interface and the ports of MPI's traffic, as a job with these flags would get them here.
-func chooseAsked(fsys sysfs.FS, hcas rdma.Inventory, net, mpiPorts string) (c mpinet.Choice, ports job.Ports, err error) {
+func chooseAsked(hcas rdma.Inventory, net, mpiPorts string) (c outfit.Choice, ports job.Ports, err error) {
 	wish, err := job.ParseNetwork(net)
 	if err != nil {
 		return c, ports, &CommandLineError{fmt.Errorf("--net: %w", err)}
@@ -74,18 +73,18 @@ func chooseAsked(fsys sysfs.FS, hcas rdma.Inventory, net, mpiPorts string) (c mp
 	if ports, err = job.ParsePorts(mpiPorts); err != nil {
 		return c, ports, &CommandLineError{fmt.Errorf("--mpi-ports: %w", err)}
 	}
-	links, err := mpinet.Links()
+	interfaces, err := host.Interfaces(hcas)
 	if err != nil {
 		return c, ports, err
 	}
-	if c, err = mpinet.Choose(mpinet.Read(fsys, links, hcas), wish); err != nil {
+	if c, err = outfit.Choose(interfaces, wish); err != nil {
 		return c, ports, &CommandLineError{err}
 	}
 	return c, ports, nil
 }
 
 // mpiAddresses are those of the interface that was chosen. Link-local ones need a zone, which differs between hosts.
-func mpiAddresses(choice mpinet.Choice) (list []netip.Addr) {
+func mpiAddresses(choice outfit.Choice) (list []netip.Addr) {
 	for _, p := range choice.Addrs {
 		if !p.Addr().IsLinkLocalUnicast() {
 			list = append(list, p.Addr())

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mpiup/mpiup/agent/checkup"
-	result "github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
 	"github.com/spf13/pflag"
@@ -83,8 +83,8 @@ func (t *trialFlags) config(given *pflag.FlagSet) (examine.TrialConfig, error) {
 		return c, fmt.Errorf("--shared %s: name a directory of the hosts from / on", t.shared)
 	case given.Changed("shared-size") && t.shared == "", given.Changed("compute-time") && !t.compute, given.Changed("check-time") && t.checks == nil:
 		return c, errors.New("--shared-size goes with --shared, --compute-time with --compute, --check-time with --check")
-	case t.size < result.MinSize>>20 || t.size > result.MaxSize>>20:
-		return c, fmt.Errorf("--shared-size: %d is out of range; use %d to %d MiB", t.size, result.MinSize>>20, result.MaxSize>>20)
+	case t.size < job.MinTrialSize>>20 || t.size > job.MaxTrialSize>>20:
+		return c, fmt.Errorf("--shared-size: %d is out of range; use %d to %d MiB", t.size, job.MinTrialSize>>20, job.MaxTrialSize>>20)
 	case t.time <= 0 || t.time > checkup.MaxTime:
 		return c, fmt.Errorf("--compute-time: %v is out of range; use up to %v", t.time, checkup.MaxTime)
 	case t.limit <= 0:

@@ -18,6 +18,7 @@ import (
 // down lowers the number, and who brings it below the bound takes the line away.
 const (
 	maxRoom    = 2500 // lines of product code of a package, generated ones not counted
+	maxRooms   = 100  // packages with product code
 	maxWiring  = 5000 // of cmd/mpiup, which joins all: a command's work stands in a package of its own
 	minRoom    = 150  // lines of a package that one other imports, unless it is a parser with a fuzz target
 	maxSurface = 40   // methods of a type, and functions of its package that take it
@@ -76,6 +77,7 @@ func linesOf(t *testing.T) pile {
 
 func TestRoomsAreSmall(t *testing.T) {
 	lines := linesOf(t)
+	report(t, hold(pile{"the product": len(lines)}, nil, maxRooms, "packages"))
 	for name, n := range lines {
 		if n > maxRoom { // numbers of the list are to a hundred lines
 			lines[name] = (n + 99) / 100 * 100

@@ -25,7 +25,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/crowd"
 )
 
 // Kinds of families.
@@ -181,7 +180,7 @@ func Serve(l net.Listener, answers http.Handler) (stop func()) {
 		MaxHeaderBytes: 8 << 10,
 	}
 	over := make(chan struct{})
-	go func() { defer close(over); _ = s.Serve(crowd.Limit(l, maxHTTP)) }() // ends with ErrServerClosed
+	go func() { defer close(over); _ = s.Serve(limit(l, maxHTTP)) }() // ends with ErrServerClosed
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

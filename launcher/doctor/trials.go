@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -15,9 +15,9 @@ import (
 type SharedTrial struct {
 	Dir   string         `json:"dir"`
 	Hosts []string       `json:"hosts"`
-	Write []trial.Shared `json:"write"`           // of each host
-	Read  []trial.Shared `json:"read,omitempty"`  // of each host; nil: a host could not write
-	Lock  []trial.Shared `json:"lock,omitempty"`  // of each host; nil: a host did not read what was written
+	Write []job.DirTrial `json:"write"`           // of each host
+	Read  []job.DirTrial `json:"read,omitempty"`  // of each host; nil: a host could not write
+	Lock  []job.DirTrial `json:"lock,omitempty"`  // of each host; nil: a host did not read what was written
 	Count int            `json:"count,omitempty"` // what the counter said at last
 	Left  []Left         `json:"left,omitempty"`  // where what was written could not be removed
 }
@@ -160,9 +160,9 @@ func judgeSpeed(r *Report, s *SharedTrial) {
 }
 
 // JudgeComputed adds what hosts' processors made of a computation whose result is known. gpus is how many GPUs each has.
-func JudgeComputed(r *Report, hosts []string, results []trial.Computed, gpus []int) {
+func JudgeComputed(r *Report, hosts []string, results []job.CPUTrial, gpus []int) {
 	const check = "computes"
-	r.Compute = map[string]trial.Computed{}
+	r.Compute = map[string]job.CPUTrial{}
 	var withGPUs []string
 	for i, h := range hosts {
 		c := results[i]

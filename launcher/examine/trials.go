@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/trial"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/survey"
@@ -67,11 +66,11 @@ func (b *bench) each(ctx context.Context, limit time.Duration, merge bool, argv 
 }
 
 // result is what a trial printed; one that failed has an error.
-func result[T trial.Shared | trial.Computed](o outcome, failed func(error) T) T {
+func result[T job.DirTrial | job.CPUTrial](o outcome, failed func(error) T) T {
 	err := o.err()
 	if err == nil {
 		var v T
-		if v, err = trial.Parse[T](o.out); err == nil {
+		if v, err = job.ParseTrial[T](o.out); err == nil {
 			return v
 		}
 	}
@@ -91,13 +90,13 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 	rand.Read(raw[:]) // never fails (crypto/rand)
 	token := hex.EncodeToString(raw[:])
 	s, own := &doctor.SharedTrial{Dir: dir, Hosts: b.names()}, path.Join(dir, ".mpiup-doctor-"+token)
-	phase := func(ctx context.Context, name string) []trial.Shared {
+	phase := func(ctx context.Context, name string) []job.DirTrial {
 		all := b.each(ctx, wholeLimit, false, func(i int) []string {
 			return []string{self, "trial", "shared", name, dir, token, strconv.Itoa(i), strconv.Itoa(len(b.hosts)), strconv.FormatInt(size, 10), sharedPatience.String()}
 		})
-		results := make([]trial.Shared, len(all))
+		results := make([]job.DirTrial, len(all))
 		for i, o := range all {
-			results[i] = result(o, func(err error) trial.Shared { return trial.Shared{Error: err.Error()} })
+			results[i] = result(o, func(err error) job.DirTrial { return job.DirTrial{Error: err.Error()} })
 		}
 		return results
 	}
@@ -125,15 +124,15 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 }
 
 // well is whether a phase was done, and every host sees what the others wrote.
-func well(phase []trial.Shared) bool {
-	return phase != nil && !slices.ContainsFunc(phase, func(r trial.Shared) bool { return r.Error != "" || len(r.Missing) > 0 })
+func well(phase []job.DirTrial) bool {
+	return phase != nil && !slices.ContainsFunc(phase, func(r job.DirTrial) bool { return r.Error != "" || len(r.Missing) > 0 })
 }
 
 func (b *bench) compute(ctx context.Context, report *doctor.Report, d time.Duration) {
 	all := b.each(ctx, d+wholeLimit, false, func(int) []string { return []string{self, "trial", "compute", d.String()} })
-	results, gpus := make([]trial.Computed, len(all)), make([]int, len(all))
+	results, gpus := make([]job.CPUTrial, len(all)), make([]int, len(all))
 	for i, o := range all {
-		results[i] = result(o, func(err error) trial.Computed { return trial.Computed{Error: err.Error()} })
+		results[i] = result(o, func(err error) job.CPUTrial { return job.CPUTrial{Error: err.Error()} })
 		gpus[i] = b.hosts[i].found.GPUs
 	}
 	doctor.JudgeComputed(report, b.names(), results, gpus)

@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
 	"github.com/mpiup/mpiup/pmi/pmix/modex"
-	"github.com/mpiup/mpiup/pmi/pmix/names"
 )
 
 // maxWaiting bounds the requests of one connection that wait; a client's threads have one each.
@@ -55,7 +54,7 @@ func (c *conn) giveTurn() { <-c.turn }
 func (c *conn) id() int           { return c.ns.span.Base + c.rank }
 func (c *conn) who() Who          { return c.ns.who(c.rank) }
 func (c *conn) proc() bfrops.Proc { return c.ns.Proc(c.rank) }
-func (c *conn) me() names.Process { return c.ns.process(c.rank) }
+func (c *conn) me() modex.Process { return c.ns.process(c.rank) }
 
 // command is a row of the table of requests.
 type command struct {

@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/event"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 	"github.com/mpiup/mpiup/pmi/pmix/modex"
-	"github.com/mpiup/mpiup/pmi/pmix/names"
 )
 
 // host is what all connections share.
@@ -22,7 +21,7 @@ type host struct {
 	log       *slog.Logger
 	jobs      jobs
 	presence  presence
-	names     *names.Names
+	names     *modex.Names
 	events    *event.Board
 	leftovers *leftover.Registry
 	turns     kvs.Turns[turn]
@@ -44,7 +43,7 @@ type host struct {
 const sharedMemory = "/dev/shm"
 
 func newHost(cfg Config) *host {
-	h := &host{cfg: cfg, log: cfg.Log, jobs: newJobs(), names: names.New(cfg.Engine.Names()), groups: modex.NewGroups(), unheard: map[uint64]bool{}}
+	h := &host{cfg: cfg, log: cfg.Log, jobs: newJobs(), names: modex.NewNames(cfg.Engine.Names()), groups: modex.NewGroups(), unheard: map[uint64]bool{}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)

@@ -16,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/modex"
-	"github.com/mpiup/mpiup/pmi/pmix/names"
 )
 
 // namespace is a job as the server keeps it.
@@ -36,7 +35,7 @@ type namespace struct {
 // caller is the rank that spawned a job, and where it waits for the job's first call.
 type caller struct {
 	*jobdata.Caller
-	who   names.Process
+	who   modex.Process
 	asked Who
 }
 
@@ -60,8 +59,8 @@ func (ns *namespace) who(rank int) Who {
 }
 
 // process is a rank as names know it.
-func (ns *namespace) process(rank int) names.Process {
-	return names.Process{ID: ns.span.Base + rank, Job: ns.number, Proc: ns.Proc(rank)}
+func (ns *namespace) process(rank int) modex.Process {
+	return modex.Process{ID: ns.span.Base + rank, Job: ns.number, Proc: ns.Proc(rank)}
 }
 
 // told is what ranks are told of a job, packed once for each dialect and kind of buffer that clients of this host use.

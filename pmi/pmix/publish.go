@@ -9,7 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/names"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 )
 
 // publish makes pairs known to those in range; the request's own attributes begin with "pmix.". A pair that cannot be published keeps
@@ -20,7 +20,7 @@ func publish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, er
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	reach, persist, listed := names.ReachOf(infos), names.PersistOf(infos), bfrops.Procs(infos, "pmix.evrange")
+	reach, persist, listed := modex.ReachOf(infos), modex.PersistOf(infos), bfrops.Procs(infos, "pmix.evrange")
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	var first error
@@ -28,7 +28,7 @@ func publish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, er
 		if strings.HasPrefix(i.Key, "pmix.") {
 			continue
 		}
-		pub := names.Publication{Data: bfrops.PData{Proc: c.proc(), Key: i.Key, Value: i.Value}, Persist: persist, Listed: listed}
+		pub := modex.Publication{Data: bfrops.PData{Proc: c.proc(), Key: i.Key, Value: i.Value}, Persist: persist, Listed: listed}
 		first = cmp.Or(first, c.host.names.Publish(ctx, reach, c.me(), pub))
 	}
 	return nil, published(first)
@@ -57,7 +57,7 @@ func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, err
 	need := awaited(infos, len(keys))
 	limited, cancel := within(ctx, infos)
 	defer cancel()
-	var found []names.Found
+	var found []modex.Found
 	held := int64(0)
 	defer func() { c.found.Add(-held) }()
 	look := func() (enough bool, err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
-	"github.com/mpiup/mpiup/pmi/pmix/names"
+	"github.com/mpiup/mpiup/pmi/pmix/modex"
 )
 
 // spawnJob is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The answer names the new job and tells what
@@ -107,8 +107,8 @@ func (h *host) callForJob(ctx context.Context, by *caller) {
 // release answers at the port in place of new ranks.
 func (h *host) release(ctx context.Context, by *caller) error {
 	key, value := by.Refusal()
-	err := h.names.Publish(ctx, names.OfProc, by.who, names.Publication{
-		Data: bfrops.PData{Proc: by.who.Proc, Key: key, Value: value}, Persist: names.UntilRead})
+	err := h.names.Publish(ctx, modex.OfProc, by.who, modex.Publication{
+		Data: bfrops.PData{Proc: by.who.Proc, Key: key, Value: value}, Persist: modex.UntilRead})
 	if errors.Is(err, kvs.ErrExists) {
 		return nil
 	}

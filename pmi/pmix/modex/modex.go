@@ -1,4 +1,5 @@
-// Package modex is what the ranks of one job put for each other (PMIx calls it the modex), as this host has it.
+// Package modex is what ranks have for each other, as this host has it: what those of one job put (PMIx calls it the modex), what they
+// publish (Names), and the groups that they make (Groups).
 //
 //	rank here ──Commit──▶ local section ────▶ Section: ranks of this host
 //	                      remote section ───▶ the engine: one value, "pmix.remote" ──▶ fences, and hosts that ask

@@ -1,4 +1,4 @@
-package mpinet
+package host
 
 import (
 	"math"

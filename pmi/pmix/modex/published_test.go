@@ -1,4 +1,4 @@
-package names
+package modex
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ var (
 	other  = Process{2, 1, bfrops.Proc{Namespace: "b", Rank: 0}}
 )
 
-func pair(who Process, value string, persist uint64, listed ...bfrops.Proc) Publication {
+func publication(who Process, value string, persist uint64, listed ...bfrops.Proc) Publication {
 	return Publication{Data: bfrops.PData{Proc: who.Proc, Key: "k", Value: bfrops.Value{Type: bfrops.String, Data: value}}, Persist: persist, Listed: listed}
 }
 
@@ -48,8 +48,8 @@ func TestWhoSeesWhat(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			run := kvs.NewNames(kvs.Limits{})
-			here, there := New(run), New(run)
-			if err := here.Publish(t.Context(), tt.reach, first, pair(first, "v", UntilJob, tt.listed...)); err != nil {
+			here, there := NewNames(run), NewNames(run)
+			if err := here.Publish(t.Context(), tt.reach, first, publication(first, "v", UntilJob, tt.listed...)); err != nil {
 				t.Fatal(err)
 			}
 			got := seen{sees(t, here, first) != "", sees(t, here, second) != "", sees(t, here, other) != "", sees(t, there, second) != ""}
@@ -74,8 +74,8 @@ func TestHowLongPairsStay(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for step, want := range map[string]bool{"read": tt.read, "left": tt.left, "ended": tt.ended, "all": tt.last} {
-				n := New(kvs.NewNames(kvs.Limits{}))
-				err := n.Publish(t.Context(), OfRun, first, pair(first, "v", tt.persist))
+				n := NewNames(kvs.NewNames(kvs.Limits{}))
+				err := n.Publish(t.Context(), OfRun, first, publication(first, "v", tt.persist))
 				switch step {
 				case "read":
 					sees(t, n, second)
@@ -100,14 +100,14 @@ func TestHowLongPairsStay(t *testing.T) {
 // A process whose pair another has replaced takes nothing with it.
 func TestAnothersPairStays(t *testing.T) {
 	run := kvs.NewNames(kvs.Limits{})
-	here, there := New(run), New(run)
-	if err := here.Publish(t.Context(), OfRun, first, pair(first, "old", UntilProc)); err != nil {
+	here, there := NewNames(run), NewNames(run)
+	if err := here.Publish(t.Context(), OfRun, first, publication(first, "old", UntilProc)); err != nil {
 		t.Fatal(err)
 	}
 	if err := there.Unpublish(t.Context(), other, "k"); err != nil {
 		t.Fatal(err)
 	}
-	if err := there.Publish(t.Context(), OfRun, other, pair(other, "new", UntilProc)); err != nil {
+	if err := there.Publish(t.Context(), OfRun, other, publication(other, "new", UntilProc)); err != nil {
 		t.Fatal(err)
 	}
 	if err := here.Left(t.Context(), first); err != nil {
@@ -126,10 +126,10 @@ func TestAnothersPairStays(t *testing.T) {
 
 // Who cannot have all pairs has none of those that are for their first reader only.
 func TestTakeIsOfAll(t *testing.T) {
-	n := New(kvs.NewNames(kvs.Limits{}))
+	n := NewNames(kvs.NewNames(kvs.Limits{}))
 	var pairs []Found
 	for _, key := range []string{"a", "b"} {
-		pub := pair(first, key, UntilRead)
+		pub := publication(first, key, UntilRead)
 		pub.Data.Key = key
 		err := n.Publish(t.Context(), OfRun, first, pub)
 		f, err2 := n.Lookup(t.Context(), second, key)

@@ -1,19 +1,4 @@
-// Package names is what ranks publish with PMIx (PMIx_Publish), as a rank of this host sees it.
-//
-//	(reach, who, key) ──▶ service of a kvs.Names
-//	OfProc    pmix/proc/ID/key   this host's       a publisher's own
-//	OfHost    pmix/host/key      this host's
-//	OfJob     pmix/job/N/key     the run's
-//	OfListed  pmix/custom/key    the run's         seen by those that the publisher lists
-//	OfRun     pmix/run/key       the run's
-//
-// A pair goes with its first reader, its process, its job, or the run. A value is groups in bfrops.Canonical: PDATA,
-// PERSIST, PROCs.
-//
-// Concurrency: all methods may be called from any goroutine, and block on the way to whoever keeps the run's names.
-//
-// It knows no connection: Left and Ended tell it when processes go.
-package names
+package modex
 
 import (
 	"context"
@@ -27,8 +12,18 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
-// Names is where ranks of this host publish. Pairs for the run are in the engine's names, which
-// all hosts share; the others stay here.
+// Names is what ranks publish (PMIx_Publish), as a rank of this host sees it. Pairs for the run are in the engine's names, which all hosts
+// share; the others stay here.
+//
+//	(reach, who, key) ──▶ service of a kvs.Names
+//	OfProc    pmix/proc/ID/key   this host's       a publisher's own
+//	OfHost    pmix/host/key      this host's
+//	OfJob     pmix/job/N/key     the run's
+//	OfListed  pmix/custom/key    the run's         seen by those that the publisher lists
+//	OfRun     pmix/run/key       the run's
+//
+// A pair goes with its first reader, its process, its job, or the run. A value is groups in bfrops.Canonical: PDATA, PERSIST, PROCs.
+// Methods block on the way to whoever keeps the run's names. Left and Ended tell it when processes go.
 type Names struct {
 	run, host kvs.Names
 
@@ -41,8 +36,8 @@ type place struct {
 	service string
 }
 
-// New returns the names of a host in a run that keeps its own in run.
-func New(run kvs.Names) *Names {
+// NewNames returns the names of a host in a run that keeps its own in run.
+func NewNames(run kvs.Names) *Names {
 	return &Names{run: run, host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), by: map[int]map[place]bool{}}
 }
 

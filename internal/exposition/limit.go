@@ -1,19 +1,21 @@
-package crowd
+package exposition
 
 import (
 	"net"
 	"net/netip"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
-// Limit makes of a listener one with a bounded number of open connections: for one more the oldest of the
+// limit makes of a listener one with a bounded number of open connections: for one more the oldest of the
 // address that has most is closed. Probes and scrapes are short, so it is one that somebody holds
 // open for no use, and a probe is never kept waiting by such.
-func Limit(l net.Listener, most int) net.Listener { return &limited{Listener: l, most: most} }
+func limit(l net.Listener, most int) net.Listener { return &limited{Listener: l, most: most} }
 
 type limited struct {
 	net.Listener
 	most  int
-	conns Crowd[*limitedConn]
+	conns bounded.Crowd[*limitedConn]
 }
 
 // Accept returns the next connection.

@@ -1,4 +1,4 @@
-package mpinet
+package outfit
 
 import (
 	"net/netip"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
@@ -13,12 +14,12 @@ import (
 )
 
 // links reads "eth0 10.99.0.1/24 fe80::1/64, net1 down 10.98.0.1/24".
-func links(t *testing.T, text string) (list []Link) {
+func links(t *testing.T, text string) (list []host.Link) {
 	t.Helper()
-	list = []Link{{Name: "lo", Up: true, Loopback: true, Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}}
+	list = []host.Link{{Name: "lo", Up: true, Loopback: true, Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}}
 	for part := range strings.SplitSeq(text, ", ") {
 		f := strings.Fields(part)
-		l := Link{Name: f[0], Up: true}
+		l := host.Link{Name: f[0], Up: true}
 		for _, word := range f[1:] {
 			if word == "down" {
 				l.Up = false
@@ -31,14 +32,14 @@ func links(t *testing.T, text string) (list []Link) {
 	return list
 }
 
-func host(t *testing.T, fixture, text string) Host {
+func networkOf(t *testing.T, fixture, text string) host.Network {
 	t.Helper()
-	b, err := os.ReadFile("testdata/" + fixture + ".txtar")
+	b, err := os.ReadFile("../host/testdata/" + fixture + ".txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := sysfs.New(machine.Parse(t, string(b)))
-	return Read(files, links(t, text), rdma.Read(files, rdma.Config{}))
+	return host.NetworkOf(files, links(t, text), rdma.Read(files, rdma.Config{}))
 }
 
 const (
@@ -76,7 +77,7 @@ func TestChoose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := Choose(host(t, tt.fixture, tt.links), asked)
+			c, err := Choose(networkOf(t, tt.fixture, tt.links), asked)
 			if err != nil || c.Name != tt.want || !strings.Contains(c.Why, tt.why) {
 				t.Errorf("%q since %q, %v; want %q since %q", c.Name, c.Why, err, tt.want, tt.why)
 			}
@@ -96,33 +97,16 @@ func TestChooseErrorsNameWhatThereIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := host(t, "rdma", "eth0 10.99.0.1/24, net1 10.98.0.1/24, net2 down 10.97.0.1/24")
+		h := networkOf(t, "rdma", "eth0 10.99.0.1/24, net1 10.98.0.1/24, net2 down 10.97.0.1/24")
 		if c, err := Choose(h, asked); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: got %q and\n%v, want\n%s", tt.asked, c.Name, err, tt.want)
 		}
 	}
-	if got := (Host{}).String(); got != "none" {
+	if got := (host.Network{}).String(); got != "none" {
 		t.Errorf("a host without interfaces: %q", got)
 	}
-	many := Host{Interfaces: make([]Interface, 40)}
+	many := host.Network{Interfaces: make([]host.Interface, 40)}
 	if got := many.String(); !strings.HasSuffix(got, ", 24 more") {
 		t.Errorf("a host of 40 interfaces: %q", got)
 	}
-}
-
-// The kernel's list has loopback, which every host has.
-func TestLinks(t *testing.T) {
-	all, err := Links()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range all {
-		if l.Name == "lo" {
-			if !l.Loopback {
-				t.Errorf("lo is %+v", l)
-			}
-			return
-		}
-	}
-	t.Errorf("no lo in %+v", all)
 }

@@ -1,44 +1,13 @@
-package crowd
+package exposition
 
 import (
 	"context"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"testing"
 	"time"
 )
-
-func TestGreediestGoesFirst(t *testing.T) {
-	greedy, launcher, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
-	var h Crowd[*int]
-	named := map[*int]string{}
-	add := func(name string, from netip.Addr) string {
-		c := new(int)
-		named[c] = name
-		return named[h.Add(c, from, 4)]
-	}
-	for i, tt := range []struct {
-		name  string
-		from  netip.Addr
-		evict string
-	}{
-		{"launcher", launcher, ""}, {"g1", greedy, ""}, {"g2", greedy, ""}, {"g3", greedy, ""},
-		{"g4", greedy, "g1"}, {"other", other, "g2"}, {"g5", greedy, "g3"},
-		{"launcher again", launcher, "g4"},
-	} {
-		if got := add(tt.name, tt.from); got != tt.evict {
-			t.Errorf("%d: %s evicts %q, not %q", i, tt.name, got, tt.evict)
-		}
-	}
-	for c := range named {
-		h.Remove(c)
-	}
-	if len(h.conns) > 0 {
-		t.Error("some are left")
-	}
-}
 
 // Somebody opens connections to the HTTP port without end and says nothing: whoever scrapes slowly, from
 // elsewhere, keeps its own.
@@ -58,7 +27,7 @@ func TestLimitedListener(t *testing.T) {
 		w.Write([]byte("ok"))
 	})}
 	var all sync.WaitGroup
-	all.Go(func() { s.Serve(Limit(at, most)) })
+	all.Go(func() { s.Serve(limit(at, most)) })
 	from := func(ip string) *http.Client {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
 		return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,

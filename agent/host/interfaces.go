@@ -1,4 +1,4 @@
-package mpinet
+package host
 
 import (
 	"fmt"
@@ -53,20 +53,29 @@ type Interface struct {
 	RDMA    string // a device that it is the network side of and that this container can use; "" none
 }
 
-// Host is what a choice is made from.
-type Host struct {
+// Network is what the interface of MPI's traffic is chosen from.
+type Network struct {
 	Interfaces []Interface
 	RDMA       bool // some RDMA device can be used here, whether or not an interface belongs to it
 }
 
-// Read looks up what else is known of links: /proc/net/route, /proc/net/ipv6_route, /sys/class/net/IF/device/infiniband.
-// hcas are the host's RDMA devices; no interface has one that is not usable. What Read cannot read counts as absent.
-func Read(fsys sysfs.FS, links []Link, hcas rdma.Inventory) Host {
+// Interfaces is this host's network; hcas are its RDMA devices.
+func Interfaces(hcas rdma.Inventory) (n Network, err error) {
+	links, err := Links()
+	if err == nil {
+		n = NetworkOf(sysfs.Host(), links, hcas)
+	}
+	return n, err
+}
+
+// NetworkOf looks up what else is known of links: /proc/net/route, /proc/net/ipv6_route, /sys/class/net/IF/device/infiniband.
+// No interface has an RDMA device that is not usable. What cannot be read counts as absent.
+func NetworkOf(fsys sysfs.FS, links []Link, hcas rdma.Inventory) Network {
 	devices := map[string]bool{}
 	for _, h := range hcas.Usable() {
 		devices[h.Name] = true
 	}
-	h := Host{RDMA: len(devices) > 0}
+	n := Network{RDMA: len(devices) > 0}
 	out := defaultInterface(fsys)
 	for _, l := range links {
 		i := Interface{Link: l, Default: l.Name == out}
@@ -76,9 +85,9 @@ func Read(fsys sysfs.FS, links []Link, hcas rdma.Inventory) Host {
 				i.RDMA = device
 			}
 		}
-		h.Interfaces = append(h.Interfaces, i)
+		n.Interfaces = append(n.Interfaces, i)
 	}
-	return h
+	return n
 }
 
 func defaultInterface(fsys sysfs.FS) string {
@@ -88,19 +97,6 @@ func defaultInterface(fsys sysfs.FS) string {
 	}
 	text, _ = fsys.Prefix("proc/net/ipv6_route", maxRoutes)
 	return defaultRoute6(string(text))
-}
-
-// candidate says that ranks of other hosts may reach this one by the interface.
-func (i Interface) candidate() bool { return i.Up && !i.Loopback && len(i.global()) > 0 }
-
-// global is its addresses that are good beyond the link.
-func (i Interface) global() (addrs []netip.Prefix) {
-	for _, a := range i.Addrs {
-		if !a.Addr().IsLinkLocalUnicast() {
-			addrs = append(addrs, a)
-		}
-	}
-	return addrs
 }
 
 // String is the interface for messages: "net1 (10.98.0.1/24, RDMA mlx5_0)".
@@ -119,4 +115,20 @@ func (i Interface) String() string {
 		facts = append(facts, "RDMA "+i.RDMA)
 	}
 	return i.Name + " (" + strings.Join(facts, ", ") + ")"
+}
+
+// String lists the interfaces, a few of them where there are many.
+func (n Network) String() string {
+	const most = 16
+	var names []string
+	for _, i := range n.Interfaces[:min(len(n.Interfaces), most)] {
+		names = append(names, i.String())
+	}
+	if more := len(n.Interfaces) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }

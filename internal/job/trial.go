@@ -1,9 +1,4 @@
-// Package trial has what a host says of a trial that mpiup doctor ran on it: one line of JSON on standard output.
-//
-//	agent/checkup ──Shared, Computed──▶ JSON ──▶ launcher/examine ──▶ launcher/doctor
-//
-// PURE: text in, values out. Values may be anything a host made up; Parse bounds them.
-package trial
+package job
 
 import (
 	"encoding/json"
@@ -12,16 +7,16 @@ import (
 	"strings"
 )
 
-// The bounds of a trial.
+// The bounds of a trial that mpiup doctor runs on a host.
 const (
-	MaxText  = 1 << 20  // bytes of a host's word
-	MaxSize  = 64 << 30 // bytes that a host may be asked to write
-	MinSize  = 1 << 20
-	MaxHosts = 4096
+	maxTrialText  = 1 << 20  // bytes of a host's word
+	MaxTrialSize  = 64 << 30 // bytes that a host may be asked to write
+	MinTrialSize  = 1 << 20
+	MaxTrialHosts = 4096
 )
 
-// Shared is what one phase of the trial of a shared directory found. Fields of other phases are 0.
-type Shared struct {
+// DirTrial is what one phase of the trial of a shared directory found. Fields of other phases are 0.
+type DirTrial struct {
 	Error string `json:"error,omitempty"` // why the phase could not be done; "": it was
 	Fix   string `json:"fix,omitempty"`
 
@@ -42,26 +37,26 @@ type Shared struct {
 	Count int `json:"count,omitempty"` // what the counter said at the end
 }
 
-// Computed is what the processors of a host made of a computation whose result is known.
-type Computed struct {
-	Error  string  `json:"error,omitempty"`
-	CPUs   int     `json:"cpus"`
-	Rounds int     `json:"rounds"` // of all CPUs together
-	Fewest int     `json:"fewest"` // that a CPU did
-	Wrong  []Wrong `json:"wrong,omitempty"`
+// CPUTrial is what the processors of a host made of a computation whose result is known.
+type CPUTrial struct {
+	Error  string     `json:"error,omitempty"`
+	CPUs   int        `json:"cpus"`
+	Rounds int        `json:"rounds"` // of all CPUs together
+	Fewest int        `json:"fewest"` // that a CPU did
+	Wrong  []WrongCPU `json:"wrong,omitempty"`
 }
 
-// Wrong is a CPU that gave other results than it should have.
-type Wrong struct {
+// WrongCPU is a CPU that gave other results than it should have.
+type WrongCPU struct {
 	CPU   int `json:"cpu"`
 	Times int `json:"times"`
 	Of    int `json:"of"` // rounds of that CPU
 }
 
-// Parse reads the last line of what a host printed.
-func Parse[T Shared | Computed](output string) (v T, err error) {
-	if len(output) > MaxText {
-		return v, fmt.Errorf("it printed more than %d bytes", MaxText)
+// ParseTrial reads what a host says of a trial: one line of JSON, the last that it printed. Its values may be anything that a host made up.
+func ParseTrial[T DirTrial | CPUTrial](output string) (v T, err error) {
+	if len(output) > maxTrialText {
+		return v, fmt.Errorf("it printed more than %d bytes", maxTrialText)
 	}
 	line := strings.TrimSpace(output)
 	line = line[strings.LastIndexByte(line, '\n')+1:]

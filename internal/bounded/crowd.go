@@ -1,16 +1,13 @@
-// Package crowd bounds connections from whom nothing is known yet: those whose handshake is under way, and those of ports that ask nobody who
-// he is. Beyond the bound the oldest goes of the address that has most, so that whoever opens connections and says nothing gets in his own
-// way and not in a launcher's, a probe's or a scrape's.
-//
-// A Crowd, and a listener of Limit, may be used by any number of goroutines. It neither reads nor waits.
-package crowd
+package bounded
 
 import (
 	"net/netip"
 	"sync"
 )
 
-// Crowd is such connections. The zero Crowd is empty.
+// Crowd is connections from whom nothing is known yet: those whose handshake is under way, and those of ports that ask nobody who he is.
+// Beyond the bound the oldest goes of the address that has most, so that whoever opens connections and says nothing gets in his own way
+// and not in a launcher's, a probe's or a scrape's. The zero Crowd is empty; any number of goroutines may use one.
 type Crowd[C comparable] struct {
 	mu    sync.Mutex
 	order uint64        // guarded by mu
