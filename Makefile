@@ -158,10 +158,10 @@ bench-looking: build ## what it costs to look at a run, all of it on and off in 
 	cp bin/libmpiup-watch.so "$$work" && CGO_ENABLED=0 go build -o "$$work/bench" ./test/bench && mpicc.mpich -O2 -o "$$work/hello" examples/hello/hello.c && \
 	nice -n "$${NICE:--15}" "$$work/bench" -mpiup "$$work/mpiup" -hello "$$work/hello" -only looking -rounds $(or $(ROUNDS),15)
 
-bench-trace: build ## docs/pictures/trace.svg: who has the processors in a start, and from a rank's death to the launcher's end (root, perf)
+bench-trace: build ## docs/pictures/trace.svg: who has the processors in a start and at a death; and what gRPC over TLS and fork alone take of a start (root, perf)
 	@work=$$(mktemp -d /var/tmp/mpiup-trace.XXXXXX) && trap 'rm -rf "$$work"' EXIT && chmod 755 "$$work" && cp bin/mpiup "$$work" && \
 	CGO_ENABLED=0 go build -o "$$work/bench" ./test/bench && mpicc.mpich -O2 -o "$$work/hello" examples/hello/hello.c && \
-	"$$work/bench" -mpiup "$$work/mpiup" -hello "$$work/hello" -only trace -rounds $(or $(ROUNDS),15) -picture docs/pictures/trace.svg
+	"$$work/bench" -mpiup "$$work/mpiup" -hello "$$work/hello" -only trace,skeleton -rounds $(or $(ROUNDS),15) -picture docs/pictures/trace.svg
 
 bench-crowd: build ## how long a run over 64 to 1,000 agents on this machine takes (root; gigabytes of memory, minutes); AGAINST=FILE for another mpiup in turn
 	@CGO_ENABLED=0 go build -o bin/bench ./test/bench

@@ -36,11 +36,12 @@ func main() {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
 	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
 	rounds := flag.Int("rounds", 7, "`runs` of each kind")
-	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also watch,crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512,looking,trace")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also watch,crowd,trainings,restarts,torchrestarts,rendezvous64,rendezvous512,looking,trace,skeleton")
 	watched := flag.String("watched", "", "test/mpi/watched.c, compiled, for watch")
 	pairs := flag.Int("pairs", 0, "`runs` of watch with --watch-ranks and without; 0: as many as -rounds, and as fit into a minute")
 	sinks := flag.Bool("sink", false, "take what runs send by OTLP, and nothing else")
 	meet := flag.String("rendezvous", "", "be a rank that meets the others as Horovod does, once this `pipe` is written to, and nothing else")
+	bare := flag.String("skeleton", "", "be a launcher of true that does nothing else, over the arguments; or a host; with this `file` of a key and certificate")
 	crowds := flag.String("crowds", "64,256,500,512,1000", "`numbers` of hosts of the crowd")
 	against := flag.String("against", "", "another `binary` of mpiup, to take turns with in the crowd and in commands")
 	within := flag.String("within", "", "a `cgroup` for launchers of the crowd, of version 1; empty: none of their own")
@@ -52,6 +53,13 @@ func main() {
 	flag.Parse()
 	if *flood > 0 {
 		writeLines(*flood)
+		return
+	}
+	if *bare != "" {
+		if err := skeleton(*bare, flag.Args()); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+			os.Exit(1)
+		}
 		return
 	}
 	if *sinks {
@@ -149,7 +157,7 @@ func (b *bench) run(ctx context.Context) error {
 		measure func(context.Context, *lab) error
 	}{
 		{4, []string{"watch"}, b.watchCosts}, {2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
-		{16, []string{"start", "flood", "kill"}, b.small}, {16, []string{"looking"}, b.looking}, {16, []string{"trace"}, b.traced}, {64, []string{"start", "memory"}, b.large},
+		{16, []string{"start", "flood", "kill"}, b.small}, {16, []string{"looking"}, b.looking}, {64, []string{"skeleton"}, b.skeletons}, {16, []string{"trace"}, b.traced}, {64, []string{"start", "memory"}, b.large},
 		// Last, as long as there is time: a host that is cut off costs whoever does not notice all of mostRest.
 		{jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, {64, []string{"rendezvous512"}, b.manyMeet},
 	} {
