@@ -33,6 +33,9 @@ func (m *matrix) argv(s stack, p program, at where, program []string) []string {
 	if p.kind == example || p.kind == simple { // some spawn another one, which is in their directory
 		args = append(args, "--wdir", filepath.Join(m.dir, "build", s.name))
 	}
+	if p.watched {
+		args = append(args, "--watch-ranks", "--watch-window", "2s")
+	}
 	for _, e := range s.environ(m) {
 		args = append(args, "-x", e)
 	}
@@ -50,7 +53,7 @@ func (m *matrix) program(ctx context.Context, l *lab, s stack, p program) ([]str
 		if p.module != "" {
 			argv = append(argv, "-m", p.module)
 		}
-		return append(argv, filepath.Join(m.dir, "src", p.source+".py")), nil
+		return append(append(argv, filepath.Join(m.dir, "src", p.source+".py")), p.args...), nil
 	case suite:
 		dir, err := m.suiteDir(s)
 		argv := []string{s.interpreter(m.cache), filepath.Join(m.dir, "src", "suite.py"), dir, filepath.Join(m.dir, "files")}

@@ -132,19 +132,19 @@ func matches(pattern, name string) bool {
 
 // install puts what all hosts see into dir.
 func (m *matrix) install(ctx context.Context) error {
-	own := filepath.Join(m.dir, "mpiup")
-	b, err := os.ReadFile(m.bin)
-	if err != nil {
-		return fmt.Errorf("mpiup to test: %w (make build makes it)", err)
+	from := filepath.Dir(m.bin)
+	for _, name := range []string{filepath.Base(m.bin), "libmpiup-watch.so"} {
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return fmt.Errorf("mpiup to test: %w (make build makes it)", err)
+		}
+		own := filepath.Join(m.dir, name)
+		// Under another name first: an earlier copy may be running.
+		if err := errors.Join(os.WriteFile(own+".new", b, 0o755), os.Rename(own+".new", own)); err != nil {
+			return err
+		}
 	}
-	// Under another name first: an earlier copy may be running.
-	if err := os.WriteFile(own+".new", b, 0o755); err != nil {
-		return err
-	}
-	if err := os.Rename(own+".new", own); err != nil {
-		return err
-	}
-	m.bin = own
+	m.bin = filepath.Join(m.dir, filepath.Base(m.bin))
 	if err := m.makeKey(); err != nil {
 		return err
 	}

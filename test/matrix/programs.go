@@ -20,9 +20,11 @@ type program struct {
 	want   map[where]string // in standard output, on one host and on several; both when only one is there
 	code   int
 	says   string // must be in standard error, and may then be there although it looks like a failure
-	noise  string // regular expression of what looks like a failure on standard error and is none
-	cause  string // regular expression for standard error's last lines, {host} being rank 1's
-	bound  time.Duration
+	// watched: it is run without --watch-ranks first and then with, and must print the same lines, to the last bit.
+	watched bool
+	noise   string // regular expression of what looks like a failure on standard error and is none
+	cause   string // regular expression for standard error's last lines, {host} being rank 1's
+	bound   time.Duration
 }
 
 // kind is how a program is built and run.
@@ -53,6 +55,9 @@ const minute = time.Minute
 
 // noPMIx is why a program of PMIx's own is not run; the report has a dash for it.
 const noPMIx = "the library speaks PMI-1, or is a wheel, which has no PMIx headers"
+
+// lateOrCrowded is said of the late rank, unless the ranks, which poll, are seen to want for processors.
+const lateOrCrowded = `rank 1 \({host}, pid \d+\): the others waited|who is slow does not show: all ranks were ready to run`
 
 // programs are the rows, in their order.
 var programs = slices.Concat(mpiPrograms, pmixPrograms, suites)
@@ -88,6 +93,10 @@ var mpiPrograms = []program{
 	{name: "pool", what: "mpi4py.futures over started ranks", kind: script, source: "pool", module: "mpi4py.futures",
 		ranks: 3, want: both("pool ok 2")},
 	{name: "pool-spawn", what: "mpi4py.futures over spawned workers", kind: script, source: "pool", ranks: 1, want: both("pool ok 2")},
+	{name: "watched", what: "each call that --watch-ranks stands before: the same to the last bit, and the late rank is named", source: "waits",
+		args: []string{"25", "0.1", "1", "2"}, watched: true, cause: lateOrCrowded},
+	{name: "watched-python", what: "the same for mpi4py", kind: script, source: "waits", args: []string{"50", "1"}, watched: true,
+		cause: lateOrCrowded},
 	{name: "pmix", what: "a PMIx client of our own", kind: pmixC, source: "pmix_ompi", want: both("pmix ok")},
 }
 

@@ -138,11 +138,20 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 		return m.keep(r, nil, err.Error())
 	}
 	argv := m.argv(s, p, at, program)
+	var bare string
+	if p.watched {
+		same := p
+		same.watched = false
+		bare = m.start(ctx, l, same, m.argv(s, same, at, program), nil).stdout
+	}
 	start := time.Now()
 	end := m.start(ctx, l, p, argv, nil)
 	r.Seconds = time.Since(start).Seconds()
 	end.left = l.left(ctx)
 	r.Word, r.Reason = p.judge(end, at)
+	if p.watched && r.Word == ok && byLine(end.stdout) != byLine(bare) {
+		r.Word, r.Reason = fails, fmt.Sprintf("without --watch-ranks it prints %q, and with it %q", bare, end.stdout)
+	}
 	if p.kind == suite {
 		r.Suite = summary(end.stderr)
 		if why := r.Suite.hollow(p.size()); why != "" && r.Word == ok {
@@ -156,6 +165,13 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 		return m.keep(r, argv, fmt.Sprintf("exit code %d\n-- stdout:\n%s\n-- stderr:\n%s\n%s\n", end.code, end.stdout, end.stderr, l.said()))
 	}
 	return r
+}
+
+// byLine is an output with its lines in order of their text.
+func byLine(output string) string {
+	list := strings.Split(output, "\n")
+	slices.Sort(list)
+	return strings.Join(list, "\n")
 }
 
 // start runs argv on the launcher's host to its end, or to the end of the program's time.
