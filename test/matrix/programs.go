@@ -56,8 +56,8 @@ const minute = time.Minute
 // noPMIx is why a program of PMIx's own is not run; the report has a dash for it.
 const noPMIx = "the library speaks PMI-1, or is a wheel, which has no PMIx headers"
 
-// lateOrCrowded is said of the late rank, unless the ranks, which poll, are seen to want for processors.
-const lateOrCrowded = `rank 1 \({host}, pid \d+\): the others waited|who is slow does not show: all ranks were ready to run`
+// lateOrCrowded is said of the late rank, unless the ranks, which poll, want for processors.
+const lateOrCrowded = `rank 1 \({host}, pid \d+\): the others waited|who is slow does not show: all ranks were ready to run|the ranks wait for each other`
 
 // programs are the rows, in their order.
 var programs = slices.Concat(mpiPrograms, pmixPrograms, suites)

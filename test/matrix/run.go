@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -149,6 +150,9 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 	r.Seconds = time.Since(start).Seconds()
 	end.left = l.left(ctx)
 	r.Word, r.Reason = p.judge(end, at)
+	if p.watched && r.Word == ok && accused.MatchString(end.stderr) {
+		r.Word, r.Reason = fails, "another rank than the late one is named: "+accused.FindString(end.stderr)
+	}
 	if p.watched && r.Word == ok && byLine(end.stdout) != byLine(bare) {
 		r.Word, r.Reason = fails, fmt.Sprintf("without --watch-ranks it prints %q, and with it %q", bare, end.stdout)
 	}
@@ -166,6 +170,9 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 	}
 	return r
 }
+
+// accused is somebody else than rank 1, the late one of p.watched.
+var accused = regexp.MustCompile(`(?m)rank [^1 ]\d* \([^)]*\): .*others (have )?waited.*$`)
 
 // byLine is an output with its lines in order of their text.
 func byLine(output string) string {
