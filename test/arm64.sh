@@ -26,11 +26,13 @@ CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc go build -trimpath -buildvcs
 agent/watch/preload/build.sh aarch64-linux-gnu-gcc "$root/libmpiup-watch.so"
 GOARCH=arm64 go test -c -trimpath -o "$root/trial.test" ./agent/checkup
 lib=$root/usr/lib/aarch64-linux-gnu
-compile() { # compile OUT HEADERS LIBRARY: what the library's own mpicc would do
-    aarch64-linux-gnu-gcc -O2 -rdynamic -o "$root/$1" examples/hello/hello.c -I"$2" "$lib/$3" -Wl,--allow-shlib-undefined
+compile() { # compile OUT HEADERS LIBRARY [SOURCE]: what the library's own mpicc would do
+    aarch64-linux-gnu-gcc -O2 -rdynamic -o "$root/$1" "${4-examples/hello/hello.c}" -I"$2" "$lib/$3" -Wl,--allow-shlib-undefined
 }
 compile hello-mpich "$lib/mpich/include" libmpich.so.12
 compile hello-openmpi "$lib/openmpi/include" libmpi.so.40
+compile waits-mpich "$lib/mpich/include" libmpich.so.12 test/mpi/waits.c
+compile waits-openmpi "$lib/openmpi/include" libmpi.so.40 test/mpi/waits.c
 printf '127.0.0.1 localhost %s\n' "$(cat /proc/sys/kernel/hostname)" >"$root/etc/hosts"
 
 export root
@@ -55,6 +57,13 @@ for mpi in mpich openmpi; do
     got=$(arm /mpiup run -v -n 3 --timeout 5m /hello-$mpi 2>&1) || { printf "%s\n" "$got" >&2; exit 1; }
     says "hello with $mpi, three ranks here" "2 of 3" "$got"
     printf "%s\n" "$got"
+done
+for mpi in mpich openmpi; do # the same to the last bit, and the late rank is named or the ranks, which poll, are seen to want for processors
+    bare=$(arm /mpiup run -n 2 --timeout 5m /waits-$mpi 0 0 -1 1 | sort)
+    watched=$(arm /mpiup run -n 2 --timeout 5m --watch-ranks --watch-window 2s /waits-$mpi 20 0.2 1 2 2>"$root/tmp/watched" | sort)
+    says "--watch-ranks with $mpi" "$bare" "$watched"
+    grep -E "rank 1 .*the others waited|who is slow does not show: all ranks|the ranks wait for each other" "$root/tmp/watched" ||
+        { cat "$root/tmp/watched" >&2; exit 1; }
 done
 says "the results of doctor --compute" "PASS: TestDigests" "$(arm /trial.test -test.v -test.run "^TestDigests$")"
 arm /mpiup keygen >"$root/tmp/key"

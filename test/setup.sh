@@ -72,7 +72,7 @@ for what; do
             mpi; openmpi; hosts; need protoc protobuf-compiler
             need lstopo-no-graphics hwloc-nox; need pdsh pdsh; need numastat numactl
             need ssh-keygen openssh-client; need openssl openssl; need ss iproute2; need setpriv util-linux; need eu-stack elfutils; need gdb gdb
-            need prometheus prometheus; need promtool prometheus; need mandoc mandoc; need gfortran gfortran
+            need prometheus prometheus; need promtool prometheus; need mandoc mandoc; need gfortran gfortran; need musl-gcc musl-tools
             [ -e /usr/lib/python3/dist-packages/torch/version.py ] || missing+=(python3-torch)
             compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
             [ -e /usr/include/slurm/pmi2.h ] || missing+=(libpmi2-0-dev)

@@ -45,6 +45,50 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// One file of the library, linked against nothing, serves processes of glibc and of musl: it is silent in a process without MPI, and
+// measures one whose MPI library is a stand-in (testdata/standin.c), built with that libc.
+func TestLibcs(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	preload := filepath.Join(t.TempDir(), "preload.so")
+	if out, err := exec.CommandContext(t.Context(), "bash", "preload/build.sh", "gcc", preload).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, cc := range []string{"gcc", "musl-gcc"} {
+		t.Run(cc, func(t *testing.T) {
+			need.Program(t, cc, cc)
+			dir := t.TempDir()
+			library, program := filepath.Join(dir, "libmpi.so"), filepath.Join(dir, "program")
+			for _, argv := range [][]string{
+				{cc, "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/standin.c"},
+				{cc, "-o", program, "testdata/standin.c", library},
+			} {
+				if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+					t.Fatalf("%q: %v\n%s", argv, err, out)
+				}
+			}
+			page, err := Create(filepath.Join(dir, "page"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.Close()
+			for _, pages := range []string{"", filepath.Join(dir, "page")} {
+				cmd := exec.CommandContext(t.Context(), program)
+				cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
+				if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+					t.Fatalf("with the page %q: %v\n%s", pages, err, out)
+				}
+			}
+			s, err := page.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.State != Finalized || s.Size != 1 || s.Seq != 3 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 60*time.Millisecond {
+				t.Errorf("the page says %+v", s)
+			}
+		})
+	}
+}
+
 // A call that is not measured lasts since the first look that has seen it, for as long as no other has begun.
 func TestPass(t *testing.T) {
 	b := newPage()
