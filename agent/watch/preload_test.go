@@ -49,13 +49,13 @@ func TestPace(t *testing.T) {
 // measures one whose MPI library is a stand-in (testdata/standin.c), built with that libc.
 func TestLibcs(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
+	need.Program(t, "musl-gcc", "musl-gcc")
 	preload := filepath.Join(t.TempDir(), "preload.so")
 	if out, err := exec.CommandContext(t.Context(), "bash", "preload/build.sh", "gcc", preload).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, cc := range []string{"gcc", "musl-gcc"} {
 		t.Run(cc, func(t *testing.T) {
-			need.Program(t, cc, cc)
 			dir := t.TempDir()
 			library, program := filepath.Join(dir, "libmpi.so"), filepath.Join(dir, "program")
 			for _, argv := range [][]string{

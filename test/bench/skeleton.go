@@ -70,8 +70,12 @@ func (b *bench) skeletons(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 	}
-	return b.bare("1x4 true without hosts", func() *netns.Cmd { return l.cluster.Command(ctx, netns.Launcher, l.b.mpiup, "run", "-n", "4", "/bin/true") },
-		func() *netns.Cmd { return l.cluster.Command(ctx, netns.Launcher, l.self, "-skeleton", skeletonHere, "/bin/true", "/bin/true", "/bin/true", "/bin/true") })
+	return b.bare("1x4 true without hosts", func() *netns.Cmd {
+		return l.cluster.Command(ctx, netns.Launcher, l.b.mpiup, "run", "-n", "4", "/bin/true")
+	},
+		func() *netns.Cmd {
+			return l.cluster.Command(ctx, netns.Launcher, l.self, "-skeleton", skeletonHere, "/bin/true", "/bin/true", "/bin/true", "/bin/true")
+		})
 }
 
 // bare measures commands of mpiup and of the skeleton, in turn.
