@@ -43,7 +43,8 @@ func knownRows() (rows []Known) {
 		if i == 0 || len(f) != 10 {
 			continue // its names; a test sees to the rest
 		}
-		rows = append(rows, Known{Library: f[0], From: f[1], To: f[2], Arch: f[3], Condition: f[4], Kind: f[5], Symptom: f[6], Remedy: f[7], Source: f[8], Date: f[9]})
+		rows = append(rows, Known{Library: f[0], From: f[1], To: f[2], Arch: f[3], Condition: f[4], Kind: f[5], Symptom: f[6], Remedy: f[7],
+			Source: f[8], Date: f[9]})
 	}
 	return rows
 }

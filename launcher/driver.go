@@ -68,7 +68,8 @@ type driver struct {
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &streams.Files{}, phase: "gathering"},
-		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int]job.Crash{}, alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
+		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int]job.Crash{},
+		alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
 	r.course = phases.New(phases.Config{Wish: r.cfg.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
 	if cfg.Explain > 0 { // nothing of the user's runs

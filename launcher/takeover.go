@@ -105,7 +105,8 @@ func (c *Config) outlived() error {
 func apart(found []reach.Found) error {
 	for _, f := range found {
 		if f.Embedded() {
-			return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: ranks on %s, this very host, would end with the launcher: leave it out of the hosts, or run `mpiup agent` here", f.Entry.Name)
+			return reach.Failf(job.ExitUsage, "--on-launcher-loss hold: ranks on %s, this very host, would end with the launcher: "+
+				"leave it out of the hosts, or run `mpiup agent` here", f.Entry.Name)
 		}
 	}
 	return nil

@@ -16,7 +16,8 @@ var machine = strings.NewReplacer(
 	"add securityContext.capabilities.add: [SYS_PTRACE], or quiet", "quiet",
 	"request hugepages-2Mi in resources.limits, or set", "set",
 	"it was not requested of the RDMA device plugin", "it was not handed to this container",
-	"request devices of the RDMA device plugin (resources.limits, as rdma/hca_shared_devices_a or the SR-IOV resource)", "hand them to it (docker run --device /dev/infiniband)",
+	"request devices of the RDMA device plugin (resources.limits, as rdma/hca_shared_devices_a or the SR-IOV resource)",
+	"hand them to it (docker run --device /dev/infiniband)",
 	"request one of the RDMA device plugin (resources.limits), or load mlx5_ib on the node", "load mlx5_ib",
 )
 

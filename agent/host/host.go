@@ -1,5 +1,6 @@
 // Package host is what this host is, read when first wanted. It has the machine and where its CPUs lie, GPUs by the best
-// source, RDMA devices, network interfaces and cgroups, and what Open MPI's own files set. It also has the shell of the host's user, and the directories that an agent may write to.
+// source, RDMA devices, network interfaces and cgroups, and what Open MPI's own files set. It also has the shell of the host's user,
+// and the directories that an agent may write to.
 //
 //	/sys, /proc ──▶ Machine, Layout, HCAs     again when what the container may use has changed
 //	/proc/net   ──▶ Interfaces                each time

@@ -120,7 +120,7 @@ func Sourced(text string) (list []string) {
 	var block strings.Builder // a frame with what belongs to it
 	names := Native(text)
 	flush := func() {
-		if at := source().FindStringSubmatch(block.String()); at != nil && len(list) > 0 && at[1][0] != '.' { // a distribution built its C library from "./" and "../"
+		if at := source().FindStringSubmatch(block.String()); at != nil && len(list) > 0 && at[1][0] != '.' { // as in a C library, built from "./" and "../"
 			list[len(list)-1] += fmt.Sprintf(" (%s:%s)", path.Base(at[1]), at[2])
 		}
 		block.Reset()

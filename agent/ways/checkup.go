@@ -40,7 +40,8 @@ func (s *Survey) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.C
 	h.Ports = ports
 	reply := &apiv1.CheckupReply{Host: s.cfg.Hello()}
 	for _, f := range checkup.Look(h) {
-		reply.Findings = append(reply.Findings, &apiv1.Finding{Name: f.Name, Verdict: apiv1.Verdict(f.Verdict), Text: checkup.Here(s.cfg.Env, f.Text), Fix: checkup.Here(s.cfg.Env, f.Fix)})
+		reply.Findings = append(reply.Findings, &apiv1.Finding{Name: f.Name, Verdict: apiv1.Verdict(f.Verdict), Text: checkup.Here(s.cfg.Env, f.Text),
+			Fix: checkup.Here(s.cfg.Env, f.Fix)})
 	}
 	for _, f := range checkup.Facts(h) {
 		reply.Facts = append(reply.Facts, &apiv1.Fact{Name: f.Name, Value: f.Value})

@@ -49,7 +49,8 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
 			return err
 		},
 	}
-	c.Flags().StringSliceVar(&names, "names", nil, "also make links of these `NAMES`, with commas between; all is "+strings.Join(appletNames(), ", ")+" (default: none)")
+	c.Flags().StringSliceVar(&names, "names", nil,
+		"also make links of these `NAMES`, with commas between; all is "+strings.Join(appletNames(), ", ")+" (default: none)")
 	return c
 }
 

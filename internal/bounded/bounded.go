@@ -1,5 +1,6 @@
 // Package bounded reads small texts whole, from files and streams that others write: what is longer than its bound is an error, and nothing of it
-// is returned. It says which connection of a stranger goes for one more (Crowd), and tells directories and programs that others may change from those that they may not.
+// is returned. It says which connection of a stranger goes for one more (Crowd), and tells directories and programs that others may change from
+// those that they may not.
 //
 // Concurrency: functions share nothing, and a Crowd may be used by any number of goroutines. The package knows no format.
 package bounded

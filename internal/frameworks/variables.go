@@ -159,7 +159,8 @@ func (r Rank) torchelastic(add adder) {
 	const why = "torch.distributed.elastic, and Lightning with it: that torchrun started this rank"
 	add(why, false, "GROUP_RANK", strconv.Itoa(r.Node), "GROUP_WORLD_SIZE", strconv.Itoa(r.Size/r.LocalSize),
 		"ROLE_RANK", strconv.Itoa(r.Rank), "ROLE_WORLD_SIZE", strconv.Itoa(r.Size), "ROLE_NAME", "default",
-		"TORCHELASTIC_RUN_ID", "none", "TORCHELASTIC_RESTART_COUNT", strconv.Itoa(r.Restarts), "TORCHELASTIC_MAX_RESTARTS", strconv.Itoa(r.MaxRestarts), "TORCHELASTIC_USE_AGENT_STORE", "False")
+		"TORCHELASTIC_RUN_ID", "none", "TORCHELASTIC_RESTART_COUNT", strconv.Itoa(r.Restarts), "TORCHELASTIC_MAX_RESTARTS", strconv.Itoa(r.MaxRestarts),
+		"TORCHELASTIC_USE_AGENT_STORE", "False")
 	add("NCCL in torch: errors end the rank, as under torchrun", true, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
 	if r.LocalSize > 1 {
 		add("OpenMP: one thread, as under torchrun with several ranks on a host", true, "OMP_NUM_THREADS", "1")

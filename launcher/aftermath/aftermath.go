@@ -97,7 +97,8 @@ func (d *Desk) running() io.ReadCloser {
 	if runs == 0 {
 		return nil
 	}
-	visible.Fprintf(d.Stderr, "mpiup: what the ranks of your %s on this machine wrote last\n", map[bool]string{true: "run", false: visible.Count(runs, "run")}[runs == 1])
+	visible.Fprintf(d.Stderr, "mpiup: what the ranks of your %s on this machine wrote last\n",
+		map[bool]string{true: "run", false: visible.Count(runs, "run")}[runs == 1])
 	return io.NopCloser(bytes.NewReader(log))
 }
 

@@ -168,7 +168,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	hostFlags.in(fs)
 
 	valueVar(fs, &f.MaxRestarts, "max-restarts", "", parseRestarts, "when a rank fails or a host is lost, start all ranks again where they were, `N` times at most; MPIUP_RESTART_COUNT tells them (mpiup help restart) (default 0)")
-	valueVar(fs, &f.Spares, "spares", "", parseCount, "the last `K` hosts get no ranks until a host is lost; with --max-restarts (default: hosts that -n leaves idle)")
+	valueVar(fs, &f.Spares, "spares", "", parseCount,
+		"the last `K` hosts get no ranks until a host is lost; with --max-restarts (default: hosts that -n leaves idle)")
 	valueVar(fs, &f.MinNP, "min-np", "", parseCount, "start the ranks again also with fewer, `A` at least, where hosts do not come back, and with more when hosts come; with --max-restarts (mpiup help restart) (default: always -n)")
 	valueVar(fs, &f.MaxNP, "max-np", "", parseCount, "with --min-np: `B` ranks at most (default: -n, else all slots of all hosts)")
 	DurationVar(fs, &f.LastCall, "last-call", DefaultLastCall, true, "with --min-np: wait for more hosts for `TIME` when there are enough; 0 is not at all")
@@ -177,9 +178,11 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
 	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has shown work for `TIME` (no output, I/O, network traffic, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
-	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
+	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true,
+		"say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
 	f.OnStall = "notice"
-	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"),
+		"what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
 	addVar(fs, &f.Watch.Patterns, "watch", "", progress.ParsePattern,
 		"read from the ranks' output how far they are: `PATTERN` is a regular expression with named groups, "+
 			"'step (?P<step>\\d+).*loss (?P<loss>\\S+)', or "+strings.Join(progress.ReadyNames(), ", ")+", "+progress.OwnFile+
@@ -196,7 +199,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.WatchRanks, "watch-ranks", false,
 		"of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why (mpiup help slow)")
 	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "with --watch-ranks: a rank is named when it has held up the others for `TIME`")
-	DurationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
+	DurationVar(fs, &f.TermGrace, "term-grace", 0, false,
+		"ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	valueVar(fs, &f.PreemptSignal, "preempt-signal", "", job.ParseEndSignal,
 		"`SIGNAL` that every rank gets when a pod of the run is taken away, for --term-grace: TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU (default: $MPIUP_PREEMPT_SIGNAL, else TERM)")
 	f.LeaseFlags.Register(fs)
@@ -205,15 +209,19 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Output, "output", "", outputForm,
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
-	fs.Func("tag-with", "`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
+	fs.Func("tag-with",
+		"`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
 	fs.BoolVar(&f.Timestamp, "timestamp", false, "put the time before each line of output")
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
-	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
+	fs.BoolVar(&f.Pty, "pty", false,
+		"make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.TerminationLog, "termination-log", "", text("name a file"), "write the verdict on a failed run to `FILE`, which is made where there is none (default: $MPIUP_TERMINATION_LOG, else /dev/termination-log where there is one)")
-	valueVar(fs, &f.Report, "report", "", text("name a folder"), "write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
+	valueVar(fs, &f.Report, "report", "", text("name a folder"),
+		"write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
 	fs.BoolVar(&f.Seal, "seal", false, "end standard error with what remains of the run, packed: kubectl logs POD | mpiup report shows it")
-	valueVar(fs, &f.Metrics, "metrics", "", text("name an address"), "show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: nowhere; mpiup help monitoring)")
+	valueVar(fs, &f.Metrics, "metrics", "", text("name an address"),
+		"show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: nowhere; mpiup help monitoring)")
 	f.Stdin = "0"
 	valueVar(fs, &f.Stdin, "stdin", "", parseStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	outputFlags.in(fs)
@@ -222,7 +230,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh (default: $MPIUP_MPI, else auto)")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
-	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", text("name a directory"), "let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
+	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", text("name a directory"),
+		"let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
 	libraryFlags.in(fs)
 	valueVar(fs, &f.GPUs.PerRank, "gpus-per-rank", "", parseCount, "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
 	valueVar(fs, &f.GPUs, "gpu-bind", "", parseGPUBind(&f.GPUs),
@@ -241,7 +250,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	networkFlags.in(fs)
 	fs.StringArrayVar(&f.Env, "env", nil,
 		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, horovod (by Gloo), tf, none, or auto (torch, jax, and Horovod as it was built); may be repeated (default: $MPIUP_ENV, else auto)")
-	fs.BoolVar(&f.Independent, "independent", false, "start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
+	fs.BoolVar(&f.Independent, "independent", false,
+		"start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
 	libraryFlags.in(fs)
 	addVar(fs, &f.Wrap, "wrap", "", parseTool, "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")
 	valueVar(fs, &f.CheckpointDir, "checkpoint-dir", "", ParseCheckpointDir, "ranks save in `DIR`, which they know as $MPIUP_CHECKPOINT_DIR; each host makes it where it is missing and must be able to write there (default: $MPIUP_CHECKPOINT_DIR, else none)")
@@ -250,7 +260,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	PictureVar(fs, &f.Picture,
 		"with --dry-run draw the plan in `FILE` (- for standard output): hosts with CPUs, GPUs and HCAs, and what of them each rank would have (default: no file)")
-	fs.BoolVar(&f.Preflight, "preflight", false, "look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
+	fs.BoolVar(&f.Preflight, "preflight", false,
+		"look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	planFlags.in(fs)
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	otherFlags.in(fs)
@@ -264,7 +275,8 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 	ExportVar(fs, &a.Env, "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: NCCL_* and its like that are set for this command, mpiup help environment)")
 	valueVar(fs, &a.Wdir, "wdir", "", text("name a directory"), "working `DIR` of the ranks (default: this one, where a host has it)")
 	fs.BoolVar(&a.PreloadBinary, "preload-binary", false, "copy the program to the hosts, where its ranks run in a directory of the session's; gone at the end")
-	fs.StringArrayVar(&a.PreloadFiles, "preload-files", nil, "copy `FILES`, with commas between, to the hosts: a relative name to $MPIUP_FILES there, an absolute one to its place; gone at the end (default: none)")
+	fs.StringArrayVar(&a.PreloadFiles, "preload-files", nil,
+		"copy `FILES`, with commas between, to the hosts: a relative name to $MPIUP_FILES there, an absolute one to its place; gone at the end (default: none)")
 }
 
 func (f *RunFlags) tagWith(s string) error {

@@ -161,12 +161,14 @@ func parseVariable(s string) (string, error) {
 	case strings.ContainsAny(name, " \t\r\n"):
 		return "", fmt.Errorf("%s has a space in its name", visible.Clip(s))
 	case s == "ALL":
-		return "", errors.New("ALL is srun's word: ranks have their container's environment; write -x NAME, or patterns such as -x 'NCCL_*', for what they get of this one")
+		return "", errors.New("ALL is srun's word: ranks have their container's environment; " +
+			"write -x NAME, or patterns such as -x 'NCCL_*', for what they get of this one")
 	case s == "NONE":
 		return "", errors.New("NONE is srun's word: ranks get nothing of this environment that -x does not name; leave it out")
 	case strings.HasPrefix(name, "ALL,"), strings.HasPrefix(name, "NONE,"):
 		_, list, _ := strings.Cut(s, ",")
-		return "", fmt.Errorf("%s is srun's spelling: write -x %s, and -x for each more variable; ranks have their container's environment besides", visible.Clip(s), visible.Clip(list))
+		return "", fmt.Errorf("%s is srun's spelling: write -x %s, and -x for each more variable; ranks have their container's environment besides",
+			visible.Clip(s), visible.Clip(list))
 	case strings.Contains(name, ","):
 		return "", fmt.Errorf("%s: repeat -x for every variable", visible.Clip(s))
 	case !set && name == "*":

@@ -27,7 +27,8 @@ type IdentityFlags struct {
 // Register adds the flags to fs.
 func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Key, "key", "", text("name a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
-	valueVar(fs, &f.TLSDir, "tls-dir", "", text("name a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
+	valueVar(fs, &f.TLSDir, "tls-dir", "", text("name a directory"),
+		"use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
 	valueVar(fs, &f.Job, "job", "", text("name a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
 	fs.BoolVar(&f.Insecure, "insecure", false, "no secret: agents on this machine's loopback addresses only")
 	identityFlags.in(fs)
@@ -58,9 +59,11 @@ func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.SetNormalizeFunc(withAliases)
 	addVar(fs, &f.Hosts, "host", "H", understood(hostlist.ParseList), "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: $MPIUP_HOSTS, the hostfile, what the operator tells, or without a secret this machine alone)")
-	valueVar(fs, &f.Hostfile, "hostfile", "", text("name a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
+	valueVar(fs, &f.Hostfile, "hostfile", "", text("name a file"),
+		"`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
 	valueVar(fs, &f.Size, "size", "", parseCount, "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many and has no fewer (default: what the pod is told, PET_NNODES, or as many as -n needs)")
-	DurationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too; jobs read $MPIUP_WAIT where it is not given")
+	DurationVar(fs, &f.Wait, "wait", job.DefaultWait, false,
+		"wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too; jobs read $MPIUP_WAIT where it is not given")
 	hostFlags.in(fs)
 	f.IdentityFlags.Register(fs)
 }
@@ -138,7 +141,8 @@ func DefaultLease() LeaseFlags {
 
 // Register adds the flags to fs.
 func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
-	DurationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false, "hosts keep the ranks of a launcher that is silent for `TIME`; with --max-restarts, --node-timeout where that is less")
+	DurationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false,
+		"hosts keep the ranks of a launcher that is silent for `TIME`; with --max-restarts, --node-timeout where that is less")
 	DurationVar(fs, &f.NodeTimeout, "node-timeout", job.DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
 	DurationVar(fs, &f.Grace, "grace", job.DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
 	timeFlags.in(fs)

@@ -99,7 +99,8 @@ type fetch struct {
 // may still answer those of a launcher before this one.
 func New(asked uint64, send func(host int, f *apiv1.Frame)) *Exchange {
 	return &Exchange{
-		fetchID: asked, passed: map[string]int{}, send: send, fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
+		fetchID: asked, passed: map[string]int{}, send: send, fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{},
+		gone:  map[int]bool{},
 		names: kvs.NewTable(maxNames, maxNameBytes), watches: watches{services: map[watchKey][]string{},
 			by: map[string]map[watchKey]bool{}}, fetches: map[uint64]*fetch{},
 	}

@@ -45,7 +45,8 @@ var (
 // handlers are functions that a signal calls, what calls them, and what calls main.
 var handlers = []string{"__restore_rt", "__sigaction", "sigaction", "ucs_handle_error", "ucs_debug_print_backtrace",
 	"ucs_error_signal_handler", "killpg", "opal_show_stackframe", "show_stackframe",
-	"__libc_start_main", "__libc_start_call_main", "_start", "gsignal", "raise", "abort", "__pthread_kill", "pthread_kill", "__GI_raise", "__GI_abort", "???", "__assert_fail"}
+	"__libc_start_main", "__libc_start_call_main", "_start", "gsignal", "raise", "abort", "__pthread_kill", "pthread_kill", "__GI_raise", "__GI_abort",
+	"???", "__assert_fail"}
 
 // silent are libraries whose frames without a function are a handler's or the C library's own.
 var silent = []string{"libc.so", "libpthread.so", "libucs.so"}

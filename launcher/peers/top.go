@@ -243,7 +243,8 @@ func (a *waits) rows(now time.Duration) (all []topRow) {
 		all = append(all, r.rows...)
 	}
 	slices.SortStableFunc(all, func(x, y topRow) int {
-		return cmp.Or(cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Launcher, y.Launcher), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Number, y.Number), cmp.Compare(x.Rank, y.Rank))
+		return cmp.Or(cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Launcher, y.Launcher), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Number, y.Number),
+			cmp.Compare(x.Rank, y.Rank))
 	})
 	return all
 }

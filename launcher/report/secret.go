@@ -25,7 +25,8 @@ var (
 // on a command line: --hf-token, db.password, apiKey.
 var secretNames = []string{"password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "apikey", "secretkey",
 	"accesskey", "privatekey", "accountkey", "signingkey",
-	"masterkey", "sharedkey", "encryptionkey", "subscriptionkey", "licensekey", "sshkey", "authkey", "credential", "credentials", "authorization", "auth", "cookie", "dsn",
+	"masterkey", "sharedkey", "encryptionkey", "subscriptionkey", "licensekey", "sshkey", "authkey", "credential", "credentials", "authorization", "auth",
+	"cookie", "dsn",
 	"connectionstring", "signature", "webhook"}
 
 // schemes stand before the secret of an Authorization.

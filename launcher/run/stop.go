@@ -17,7 +17,8 @@ import (
 
 // judge stops the job after the first verdict.Fault.
 func (r *Run) judge() {
-	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.last && r.inquiry.open != nil || r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
+	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.last && r.inquiry.open != nil ||
+		r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.Cause(); ok {

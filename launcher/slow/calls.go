@@ -196,6 +196,7 @@ func (t Tardy) Sentence(cause string) string {
 	if t.Unsure > 0 {
 		unsure = fmt.Sprintf(", by clocks that agree to %v", t.Unsure.Round(10*time.Microsecond))
 	}
-	return fmt.Sprintf("torch's rank %d on %s: it was the last to call %d of the last %d collectives of group %s, %v after the others%s: these waited about %.0f %% of %s for it%s",
+	return fmt.Sprintf("torch's rank %d on %s: it was the last to call %d of the last %d collectives of group %s, %v after the others%s: "+
+		"these waited about %.0f %% of %s for it%s",
 		t.Rank, t.Host, t.Times, t.Of, t.Group, t.After.Round(100*time.Microsecond), unsure, 100*t.Share, long(t.Window), cause)
 }

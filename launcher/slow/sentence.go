@@ -80,7 +80,8 @@ func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
 // Tells says that one of these lines has what Before says: who all others wait for now, or who has not come to a call.
 func (w *Watch) Tells(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool {
-		return len(w.late.Ranks) > 0 && strings.Contains(l, ": all others have waited ") || len(w.late.Ranks)+len(w.told) == 0 && strings.Contains(l, " not come to MPI_")
+		return len(w.late.Ranks) > 0 && strings.Contains(l, ": all others have waited ") ||
+			len(w.late.Ranks)+len(w.told) == 0 && strings.Contains(l, " not come to MPI_")
 	})
 }
 

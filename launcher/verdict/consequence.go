@@ -79,8 +79,8 @@ func (t *Toll) consequence() string {
 // echoed says that a fault is of a rank that only says that it lost another one.
 func (t *Toll) echoed(f Fault) bool { return t.echo.Contains(f.ID) && !f.struck() }
 
-// Ended notes that a process of a fault's has ended at its time, and had peak bytes at most. bound is how many its container may have, where the kernel ended it
-// for that. 0: unknown. As many are kept as faults.
+// Ended notes that a process of a fault's has ended at its time, and had peak bytes at most. bound is how many its container may have, where the
+// kernel ended it for that. 0: unknown. As many are kept as faults.
 func (t *Toll) Ended(f Fault, peak, bound uint64) {
 	if t.ranks > 0 {
 		t.gone, t.last = t.gone+1, max(t.last, f.At)

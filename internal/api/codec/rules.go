@@ -28,7 +28,8 @@ func items(most int) rule { return rule{most: most} }
 // rules are by message and field.
 var rules = map[string]rule{
 	// Who it is.
-	"Opened.text": aLine, "Opened.version": aWord, "Opened.meeting_ports": items(64), "Opened.own_proof": asIs, "Opened.held": items(64), "Opened.left": names(1 << 16), "Opened.lacks": items(64),
+	"Opened.text": aLine, "Opened.version": aWord, "Opened.meeting_ports": items(64), "Opened.own_proof": asIs, "Opened.held": items(64),
+	"Opened.left": names(1 << 16), "Opened.lacks": items(64),
 	"Held.session": aWord, "Held.launcher": aName, "Hold.journal": asIs, "Hold.proof": asIs, "Hold.command": asIs, "Hold.text": aLine, "Hold.withdrawn": aLine,
 	"Machine.cpu": asIs, "Machine.core": asIs, "Machine.l1": asIs, "Machine.l2": asIs, "Machine.l3": asIs, "Machine.numa": asIs, "Machine.package": asIs,
 	"HelloReply.version": aWord, "HelloReply.name": aName, "HelloReply.incarnation": aWord, "HelloReply.scope": aLine, "HelloReply.arch": aWord,
@@ -40,11 +41,14 @@ var rules = map[string]rule{
 
 	// A job.
 	"StartFailed.path": aLine, "StartFailed.text": aLine,
-	"Output.data": asIs, "OutputEnd.frames": {text: wordText, most: 16}, "OutputEnd.devices": items(8), "OutputEnd.placed": items(16), "Placed.frame": aWord, "Placed.place": aWord,
+	"Output.data": asIs, "OutputEnd.frames": {text: wordText, most: 16}, "OutputEnd.devices": items(8), "OutputEnd.placed": items(16),
+	"Placed.frame": aWord, "Placed.place": aWord,
 	"Exited.text": aLine, "Exited.library": aLine, "Exited.lacking": aLine,
-	"Exited.devices": items(8), "DeviceError.device": aWord, "Aborted.text": aLine, "Aborted.targets": asIs, "WireupFailed.text": aLine, "WireupFailed.gone": asIs, "Notice.text": aLine, "Ending.why": aLine, "Closed.text": aLine,
+	"Exited.devices": items(8), "DeviceError.device": aWord, "Aborted.text": aLine, "Aborted.targets": asIs, "WireupFailed.text": aLine,
+	"WireupFailed.gone": asIs, "Notice.text": aLine, "Ending.why": aLine, "Closed.text": aLine,
 	"Chosen.library": aLine, "Chosen.why": aLine, "Chosen.nccl": aWord, "Control.targets": asIs,
-	"Waits.silent": asIs, "Waits.waits": items(16), "Waits.stacks": items(16), "Waits.notes": lines(8), "Wait.set": asIs, "Wait.entered": asIs, "Wait.absent": asIs,
+	"Waits.silent": asIs, "Waits.waits": items(16), "Waits.stacks": items(16), "Waits.notes": lines(8), "Wait.set": asIs, "Wait.entered": asIs,
+	"Wait.absent":     asIs,
 	"ProcStack.means": aWord, "ProcStack.frames": {text: wordText, most: 64},
 	"Met.framework": aWord, "Met.loaded": asIs, "Met.met": asIs, "Met.elsewhere": asIs,
 	"Activity.works": asIs, "Activity.busy": asIs, "Activity.idle": asIs, "Activity.places": items(16),
@@ -64,12 +68,15 @@ var rules = map[string]rule{
 
 	// What it finds.
 	"CheckupReply.findings": items(256), "CheckupReply.facts": items(256), "CheckupReply.addresses": names(256), "CheckupReply.programs": items(256),
-	"CheckupReply.rdma": items(256), "RdmaPort.device": aName, "Finding.name": aWord, "Finding.text": aLine, "Finding.fix": aLine, "Fact.name": aWord, "Fact.value": aLine,
+	"CheckupReply.rdma": items(256), "RdmaPort.device": aName, "Finding.name": aWord, "Finding.text": aLine, "Finding.fix": aLine, "Fact.name": aWord,
+	"Fact.value": aLine,
 	"Seats.gpus": items(1024), "Seats.hcas": items(1024), "Seats.seats": items(1 << 16), "Seats.error": aLine, "SeatDevice.name": aWord, "SeatDevice.text": aLine,
 	"SeatDevice.near_cpus": aLine, "SeatDevice.missing": aLine, "Seat.gpus": asIs, "Seat.hcas": {text: wordText, most: 256},
 	"AnswerReply.addresses": names(256), "AskReply.ways": items(1 << 16), "Way.host": aName, "Way.error": aLine, "Way.address": aName,
-	"RanksReply.ranks": items(1 << 20), "RanksReply.error": aLine, "RanksReply.waits": items(1024), "RunWaits.launcher": aName, "RunWaits.job": aWord, "RunWaits.placed": asIs,
-	"RankState.launcher": aName, "RankState.job": aWord, "RankState.program": aName, "RankState.state": aWord, "RankState.syscall": aWord, "RankState.wchan": aWord,
+	"RanksReply.ranks": items(1 << 20), "RanksReply.error": aLine, "RanksReply.waits": items(1024), "RunWaits.launcher": aName, "RunWaits.job": aWord,
+	"RunWaits.placed":    asIs,
+	"RankState.launcher": aName, "RankState.job": aWord, "RankState.program": aName, "RankState.state": aWord, "RankState.syscall": aWord,
+	"RankState.wchan":    aWord,
 	"RankState.mount":    aLine,
 	"RanksReply.flights": items(1024),
 	"StacksReply.stacks": items(1 << 20), "StacksReply.notes": lines(64), "StacksReply.flights": items(1024), "RunFlight.launcher": aName, "RunFlight.job": aWord,

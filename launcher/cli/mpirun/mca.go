@@ -61,18 +61,21 @@ func (p *openMPIParser) launcherParams() []LauncherParam {
 		{"orte_tag_output", "tag-output", "`--tag-output`", p.onParam(func(l *line.Line, yes bool) { l.TagOutput = yes })},
 		{"orte_timestamp_output", "timestamp-output", "`--timestamp-output`", p.onParam(func(l *line.Line, yes bool) { l.Timestamps = yes })},
 		{"orte_output_filename", "output-filename output-directory output", "`--output-filename`", option(printing{p}.outputName)},
-		{"orte_abort_on_non_zero_status", "", "0: a rank's exit code other than 0 ends nothing, and the job's is 0", p.onParam(func(l *line.Line, yes bool) { l.KeepOn = !yes })},
+		{"orte_abort_on_non_zero_status", "", "0: a rank's exit code other than 0 ends nothing, and the job's is 0",
+			p.onParam(func(l *line.Line, yes bool) { l.KeepOn = !yes })},
 		{"orte_enable_recovery", "enable-recovery continuous disable-recovery", "`--enable-recovery`", p.onParam(func(l *line.Line, yes bool) { l.Recover = yes })},
 		{"mca_base_env_list", "", "variables for the ranks, `NAME;NAME=value`, as `-x` gives them", p.envParam},
-		{"plm_rsh_args plm_ssh_args", "", "`-i FILE` and `-o IdentityFile=FILE` in it name the job's key, where the pod mounts none; the rest has no effect", func(v string) error {
-			p.Line.SSHArgs = v
-			p.Without("parameter plm_rsh_args")
-			return nil
-		}},
+		{"plm_rsh_args plm_ssh_args", "", "`-i FILE` and `-o IdentityFile=FILE` in it name the job's key, where the pod mounts none; the rest has no effect",
+			func(v string) error {
+				p.Line.SSHArgs = v
+				p.Without("parameter plm_rsh_args")
+				return nil
+			}},
 		{"orte_rankfile rmaps_rank_file_path", "rankfile", "`--rankfile`", option(placing{p}.rankFile)},
 		{"rmaps_rank_file_physical", "", "CPUs in a rankfile are the kernel's", func(v string) error { p.kernelNumbers = truth(v); return nil }},
 		{"hwloc_base_cpu_set hwloc_base_cpu_list hwloc_default_cpu_list", "cpu-set", "`--cpu-set`", option(placing{p}.cpuSet)},
-		{"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus", "use-hwthread-cpus", "`--use-hwthread-cpus`", p.onParam(func(l *line.Line, yes bool) { l.Binding.HWThreads = yes })},
+		{"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus", "use-hwthread-cpus", "`--use-hwthread-cpus`",
+			p.onParam(func(l *line.Line, yes bool) { l.Binding.HWThreads = yes })},
 		{"hwloc_base_report_bindings", "report-bindings", "`--report-bindings`", p.onParam(func(l *line.Line, yes bool) { l.Bindings = yes })},
 	}
 }

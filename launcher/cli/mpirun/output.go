@@ -13,7 +13,8 @@ type printing struct{ *openMPIParser }
 
 func (p printing) rows() []line.Row {
 	return []line.Row{
-		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5", Set: line.True(&p.Line.TagOutput)},
+		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5",
+			Set: line.True(&p.Line.TagOutput)},
 		{Names: "timestamp-output", Level: line.Done, Means: "the time before every line", Set: line.True(&p.Line.Timestamps)},
 		{Names: "merge-stderr-to-stdout", Level: line.Done, Means: "one stream for both", Set: line.True(&p.Line.Merge)},
 		{Names: "output-filename", Args: 1, Level: line.Done, Set: p.outputName,
@@ -25,7 +26,8 @@ func (p printing) rows() []line.Row {
 		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: line.True(&p.Line.DisplayMap)},
 		{Names: "display", Args: 1, Level: line.Done, Means: "`map`, `bind`; others have no effect (Open MPI 5)", Set: p.display},
 		{Names: "quiet q", Level: line.Done, Means: "no warnings", Set: line.True(&p.Line.Quiet)},
-		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress", Level: line.NoEffect,
+		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress",
+			Level: line.NoEffect,
 			Means: "`--display-map` shows the plan"},
 		{Names: "xml", Level: line.NoEffect, Set: p.xml, Means: "output stays as ranks write it, which is said; `mpiup run --output json` has an object a line"},
 		{Names: "xml-file xterm", Args: 1, Level: line.Refused, Means: "use --output-filename DIR, or mpiup run --output json"},

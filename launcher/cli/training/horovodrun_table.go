@@ -24,32 +24,46 @@ func (l *Horovodrun) rows() []line.Row {
 			l.add("--mca", "plm_rsh_args", l.SSHArgs)
 			return nil
 		}},
-		{Names: "--check-build -cb", Level: line.Refused, Means: "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'"},
+		{Names: "--check-build -cb", Level: line.Refused,
+			Means: "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'"},
 		{Names: "--config-file", Args: 1, Level: line.Refused, Means: "write its settings as options, or as -x HOROVOD_... of mpiup run"},
 		{Names: "--jsrun", Level: line.Refused, Means: "there is no jsrun in pods: leave it out"},
 		{Names: "--min-np --min-num-proc", Args: 1, Level: line.Done, Means: "elastic, see above: the fewest ranks with which the job goes on", Set: l.own},
 		{Names: "--max-np --max-num-proc", Args: 1, Level: line.Done, Means: "elastic: the most", Set: l.own},
-		{Names: "--slots-per-host", Args: 1, Level: line.Done, Means: "elastic: ranks of a host for which the script of `--host-discovery-script` names no slots", Set: l.own},
+		{Names: "--slots-per-host", Args: 1, Level: line.Done,
+			Means: "elastic: ranks of a host for which the script of `--host-discovery-script` names no slots", Set: l.own},
 		{Names: "--elastic-timeout", Args: 1, Level: line.Done, Means: "elastic: how long `--min-np` ranks' hosts are waited for, in seconds (600)", Set: l.own},
 		{Names: "--reset-limit", Args: 1, Level: line.Done, Means: "elastic: how often ranks may meet anew", Set: l.own},
-		{Names: "--blacklist-cooldown-range", Args: 2, Level: line.Done, Means: "elastic: after how many seconds, at least and at most, a host whose rank failed may come back; without it never", Set: l.own},
-		{Names: "--host-discovery-script", Args: 1, Level: line.Done, Means: "elastic: what prints `HOST:SLOTS` of each host, without it the job's membership", Set: func([]string) error { l.Elastic, l.Scripted = true, true; return nil }},
+		{Names: "--blacklist-cooldown-range", Args: 2, Level: line.Done,
+			Means: "elastic: after how many seconds, at least and at most, a host whose rank failed may come back; without it never", Set: l.own},
+		{Names: "--host-discovery-script", Args: 1, Level: line.Done,
+			Means: "elastic: what prints `HOST:SLOTS` of each host, without it the job's membership",
+			Set:   func([]string) error { l.Elastic, l.Scripted = true, true; return nil }},
 	}...)
 }
 
 func (l *Horovodrun) ownRows() []line.Row {
 	return []line.Row{
 		{Names: "-np --num-proc", Args: 1, Level: line.Done, Means: "how many ranks", Set: l.ranks},
-		{Names: "-H --hosts", Args: 1, Level: line.Done, Means: "the hosts and their slots, `a:4,b:4`; without them those that the pod is told of, else this machine", Set: func(v []string) error { return l.hosts("-H", v[0]) }},
-		{Names: "-hostfile --hostfile", Args: 1, Level: line.Done, Means: "a file with the hosts, `name slots=N` a line", Set: func(v []string) error { return l.hosts("--hostfile", v[0]) }},
+		{Names: "-H --hosts", Args: 1, Level: line.Done,
+			Means: "the hosts and their slots, `a:4,b:4`; without them those that the pod is told of, else this machine",
+			Set:   func(v []string) error { return l.hosts("-H", v[0]) }},
+		{Names: "-hostfile --hostfile", Args: 1, Level: line.Done, Means: "a file with the hosts, `name slots=N` a line",
+			Set: func(v []string) error { return l.hosts("--hostfile", v[0]) }},
 		{Names: "--gloo", Level: line.Done, Means: "ranks meet by Gloo, at their agents; without it as Horovod was built", Set: line.True(&l.Gloo)},
 		{Names: "--mpi", Level: line.Done, Means: "ranks meet by MPI", Set: line.True(&l.MPI)},
-		{Names: "--network-interfaces --network-interface", Args: 1, Level: line.Done, Means: "the interfaces, with commas between: for NCCL and Open MPI all, for Gloo the first", Set: l.interfaces},
-		{Names: "--start-timeout", Args: 1, Level: line.Done, Means: "how long to wait for all hosts, in seconds; also `HOROVOD_START_TIMEOUT`. Without it mpiup's own 5 minutes", Set: l.start},
-		{Names: "--output-filename", Args: 1, Level: line.Done, Means: "each rank's output goes to `DIR/rank.N/stdout` and `stderr` too", Set: func(v []string) error { l.add("--output-filename", v[0]+":nojobid"); return nil }},
-		{Names: "--prefix-output-with-timestamp -prefix-timestamp", Level: line.Done, Means: "the time before each line", Set: func([]string) error { l.add("--timestamp-output"); return nil }},
-		{Names: "--mpi-args", Args: 1, Level: line.Done, Means: "words for the launcher, read as Open MPI's ([mpirun.md](mpirun.md))", Set: func(v []string) error { return l.extra(&l.more, v[0]) }},
-		{Names: "--binding-args", Args: 1, Level: line.Done, Means: "how ranks are bound, in the same words", Set: func(v []string) error { l.bound = true; return l.extra(&l.more, v[0]) }},
+		{Names: "--network-interfaces --network-interface", Args: 1, Level: line.Done,
+			Means: "the interfaces, with commas between: for NCCL and Open MPI all, for Gloo the first", Set: l.interfaces},
+		{Names: "--start-timeout", Args: 1, Level: line.Done,
+			Means: "how long to wait for all hosts, in seconds; also `HOROVOD_START_TIMEOUT`. Without it mpiup's own 5 minutes", Set: l.start},
+		{Names: "--output-filename", Args: 1, Level: line.Done, Means: "each rank's output goes to `DIR/rank.N/stdout` and `stderr` too",
+			Set: func(v []string) error { l.add("--output-filename", v[0]+":nojobid"); return nil }},
+		{Names: "--prefix-output-with-timestamp -prefix-timestamp", Level: line.Done, Means: "the time before each line",
+			Set: func([]string) error { l.add("--timestamp-output"); return nil }},
+		{Names: "--mpi-args", Args: 1, Level: line.Done, Means: "words for the launcher, read as Open MPI's ([mpirun.md](mpirun.md))",
+			Set: func(v []string) error { return l.extra(&l.more, v[0]) }},
+		{Names: "--binding-args", Args: 1, Level: line.Done, Means: "how ranks are bound, in the same words",
+			Set: func(v []string) error { l.bound = true; return l.extra(&l.more, v[0]) }},
 		{Names: "--tcp", Level: line.Done, Means: "no RDMA: `NCCL_IB_DISABLE=1`, and TCP for Open MPI", Set: func([]string) error {
 			l.add("-x", "NCCL_IB_DISABLE=1", "-mca", "pml", "ob1", "-mca", "btl", "^openib")
 			return nil
@@ -98,7 +112,8 @@ func (l *Horovodrun) tunables() (list []line.Row) {
 		{"--cache-capacity", "HOROVOD_CACHE_CAPACITY"}, {"--autotune-warmup-samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"},
 		{"--autotune-steps-per-sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"}, {"--autotune-bayes-opt-max-samples", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"},
 		{"--stall-check-warning-time-seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS"}, {"--stall-check-shutdown-time-seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"},
-		{"--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"}, {"--thread-affinity", "HOROVOD_THREAD_AFFINITY"}, {"--gloo-timeout-seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS"},
+		{"--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"}, {"--thread-affinity", "HOROVOD_THREAD_AFFINITY"},
+		{"--gloo-timeout-seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS"},
 	} {
 		add(t.name, t.variable, 1, whole)
 	}

@@ -11,7 +11,8 @@ import (
 
 // read takes the options at the front of args, as Python's argparse does, and returns the program's words. split takes a word apart; noted is
 // told each option with its words once it was carried out, and says whether nothing more is to be read.
-func read(args []string, rows []line.Row, without *[]string, split func(word string) (name, value string, joined bool), noted func(r *line.Row, words []string) (over bool)) ([]string, error) {
+func read(args []string, rows []line.Row, without *[]string, split func(word string) (name, value string, joined bool),
+	noted func(r *line.Row, words []string) (over bool)) ([]string, error) {
 	table := line.Index(rows)
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		word := args[0]

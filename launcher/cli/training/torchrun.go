@@ -184,7 +184,8 @@ func (l *Torchrun) perNode(count func(string) (int, error)) (err error) {
 	if n, e := strconv.Atoi(l.wanted); e == nil {
 		l.PerNode = n
 	} else if l.Node == All {
-		return fmt.Errorf("--nproc-per-node %s: the hosts' processors are not counted before the start; write the number, or use mpiup run, whose hosts have slots", l.wanted)
+		return fmt.Errorf("--nproc-per-node %s: the hosts' processors are not counted before the start; "+
+			"write the number, or use mpiup run, whose hosts have slots", l.wanted)
 	} else if l.PerNode, err = count(l.wanted); err != nil {
 		return fmt.Errorf("--nproc-per-node %s: %w", l.wanted, err)
 	}

@@ -15,7 +15,8 @@ func (s *site) see(text string) {
 		at    *bool
 		words []string
 	}{
-		{&s.kube, []string{"kubectl", "kubelet", "Kubernetes", "kubernetes", "[pod/", "pod/", "pods/", "OOMKilled", "default-scheduler", "FailedScheduling", "PodScheduled", "-launcher", "-worker-", ".svc", "mpijob", "pytorchjob", "containerd", "ImagePull"}},
+		{&s.kube, []string{"kubectl", "kubelet", "Kubernetes", "kubernetes", "[pod/", "pod/", "pods/", "OOMKilled", "default-scheduler", "FailedScheduling",
+			"PodScheduled", "-launcher", "-worker-", ".svc", "mpijob", "pytorchjob", "containerd", "ImagePull"}},
 		{&s.slurm, []string{"srun:", "slurmstepd", "SLURM", "sbatch", "StepId=", "slurm"}},
 		{&s.mpirun, []string{"mpirun", "mpiexec", "orterun", "prterun", "orted", "ORTE", "PRTE", "BAD TERMINATION", "[proxy:", "PMIX ERROR"}},
 	} {

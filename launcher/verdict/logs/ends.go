@@ -326,7 +326,8 @@ func looksRaised(text string) bool { return raisedLine().MatchString(text) }
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
 	for _, p := range []string{"torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError", "torch.multiprocessing.spawn.Process",
-		"ChildFailedError", "vllm.v1.engine.exceptions.EngineDeadError", "RuntimeError: Horovod detected that one or more processes exited", "RuntimeError: horovod.run",
+		"ChildFailedError", "vllm.v1.engine.exceptions.EngineDeadError", "RuntimeError: Horovod detected that one or more processes exited",
+		"RuntimeError: horovod.run",
 		"torch.distributed.elastic.multiprocessing.api.SignalException", "UnexpectedStatusException"} {
 		if strings.HasPrefix(text, p) {
 			return true
@@ -357,13 +358,15 @@ func complains(text string) bool {
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
 // of a signal, is told of whatever its level, and so is who waits.
 func mild(text string, s *verdict.Sign) bool {
-	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait && !s.Likely || s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
+	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait && !s.Likely ||
+		s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
 		return false
 	}
 	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too
 		return true
 	}
-	if strings.Contains(text, "[stderr]") || s.Text == "failed to TCP connect to a peer" { // another's words, whatever the level of who passes them on; "should not happen"
+	// Another's words, whatever the level of who passes them on; "should not happen".
+	if strings.Contains(text, "[stderr]") || s.Text == "failed to TCP connect to a peer" {
 		return false
 	}
 	level, ok := stated(text)

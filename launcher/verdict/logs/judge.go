@@ -79,7 +79,8 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
 	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
 		list = r.of(verdict.Program, func(g *finding) bool {
-			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns && g.lane == f.lane && g.order < f.order && f.number-g.number <= after
+			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
+				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
 		})
 	}
 	if len(list) == 0 && f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed || f.likely) {

@@ -144,7 +144,8 @@ func (r *Reader) Line(text string) {
 	if l.text == "" {
 		return
 	}
-	if l.label > 0 && !r.plain && (strings.Contains(l.text, "BAD TERMINATION OF ONE") || strings.HasPrefix(l.text, "Test command: ")) { // ctest's number: no rank runs a launcher
+	if l.label > 0 && !r.plain && (strings.Contains(l.text, "BAD TERMINATION OF ONE") || strings.HasPrefix(l.text, "Test command: ")) {
+		// ctest's number: no rank runs a launcher
 		r.plain = true
 		l.who.rank = -1
 	}

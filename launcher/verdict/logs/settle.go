@@ -10,7 +10,8 @@ import (
 
 // What takes a finding back: the program caught it, what was awaited came, or the job went on.
 var (
-	caught = []string{"skipping batch", "retrying batch", "retrying with", "trying again", "resuming normal operation", "reducing batch size", "batch size was reduced",
+	caught = []string{"skipping batch", "retrying batch", "retrying with", "trying again", "resuming normal operation", "reducing batch size",
+		"batch size was reduced",
 		"will be retried", "falling back to", "continuing anyway", "continue training", "ignoring this", "recovered from",
 		"exit code:    0",                // kubectl describe's, of a container of which it has said how it ended
 		"[service thread] accept failed"} // NCCL's, of whoever else came to its port, as scanners do
@@ -59,9 +60,12 @@ func (h *heard) remember(text string) {
 
 var (
 	// The launchers' own words, and what MPI libraries say around an abort.
-	boiler = []string{"-----", "=====", "MPI_ABORT was invoked", "MPI_Abort", "with errorcode", "NOTE: invoking", "You may or may not see", "exactly when", "Primary job", "a non-zero exit code",
-		"mpirun", "mpiexec", "srun:", "slurmstepd", "prterun", "Process name:", "Exit code:", "aborting job", "BAD TERMINATION", "EXIT CODE", "CLEANING UP", "YOU CAN IGNORE", "Abort(", "In: PMI_Abort",
-		"user-direction", "mpiup: ", "NCCL INFO", "Warning:", "WARNING", "help message", "Proc: [", "Errorcode:", "root cause", "local_rank", "torch.distributed.elastic"}
+	boiler = []string{"-----", "=====", "MPI_ABORT was invoked", "MPI_Abort", "with errorcode", "NOTE: invoking", "You may or may not see", "exactly when",
+		"Primary job", "a non-zero exit code",
+		"mpirun", "mpiexec", "srun:", "slurmstepd", "prterun", "Process name:", "Exit code:", "aborting job", "BAD TERMINATION", "EXIT CODE", "CLEANING UP",
+		"YOU CAN IGNORE", "Abort(", "In: PMI_Abort",
+		"user-direction", "mpiup: ", "NCCL INFO", "Warning:", "WARNING", "help message", "Proc: [", "Errorcode:", "root cause", "local_rank",
+		"torch.distributed.elastic"}
 	reasons = pattern.Of(`(?i)\b(?:error|fatal|fail(?:ed|ure)?|cannot|can't|could not|couldn't|unable|invalid|exception|not found|no such|missing|illegal|out of|must|stop(?:ped|ping)?|abort(?:ed|ing)?|unknown|exceed(?:s|ed)?)\b`)
 )
 

@@ -245,7 +245,8 @@ func (r *Reader) equals(f *finding) (list []int) {
 		if rank < 0 {
 			rank = g.spoken()
 		}
-		if g.over || g.weak && !f.weak || g.kind != f.kind || rank < 0 || rank == own || slices.Contains(list, rank) || f.kind != verdict.Abort && alike(g.line) != alike(f.line) {
+		if g.over || g.weak && !f.weak || g.kind != f.kind || rank < 0 || rank == own ||
+			slices.Contains(list, rank) || f.kind != verdict.Abort && alike(g.line) != alike(f.line) {
 			continue
 		}
 		const apart = 2e9 // ns by which clocks and buffers do not differ

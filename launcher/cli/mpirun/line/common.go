@@ -12,7 +12,8 @@ import (
 func (p *Parser) Common() []Row {
 	return []Row{
 		{Names: "n np", Args: 1, Level: Done, Local: true, Means: "ranks of the program", Set: Count(&p.Ctx.N, MaxRanks)},
-		{Names: "wdir wd", Args: 1, Level: Done, Local: true, Means: "working directory; a missing one is an error", Set: Text(&p.Ctx.Wdir, "a directory has a name")},
+		{Names: "wdir wd", Args: 1, Level: Done, Local: true, Means: "working directory; a missing one is an error",
+			Set: Text(&p.Ctx.Wdir, "a directory has a name")},
 		{Names: "version V", Level: Done, Means: "says which launcher is imitated", Set: True(&p.Line.Version)},
 		{Names: "help h", Level: Done, Means: "lists the options", Set: True(&p.Line.Help)},
 		{Names: "v verbose", Level: Done, Means: "says what mpiup does, whose command line this is, and which options have no effect",
