@@ -43,13 +43,19 @@ var facts = sync.OnceValue(func() []fact {
 		waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
 		waited(`different incarnation`, `/job:\w+/replica:\d+/task:(?P<rank>\d+) unexpectedly tried to connect`),
 		first(`: rank `, `^(?P<host>[\w.-]+): rank (?P<rank>\d+) (?:exited with code [1-9]|died from signal)`), // PALS
-		first(`task rank `, `\btask rank (?P<rank>\d+) on host (?P<host>\S+) (?:failed|exited)\b`),             // Flux
-		first(`first noticed rank`, `\(first noticed rank (?P<rank>\d+)\) terminated`),                         // IBM's jsrun
+		first(` on host `, `\brank (?P<rank>\d+) on host (?P<host>\S+) (?:failed|exited)\b`),                   // Flux
+		says(`PE RANK`, `PE RANK (?P<rank>\d+) exit signal`),                                                   // ALPS
+		says(`[PE_`, `\[PE_(?P<rank>\d+)\]:`),                                                                  // Cray's PMI
+		says(`0031-250`, `0031-250 +task (?P<rank>\d+): `),                                                     // IBM's poe
+		first(`0031-300`, `due to exit code \d+ in task (?P<rank>\d+)`),
+		first(`before MPI_`, `MPI Application rank (?P<rank>\d+) (?:exited|killed) before MPI_`), // Platform's
+		oneself(`on `, `^on (?P<host>[\w.-]+)$`),                                                 // MS-MPI's analysis, below a rank in brackets
+		first(`first noticed rank`, `\(first noticed rank (?P<rank>\d+)\) terminated`),           // IBM's jsrun
 		// Open MPI and PRRTE, orterun's and prterun's help texts.
-		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\S+) on node (?P<host>\S+) exited`),
+		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+)(?: with PID (?P<pid>\S+))?(?: on node (?P<host>\S+))?`),
 		first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
 		first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
-		says(`invoked on rank`, `invoked on rank (?P<rank>\d+) in communicator`),
+		says(`invoked on rank`, `invoked on rank (?P<rank>\d+) (?:in communicator|\(pid (?P<pid>\d+), host=(?P<host>[\w.-]+)\))`),
 		oneself(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
 		says(`while attempting to start`, `while attempting to start process rank (?P<rank>\d+)`),
 		says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
@@ -62,8 +68,9 @@ var facts = sync.OnceValue(func() []fact {
 		says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
 		says(`aborting MPI_COMM_WORLD`, `aborting MPI_COMM_WORLD .*comm rank (?P<rank>\d+)`), // MS-MPI
 		says(`MPT ERROR: `, `MPT ERROR: Rank (?P<rank>\d+)\(`),                               // HPE's
-		says(`FATAL ERROR(`, `FATAL ERROR\(Node (?P<rank>\d+)\): `),                          // GASNet's
-		says(` Exiting: Called`, `Processor (?P<rank>\d+) Exiting: Called`),                  // Charm++'s
+		says(`fatal signal`, `Caught a fatal signal: .* on node (?P<rank>\d+)/\d`),
+		says(`FATAL ERROR(`, `FATAL ERROR\(Node (?P<rank>\d+)\): `),         // GASNet's
+		says(` Exiting: Called`, `Processor (?P<rank>\d+) Exiting: Called`), // Charm++'s
 		first(`has terminated without`, `MPI_COMM_WORLD rank (?P<rank>\d+) has terminated without`),
 		says(`RankID:`, `\bRankID:(?P<rank>\d+)\)`),                             // Ascend's
 		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`), // AmberTools
@@ -87,13 +94,14 @@ var facts = sync.OnceValue(func() []fact {
 		// DeepSpeed's and torch's older launcher name the command of the last process that they started, whichever failed: of one process it is that one.
 		says(`local`, `(?:exits with return code|CalledProcessError).*--local[_-]rank[= ](?P<local>0)\b|--local[_-]rank[= ](?P<local0>0)\b.*exits with return code`),
 		// MVAPICH.
-		first(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
+		says(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
 		says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
 		// Horovod.
 		first(`Process name: `, `^Process name: (?P<rank>\d+)$`),
 		first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
 		// Slurm.
 		says(`: Terminated`, `^srun: error: (?P<host>\S+): tasks [\d,-]+: Terminated`), // with the step, when another one failed
+		first(`: exited`, `^srun: S\w+=\S+ task (?P<rank>\d+): exited abnormally`),
 		says(`run: error: `, `^(?:s|yh)run: error: (?P<host>\S+): task (?P<rank>\d+)`),
 		// mpiup.
 		ours(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
@@ -101,7 +109,7 @@ var facts = sync.OnceValue(func() []fact {
 })
 
 // srunTasks is several ranks that ended alike, in one line of srun's.
-var srunTasks = pattern.Of(`^srun: error: \S+: tasks (\d{1,7}[,-][\d,-]{1,200}): `)
+var srunTasks = pattern.Of(`^srun: (?:error: \S+:|S\w+=\S+) tasks (\d{1,7}[,-][\d,-]{1,200}): `)
 
 // loose is a rank that a failure's own line speaks of.
 var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world |global[_ ]?)?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
@@ -184,13 +192,20 @@ func (r *Reader) learn(l line) {
 	case strings.HasPrefix(l.text, "======"):
 		r.torch.root = false
 	}
+	if srunTasks().MatchString(l.text) && !strings.HasSuffix(l.text, ": running") {
+		for _, f := range r.open {
+			f.toldBy = byMany
+		}
+	}
 	for _, f := range facts() {
 		who, ok := f.names(l.text)
 		if !ok || f.own && l.ofRank() {
 			continue
 		}
 		if f.self {
-			who = who.or(l.who)
+			if who = who.or(l.who); who.rank < 0 {
+				continue
+			}
 		}
 		r.know(process{who.host, who.pid}, who.rank)
 		if f.waits {
@@ -296,11 +311,13 @@ func note(list []operation, re func() *regexp.Regexp, l line) []operation {
 	return append(list, op)
 }
 
+const byMany = "several" // a line that tells of several processes: one more that tells of one then names none
+
 // tell completes findings that came just before. Lines that name several ranks alike tell of none which was first.
 func (r *Reader) tell(who ending, by string) {
 	for _, f := range r.open {
 		switch close := r.number-f.number <= after && f.lane.file == r.file && f.near == 0; {
-		case close && f.who.rank < 0 && f.who.fits(who):
+		case close && f.who.rank < 0 && f.who.fits(who) && (f.toldBy != byMany || who.rank < 0):
 			f.who, f.toldBy = f.who.or(who), by
 		case close && f.toldBy == by && who.rank >= 0:
 			f.among = f.among.Union(idset.Of(f.who.rank, who.rank))

@@ -75,8 +75,16 @@ func (r *Reader) behind(f *finding) *finding {
 	switch {
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
-	case f.kind == verdict.NCCL: // which a fabric's failure before it explains
+	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
+	case f.kind == verdict.Killed: // by the batch system, of which another line tells why
+		list = r.of(verdict.Ending, func(g *finding) bool {
+			return g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after
+		})
+	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
+		list = r.of(verdict.Echo, func(g *finding) bool {
+			return g.kind == verdict.Killed && (g.lane == f.lane || g.who.rank == f.who.rank) && g.order < f.order && f.number-g.number <= after
+		})
 	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
 		list = r.of(verdict.Program, func(g *finding) bool {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&

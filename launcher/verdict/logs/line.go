@@ -63,6 +63,7 @@ var tags = []func() *regexp.Regexp{
 	pattern.Of(`^\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?`),
 	pattern.Of(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
 	pattern.Of(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
+	pattern.Of(`^\d+\.\d+s\t\d+\t`), // Kaggle's
 	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
 	pattern.Of(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
 	// torch 2.2 and later; torchrun --tee, whose number is local.
@@ -105,8 +106,9 @@ var tags = []func() *regexp.Regexp{
 // rankInside is a rank that the line itself names, which says more than a number before it.
 var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]|^Abort\(-?\d+\) on node \d`)
 
-// shellsJob is what follows the number of a job in what a shell says of its end: bash's "[1]+  Killed", zsh's "[1]    4711 killed".
-var shellsJob = pattern.Of(`^(?:[+-] {2,}\S| *[+-]? *\d+ (?:killed|terminated|abort|bus error|segmentation fault|floating point exception|illegal hardware instruction|exit \d+|done)\b)`)
+// shellsJob is what follows a number that is no rank's: a job's in what a shell says of its end, bash's "[1]+  Killed", zsh's
+// "[1]    4711 killed"; a process's in Julia's "[4711] signal (11.1): Segmentation fault".
+var shellsJob = pattern.Of(`^(?:signal \(|[+-] {2,}\S| *[+-]? *\d+ (?:killed|terminated|abort|bus error|segmentation fault|floating point exception|illegal hardware instruction|exit \d+|done)\b)`)
 
 var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
@@ -115,6 +117,7 @@ type scanner struct {
 	number int  // of the line
 	plain  bool // a number and a colon before a line are no rank's
 	count  counter
+	hosts  map[string]bool // what pdsh and its like write before each line, as a traceback has shown
 }
 
 // parse takes the tags off a line.
@@ -130,6 +133,7 @@ func (s *scanner) parse(text string) line {
 	if strings.HasPrefix(text, `{"time":`) || strings.HasPrefix(text, `{"log":`) {
 		text = record(text, &l)
 	}
+	text = s.host(text, &l)
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
@@ -148,6 +152,34 @@ func (s *scanner) parse(text string) line {
 	l.indent = text[:len(text)-len(strings.TrimLeft(text, " \t"))]
 	l.text = strings.TrimSpace(text)
 	return l
+}
+
+const maxHosts = 64
+
+// host takes off the name and colon that stand before every line of a host or rank, of which its tracebacks have told.
+func (s *scanner) host(text string, l *line) string {
+	began := strings.HasSuffix(text, "Traceback (most recent call last):")
+	if !began && len(s.hosts) == 0 {
+		return text
+	}
+	name, rest, ok := strings.Cut(text, ": ")
+	if ok && began && !s.hosts[name] && len(s.hosts) < maxHosts && hostlist.CheckName(name) == nil && strings.HasPrefix(rest, "Traceback") && !looksRaised(name) {
+		if _, level := stated(name + ":"); !level {
+			if s.hosts == nil {
+				s.hosts = map[string]bool{}
+			}
+			s.hosts[name] = true
+		}
+	}
+	if !ok || !s.hosts[name] {
+		return text
+	}
+	if n, of := strings.CutPrefix(strings.ToLower(name), "rank"); of && number(n) >= 0 {
+		l.who.rank = number(n)
+	} else {
+		l.who.host = name
+	}
+	return rest
 }
 
 // lowerTag says that a line may begin with the name of a host.
@@ -194,10 +226,12 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 			named.rank = l.bracket - 1
 		}
 		if n := group("label"); n != "" {
-			l.label = number(n) + 1
-		}
-		if n := group("label"); n != "" && !s.plain && !rankInside().MatchString(text[m[1]:]) {
-			named.rank = number(n)
+			twice := l.label > 0 && l.label != number(n)+1
+			if l.label = number(n) + 1; twice { // a step's number or a rank's own: which of them is a rank's is not known
+				l.who.rank = -1
+			} else if !s.plain && !rankInside().MatchString(text[m[1]:]) {
+				named.rank = number(n)
+			}
 		}
 		l.who = l.who.or(named)
 		return text[m[1]:], true

@@ -359,10 +359,8 @@ func (r *Reader) look(l line, h *heard) *finding {
 			s, ok = w, more
 		}
 	}
-	if s == nil || s.General || s.Kind == verdict.ExitCode {
-		if f, ended := status(text); ended {
-			return &f
-		}
+	if f, ended := status(text); ended && (s == nil || s.General || s.Kind == verdict.ExitCode || s.Kind == verdict.Killed && (f.kind == verdict.Segfault || f.kind == verdict.Crash)) {
+		return &f
 	}
 	if s == nil && complains(text) {
 		kind := verdict.ExitCode

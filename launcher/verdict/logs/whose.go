@@ -76,6 +76,9 @@ func (r *Reader) accused(f *finding) named {
 		return n
 	}
 	n := r.itself(f)
+	if n.sure == verdict.OneOfSeveral {
+		return n
+	}
 	if n.who.rank < 0 {
 		var all idset.Set
 		for _, g := range r.of(f.weight, func(g *finding) bool { return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file }) {
@@ -87,13 +90,28 @@ func (r *Reader) accused(f *finding) named {
 		return n
 	}
 	alike := append(r.equals(f), r.besides(f)...)
-	if len(alike) == 0 {
+	if len(alike) == 0 && f.kind == verdict.InitFailed && r.many(f) {
+		return named{who: ending{rank: -1, host: n.who.host}}
+	} else if len(alike) == 0 {
 		return n
 	}
 	if r.named != nil && r.named.rank >= 0 && !r.firsts && (r.named.rank == n.who.rank || slices.Contains(alike, r.named.rank)) {
 		return named{who: n.who.matching(*r.named), sure: verdict.Probable, why: fmt.Sprintf("the launcher names rank %d as the first that failed", r.named.rank)}
 	}
 	return several(append(alike, n.who.rank))
+}
+
+// many says that other processes say of themselves what a finding tells, each by its own number.
+func (r *Reader) many(f *finding) bool {
+	pids := map[int]bool{}
+	for _, list := range r.found {
+		for _, g := range list {
+			if g.kind == f.kind && g.who.pid > 0 && g.file == f.file {
+				pids[g.who.pid] = true
+			}
+		}
+	}
+	return len(pids) > 1
 }
 
 // matching is another process where that is not this one.
@@ -143,8 +161,11 @@ func (r *Reader) itself(f *finding) named {
 		n.why = fmt.Sprintf("others say that they lost rank %d", n.who.rank)
 		return n
 	}
-	if n.who.rank = r.victim(f); n.who.rank >= 0 {
-		n.why = fmt.Sprintf("rank %d is the first that failed", n.who.rank)
+	if g := r.victim(f); g != nil {
+		if others := append(r.equals(g), r.besides(g)...); len(others) > 0 {
+			return several(append(others, g.who.rank))
+		}
+		n.who.rank, n.why = g.who.rank, fmt.Sprintf("rank %d is the first that failed", g.who.rank)
 		return n
 	}
 	if n.who.local > 0 && len(r.hosts) < 2 && !meets(f.kind) { // who could not meet is not the only one, and other hosts have this number too
@@ -205,7 +226,7 @@ func (r *Reader) awaited(f *finding) named {
 func (r *Reader) tellers() (list []int) {
 	for _, w := range []verdict.Weight{verdict.Echo, verdict.Wait, verdict.Program} {
 		for _, f := range r.found[w] {
-			if f.over || f.weak && f.kind == verdict.ExitCode || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
+			if f.over || f.kind == verdict.Interrupted || f.weak && f.kind == verdict.ExitCode || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
 				continue
 			}
 			rank := f.who.rank
@@ -286,14 +307,13 @@ func (r *Reader) besides(f *finding) (ranks []int) {
 }
 
 // victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
-func (r *Reader) victim(f *finding) int {
-	rank, order := -1, 0
+func (r *Reader) victim(f *finding) (first *finding) {
 	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
 		for _, g := range r.found[w] {
-			if g.who.rank >= 0 && !g.weak && !g.over && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (rank < 0 || g.order < order) {
-				rank, order = g.who.rank, g.order
+			if g.who.rank >= 0 && !g.weak && !g.over && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
+				first = g
 			}
 		}
 	}
-	return rank
+	return first
 }
