@@ -108,7 +108,8 @@ var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]
 
 // shellsJob is what follows a number that is no rank's: a job's in what a shell says of its end, bash's "[1]+  Killed", zsh's
 // "[1]    4711 killed"; a process's in Julia's "[4711] signal (11.1): Segmentation fault".
-var shellsJob = pattern.Of(`^(?:signal \(|[+-] {2,}\S| *[+-]? *\d+ (?:killed|terminated|abort|bus error|segmentation fault|floating point exception|illegal hardware instruction|exit \d+|done)\b)`)
+var shellsJob = pattern.Of(`^(?:signal \(|[+-] {2,}\S| *[+-]? *\d+ (?:killed|terminated|abort|bus error|segmentation fault|floating point exception|` +
+	`illegal hardware instruction|exit \d+|done)\b)`)
 
 var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
@@ -163,8 +164,8 @@ func (s *scanner) host(text string, l *line) string {
 		return text
 	}
 	name, rest, ok := strings.Cut(text, ": ")
-	if ok && began && !s.hosts[name] && len(s.hosts) < maxHosts && hostlist.CheckName(name) == nil && strings.HasPrefix(rest, "Traceback") && !looksRaised(name) {
-		if _, level := stated(name + ":"); !level {
+	if ok && began && strings.HasPrefix(rest, "Traceback") && len(s.hosts) < maxHosts && hostlist.CheckName(name) == nil {
+		if _, level := stated(name + ":"); !level && !looksRaised(name) {
 			if s.hosts == nil {
 				s.hosts = map[string]bool{}
 			}

@@ -359,8 +359,11 @@ func (r *Reader) look(l line, h *heard) *finding {
 			s, ok = w, more
 		}
 	}
-	if f, ended := status(text); ended && (s == nil || s.General || s.Kind == verdict.ExitCode || s.Kind == verdict.Killed && (f.kind == verdict.Segfault || f.kind == verdict.Crash)) {
-		return &f
+	if f, ended := status(text); ended {
+		crashed := f.kind == verdict.Segfault || f.kind == verdict.Crash // which says more than "killed by signal"
+		if s == nil || s.General || s.Kind == verdict.ExitCode || s.Kind == verdict.Killed && crashed {
+			return &f
+		}
 	}
 	if s == nil && complains(text) {
 		kind := verdict.ExitCode
