@@ -169,8 +169,8 @@ func (r *planner) rest(ctx context.Context) (phases.Order, error) {
 	}
 }
 
-// rally reaches hosts until some suffice for an attempt.
-func (r *planner) rally(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call *lastCall) ([]reach.Found, phases.Order, error) {
+// assembleEnough reaches hosts until some suffice for an attempt.
+func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call *lastCall) ([]reach.Found, phases.Order, error) {
 	within, cancel := context.WithCancel(ctx)
 	finds := r.cfg.Discovers()
 	if finds {
@@ -178,7 +178,7 @@ func (r *planner) rally(ctx, life context.Context, want []hosts.Wanted, opener *
 		within, cancel = awake.Within(ctx, round)
 	}
 	call.renew(cancel)
-	found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
+	found, lines := r.cfg.AssembleEnough(within, life, want, func(have []reach.Answer) bool {
 		c, begins := r.course.Choice(answers(want, have))
 		if begins && c.Settled {
 			call.enough()
@@ -213,11 +213,11 @@ func (r *planner) unrested(ctx context.Context) error {
 // seat gives the hosts that were chosen their ranks, keeps spares, and lets the others go.
 func (r *planner) seat(found []reach.Found, c phases.Choice) (have []reach.Found, err error) {
 	r.enter("placing")
-	if c.Cast == nil {
+	if c.Answers == nil {
 		return r.first(found)
 	}
 	var answers []phases.Answer
-	for _, at := range c.Cast {
+	for _, at := range c.Answers {
 		f := found[at]
 		found[at] = reach.Found{}
 		delete(r.course.Shy, f.Session.Opened.Host.GetIncarnation())

@@ -46,10 +46,10 @@ func (c *claims) yields(host int) bool {
 	return !slices.ContainsFunc(c.was[:host], func(of claim) bool { return of != missed })
 }
 
-// adopt takes over each host's session. Those that cannot be had are in the heir's list; any says that one could. first is the word of
+// adopt takes over each host's session. Those that cannot be had are in the predecessor's list; any says that one could. first is the word of
 // another launcher that was there before us.
 func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []reach.Found, any bool, first error) {
-	j := r.heir.journal
+	j := r.predecessor.journal
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := &claims{cancel: cancel, was: make([]claim, len(j.Hosts))}
@@ -59,10 +59,10 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 		site := j.Sites[j.Hosts[i].Site]
 		found[i].Wanted = site.Wanted()
 		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, i, all, o.Adopt(j.Hosts[i].Session))
-		r.heir.taken[i] = time.Now()
+		r.predecessor.taken[i] = time.Now()
 		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
 	})
-	r.heir.settled = time.Now()
+	r.predecessor.settled = time.Now()
 	if c := (*link.Cause)(nil); errors.As(context.Cause(ctx), &c) {
 		first = c
 	}
@@ -80,7 +80,7 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 		}
 		if any = any || c == nil; c != nil {
 			site := j.Sites[j.Hosts[i].Site]
-			r.heir.gone[site.Name] = c
+			r.predecessor.gone[site.Name] = c
 			found[i].Session = &link.Session{Addr: site.Address, Open: &apiv1.Open{}, Close: func() {},
 				Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Name: site.Stated}}}
 		}
@@ -95,8 +95,8 @@ const (
 
 // takeHost takes over one session: at once where its launcher was given up, else when it is.
 func (r *planner) takeHost(ctx, life context.Context, attach link.Attach, host int, all *claims, open *apiv1.Open) (*link.Session, *link.Cause) {
-	h := r.heir.journal.Hosts[host]
-	at := r.heir.journal.Sites[h.Site].Address
+	h := r.predecessor.journal.Hosts[host]
+	at := r.predecessor.journal.Sites[h.Site].Address
 	begun, told, last := time.Now(), false, (*link.Cause)(nil)
 	late, stop := awake.Within(ctx, r.cfg.NodeTimeout)
 	defer stop()

@@ -158,7 +158,7 @@ func (r *driver) all(ctx context.Context) error {
 	if r.course.Again != nil {
 		tellRestart(r)
 	}
-	if r.cfg.Preflight && r.heir == nil && (r.course.Again == nil || len(r.course.Again.Replaced) > 0) {
+	if r.cfg.Preflight && r.predecessor == nil && (r.course.Again == nil || len(r.course.Again.Replaced) > 0) {
 		if err := r.preflight(ctx, found); err != nil {
 			reach.CloseAll(found)
 			return err
@@ -181,7 +181,7 @@ func (r *driver) all(ctx context.Context) error {
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}
-	if r.heir == nil && r.course.Again == nil {
+	if r.predecessor == nil && r.course.Again == nil {
 		r.sayWithheld(found)
 	}
 	if r.cfg.Loss.Hold > 0 {
@@ -275,7 +275,7 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 			return nil
 		}
 	}
-	at, known := r.heir.at(h, time.Duration(min(f.AgeMs, uint64(before/time.Millisecond)))*time.Millisecond)
+	at, known := r.predecessor.at(h, time.Duration(min(f.AgeMs, uint64(before/time.Millisecond)))*time.Millisecond)
 	if !known {
 		at = r.clock.Now()
 	}

@@ -27,22 +27,22 @@ import (
 
 // planner finds the hosts of a run, and places its first job on them.
 type planner struct {
-	cfg     *Config
-	exec    *ExecConfig // nil: a run
-	begun   time.Time
-	say     func(format string, args ...any)
-	remains *report.Keeper
-	phase   string // how far the run has come, before there are ranks
-	sources *streams.Files
-	course  *phases.Run    // what is to be done next, and which hosts are known
-	next    phases.Order   // what it was when this attempt began
-	sites   []model.Site   // that jobs may be placed on
-	wanted  []hosts.Wanted // how those are reached again
-	plan    *job.Plan      // of the first job
-	held    *reach.Held    // the host that holds a run for this launcher
-	heir    *heir          // nil: this launcher has started the ranks itself
-	number  uint64         // of this incarnation, in every Launch
-	proof   []byte         // our signature under it, for agents that tell others; nil: none
+	cfg         *Config
+	exec        *ExecConfig // nil: a run
+	begun       time.Time
+	say         func(format string, args ...any)
+	remains     *report.Keeper
+	phase       string // how far the run has come, before there are ranks
+	sources     *streams.Files
+	course      *phases.Run    // what is to be done next, and which hosts are known
+	next        phases.Order   // what it was when this attempt began
+	sites       []model.Site   // that jobs may be placed on
+	wanted      []hosts.Wanted // how those are reached again
+	plan        *job.Plan      // of the first job
+	held        *reach.Held    // the host that holds a run for this launcher
+	predecessor *predecessor   // nil: this launcher has started the ranks itself
+	number      uint64         // of this incarnation, in every Launch
+	proof       []byte         // our signature under it, for agents that tell others; nil: none
 }
 
 // gather finds, reaches and places; r.plan stands when it returns.
@@ -121,7 +121,7 @@ func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach
 		}
 	}
 	if !o.All {
-		return r.rally(ctx, life, want, opener, call)
+		return r.assembleEnough(ctx, life, want, opener, call)
 	}
 	found, err = r.cfg.Assemble(ctx, life, want, opener)
 	if held := (*reach.Held)(nil); errors.As(err, &held) {
@@ -136,7 +136,7 @@ func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach
 
 // first gives ranks to hosts that have had none.
 func (r *planner) first(found []reach.Found) ([]reach.Found, error) {
-	reach.Christen(found)
+	reach.OwnNames(found)
 	var ranked []phases.Answer
 	for _, w := range r.course.First(known(r.course.Known, found)) {
 		a := phases.Answer{Wanted: w}

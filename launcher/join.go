@@ -109,7 +109,7 @@ func (r *driver) join(o run.Reach) run.Event {
 		ctx, cancel := awake.Within(life, min(joinWait, to.Wait))
 		defer cancel()
 		attach := r.dial(&to, len(want))
-		have, err := to.Reinforce(ctx, life, want, claims, attach, r.opener)
+		have, err := to.AssembleMore(ctx, life, want, claims, attach, r.opener)
 		if err != nil {
 			reach.CloseAll(have)
 			r.mail.put(run.Reached{Err: err})
@@ -190,7 +190,7 @@ const unseen = time.Duration(1)
 func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
 		e := run.Ended{Host: h.Index}
-		if c := r.heir.lostAt(h.Name); c != nil {
+		if c := r.predecessor.lostAt(h.Name); c != nil {
 			if c.Ending {
 				r.mail.put(run.Frame{Host: h.Index, Frame: (&apiv1.Ending{Why: c.Error()}).Frame(), At: unseen})
 			}

@@ -35,7 +35,7 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	r.unblock = unblock
 	defer unblock()
 	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
-	if r.heir == nil {
+	if r.predecessor == nil {
 		r.carryOut(r.run.Start(r.now()))
 		r.startCopy()
 	} else {

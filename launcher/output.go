@@ -231,8 +231,8 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 		}
 	}
 	first := newNamespace()
-	if r.heir != nil {
-		first, cfg.Adopted, cfg.Asked, cfg.Hold = r.heir.journal.Namespace, true, anyNumber(), r.signs(r.heir.journal)
+	if r.predecessor != nil {
+		first, cfg.Adopted, cfg.Asked, cfg.Hold = r.predecessor.journal.Namespace, true, anyNumber(), r.signs(r.predecessor.journal)
 	} else if cfg.Hold, err = r.describe(o.Run, first, r.places.hosts()); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ import (
 // the launcher has signed. The next launcher with the same command is told of it when it opens a session there, takes over the
 // sessions that the journal names, and goes on with a launcher/run that begins by what the agents tell it again.
 
-// heir is what a launcher has from the one before it.
-type heir struct {
+// predecessor is what a launcher has from the one before it.
+type predecessor struct {
 	journal *model.Journal
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 	taken   []time.Time            // when each host was handed over, or given up
@@ -36,7 +36,7 @@ type heir struct {
 // at turns the age that a host states into a time on the run's clock. The clock stood at before when all hosts were settled. A host
 // counts an age up to its own handover, and hosts are handed over one after the other. So ends on two hosts are ordered to
 // milliseconds. What a host tells later has no age: it is new.
-func (h *heir) at(host int, said time.Duration) (at time.Duration, known bool) {
+func (h *predecessor) at(host int, said time.Duration) (at time.Duration, known bool) {
 	if h == nil || said == 0 || host >= len(h.taken) {
 		return 0, false
 	}
@@ -44,7 +44,7 @@ func (h *heir) at(host int, said time.Duration) (at time.Duration, known bool) {
 }
 
 // lostAt is why a host was not handed over; nil: it was.
-func (h *heir) lostAt(host string) *link.Cause {
+func (h *predecessor) lostAt(host string) *link.Cause {
 	if h == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 	}
 	r.say("taking over from launcher %s, which is lost: %s on %s", of.Launcher, visible.Count(len(j.Plan.Placements), "rank"), visible.Count(len(j.Hosts), "host"))
 	r.enter("taking over")
-	o.Run, r.heir = j.Run, &heir{journal: j, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
+	o.Run, r.predecessor = j.Run, &predecessor{journal: j, gone: map[string]*link.Cause{}, taken: make([]time.Time, len(j.Hosts))}
 	found, any, first := r.adopt(ctx, life, o)
 	if first != nil {
 		reach.CloseAll(found) // without a word: the ranks wait, and the other takes these too
@@ -143,13 +143,13 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 		f.Outrun = true
 		return nil, next, f
 	}
-	lines := r.heir.lines()
+	lines := r.predecessor.lines()
 	if next = r.course.Adopted(any, ctx.Err() != nil, j.Restarts, of.Launcher, lines); any {
 		r.plan, r.begun = j.Plan, j.Begun
 		r.remains.Takes(j.Begun, j.Left, j.Spent)
 		r.settle(j)
 	} else {
-		r.heir = nil
+		r.predecessor = nil
 	}
 	return found, next, nil
 }
@@ -171,7 +171,7 @@ func (r *planner) settle(j *model.Journal) {
 }
 
 // lines are why hosts were not handed over.
-func (h *heir) lines() (lines []string) {
+func (h *predecessor) lines() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(h.gone)) {
 		lines = append(lines, fmt.Sprintf("host %s was not handed over: %v", name, h.gone[name]))
 	}

@@ -159,7 +159,7 @@ func TestRunOfAnotherCommand(t *testing.T) {
 // Hosts tell ages when they are handed over, one after the other; which end came first does not hang on who was handed over first.
 func TestAgesOfSeveralHosts(t *testing.T) {
 	t0 := time.Now()
-	h := &heir{taken: []time.Time{t0, t0.Add(350 * time.Millisecond)}, settled: t0.Add(400 * time.Millisecond)}
+	h := &predecessor{taken: []time.Time{t0, t0.Add(350 * time.Millisecond)}, settled: t0.Add(400 * time.Millisecond)}
 	for _, tt := range []struct {
 		host int
 		said time.Duration
@@ -175,7 +175,7 @@ func TestAgesOfSeveralHosts(t *testing.T) {
 		}
 	}
 	for _, none := range []struct {
-		h    *heir
+		h    *predecessor
 		host int
 		said time.Duration
 	}{{nil, 0, time.Second}, {h, 0, 0}, {h, 2, time.Second}} {

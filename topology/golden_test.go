@@ -29,10 +29,10 @@ func discovered(t *testing.T, name string) *topology.Machine {
 func TestMachines(t *testing.T) {
 	for _, name := range machine.Names(t) {
 		t.Run(name, func(t *testing.T) {
-			got := topology.String(discovered(t, name))
+			got := topology.XML(discovered(t, name))
 			wellFormed(t, got)
 			golden.Is(t, filepath.Join("testdata", name+".xml"), got)
-			if again := topology.String(discovered(t, name)); again != got {
+			if again := topology.XML(discovered(t, name)); again != got {
 				t.Error("the second time gives other bytes")
 			}
 		})
@@ -64,7 +64,7 @@ func TestHostileText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := topology.String(m)
+	text := topology.XML(m)
 	wellFormed(t, text)
 	if want := `name="a&quot;b'&lt;c&gt;&amp;d]]&gt;&#9;&#10;&#13;--&gt;"`; strings.Count(text, want) != 3 {
 		t.Errorf("want %s three times in:\n%s", want, text)

@@ -9,7 +9,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
-// XML writes a machine as hwloc's version 2 XML, so that programs which use hwloc
+// XML is a machine as hwloc's version 2 XML, so that programs which use hwloc
 // need not read /sys themselves (HWLOC_XMLFILE, pmix.hwlocxml2, PMI_hwloc_xmlfile).
 //
 //	<?xml version="1.0" encoding="UTF-8"?>
@@ -35,9 +35,7 @@ import (
 // or hwloc would not take is left out of it.
 //
 // hwloc 1.x has another format and refuses this one.
-
-// String is m's XML.
-func String(m *Machine) string {
+func XML(m *Machine) string {
 	x := &writer{m: m}
 	x.text(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	x.text(`<!DOCTYPE topology SYSTEM "hwloc2.dtd">` + "\n")

@@ -66,7 +66,7 @@ func TestLstopoAgreesHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := write(t, topology.String(m))
+	file := write(t, topology.XML(m))
 	for _, view := range views {
 		native := lstopo(t, view)
 		ours := lstopo(t, view, "HWLOC_XMLFILE="+file, "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1")
@@ -82,7 +82,7 @@ func TestBindingIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hint := []string{"HWLOC_XMLFILE=" + write(t, topology.String(m)), "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"}
+	hint := []string{"HWLOC_XMLFILE=" + write(t, topology.XML(m)), "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"}
 	last := m.Affinity.Last()
 	holds := func(o *topology.Object) bool { return o.CPUs.Contains(last) }
 	cores, nodes := m.All(topology.TypeCore), m.All(topology.TypeNUMANode)
@@ -129,7 +129,7 @@ func agree(t *testing.T, root string, pageSize int, env ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := write(t, topology.String(m))
+	file := write(t, topology.XML(m))
 	var without []string
 	if configs, _ := filepath.Glob(root + "/sys/bus/pci/devices/*/config"); len(configs) == 0 {
 		without = []string{"revision"} // hwloc 2.9 knows it from there only, and captures have no such file

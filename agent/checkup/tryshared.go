@@ -23,9 +23,10 @@ import (
 // A trial is what mpiup doctor starts on each host, as a rank of a job, to try what cannot be looked up: whether a
 // directory is shared, and whether processors compute what they should.
 //
-//	shared DIR:  write ─▶ read ─▶ clean      a phase begins on all hosts when the last has ended on all
+//	shared DIR:  write ─▶ read ─▶ lock ─▶ clean      a phase begins on all hosts when the last has ended on all
 //	   write   files of 4 KiB, a file as large as a checkpoint, a mark
-//	   read    the marks of all, the next host's file, a counter under a lock with all others
+//	   read    the marks of all, the next host's file
+//	   lock    whether a lock keeps others out, a counter under a lock with all others
 //	   clean   the counter's end; the trial's directory goes
 //	compute:     each CPU for itself, all at once: integers, floating point, SHA-256, copies ─▶ digests that are known
 //

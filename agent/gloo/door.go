@@ -10,7 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 )
 
-// door hands connections that a lobby has let in to an HTTP server, as its listener.
+// door hands connections that pmi/loopback has let in to an HTTP server, as its listener.
 type door struct {
 	addr net.Addr
 	in   chan net.Conn

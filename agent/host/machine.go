@@ -25,7 +25,7 @@ func (m *known) xml(fsys sysfs.FS) (string, error) {
 	defer m.mu.Unlock()
 	m.read(fsys)
 	if m.text == "" && m.err == nil {
-		m.text = topology.String(m.machine)
+		m.text = topology.XML(m.machine)
 	}
 	return m.text, m.err
 }

@@ -66,7 +66,7 @@ func Judge(before, now Sample, apart time.Duration) Class {
 	return Idle
 }
 
-// moved says that a socket has moved more than a little since. One that was not there before had moved nothing.
+// movedSince says that a socket has moved more than a little since. One that was not there before had moved nothing.
 func movedSince(before, now map[uint64]uint64) bool {
 	if before == nil {
 		return false

@@ -67,14 +67,6 @@ var causeWords = [quiet][2]string{
 	{"lost", "lost, since it was done again"}, {"restarting", "restarting"}, {"over", "over before others"},
 }
 
-// Causes are the names of the causes, in their order.
-func Causes() (names []string) {
-	for _, w := range causeWords {
-		names = append(names, w[0])
-	}
-	return names
-}
-
 // share is of whom: so many ranks, and so many thousandths of GPUs.
 type share struct{ ranks, gpus int64 }
 
@@ -94,13 +86,13 @@ type seat struct {
 
 // Book adds up where the time of the first job's ranks goes. Begin comes first. Times are whole milliseconds since the run began, so that sums are exact.
 type Book struct {
-	begun  time.Time
-	at     int64 // up to which all is accounted for
-	closed bool  // nothing is spent any more
-	spent  ledger
-	seats  []seat // by rank; nil: no attempt has placed its ranks yet
-	wait   int64  // of each rank, before the first one has
-	heir   bool   // the ranks were another launcher's: they run, and have made steps
+	begun     time.Time
+	at        int64 // up to which all is accounted for
+	closed    bool  // nothing is spent any more
+	spent     ledger
+	seats     []seat // by rank; nil: no attempt has placed its ranks yet
+	wait      int64  // of each rank, before the first one has
+	inherited bool   // the ranks were another launcher's: they run, and have made steps
 
 	phase                 string
 	all, live, made, done share // of the seats; made: not started yet
@@ -246,7 +238,7 @@ func (h *Book) Placed(at time.Time, hosts []string, gpus func(host string) int) 
 		had[name]++
 	}
 	h.made = h.all
-	if h.heir {
+	if h.inherited {
 		h.spent[works].add(h.all, h.wait)
 		h.made, h.live, h.stepped = share{}, h.all, true
 		for i := range h.seats {
@@ -255,7 +247,7 @@ func (h *Book) Placed(at time.Time, hosts []string, gpus func(host string) int) 
 	} else {
 		h.spent[waiting].add(h.all, h.wait)
 	}
-	h.wait, h.heir = 0, false
+	h.wait, h.inherited = 0, false
 }
 
 // Started notes that a rank runs.
@@ -354,7 +346,7 @@ func (h *Book) Handed(at time.Time) Account {
 
 // Takes goes on with what another launcher left at a time: since then its ranks have run.
 func (h *Book) Takes(begun, left time.Time, a Account) {
-	if h.heir = true; len(a) == 0 {
+	if h.inherited = true; len(a) == 0 {
 		return
 	}
 	h.begun, h.at, h.wait = begun, left.Sub(begun).Milliseconds(), 0

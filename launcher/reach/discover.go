@@ -252,8 +252,8 @@ func namesOf(want []hosts.Wanted) (names []string) {
 	return names
 }
 
-// Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say why.
-func (r *Reach) Rally(ctx, life context.Context, want []hosts.Wanted, enough Enough, o *Opener) (found []Found, lines []string) {
+// AssembleEnough reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say why.
+func (r *Reach) AssembleEnough(ctx, life context.Context, want []hosts.Wanted, enough Enough, o *Opener) (found []Found, lines []string) {
 	b := newBoard(namesOf(want), r)
 	hide := b.showing(ctx)
 	g := newGatherer(r, NewDialer(r.Identity, len(want)).attach, o, life)
@@ -281,9 +281,9 @@ func (r *Reach) Seen(ctx context.Context) *hosts.Set {
 	return set
 }
 
-// Christen calls hosts that were known by address only by the names that their agents state,
+// OwnNames calls hosts that were known by address only by the names that their agents state,
 // and puts them in that order, siblings numbered; false when there are none such.
-func Christen(all []Found) bool {
+func OwnNames(all []Found) bool {
 	if len(all) == 0 || !all[0].Bare { // a source's all are all alike
 		return false
 	}
@@ -297,8 +297,8 @@ func Christen(all []Found) bool {
 	return true
 }
 
-// Reinforce reaches hosts beside those the run has. What waiting does not change ends it at once.
-func (r *Reach) Reinforce(ctx, life context.Context, want []hosts.Wanted, have []Found, attach link.Attach, o *Opener) ([]Found, error) {
+// AssembleMore reaches hosts beside those the run has. What waiting does not change ends it at once.
+func (r *Reach) AssembleMore(ctx, life context.Context, want []hosts.Wanted, have []Found, attach link.Attach, o *Opener) ([]Found, error) {
 	names := namesOf(want)
 	for _, f := range have {
 		names = append(names, f.Entry.Name)

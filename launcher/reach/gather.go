@@ -54,7 +54,7 @@ type gatherer struct {
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
 	cancel  context.CancelFunc     // ends gathering
-	muster  *muster
+	missing *missing
 }
 
 // Answer is what has come of a host so far.
@@ -99,7 +99,7 @@ func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) 
 func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board) []Found {
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
-	g.muster = newMuster(len(want))
+	g.missing = newMissing(len(want))
 	g.answers = make([]Answer, len(want))
 	out := make([]Found, len(want))
 	ticking, stop := context.WithCancel(context.Background())

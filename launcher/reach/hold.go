@@ -23,21 +23,21 @@ const (
 // pause is the time from one sign of life to the next, of which a lease has ten, or as many as there can be.
 func (g *gatherer) pause() time.Duration { return max(min(g.reach.Lease/10, longest), Heartbeat) }
 
-// muster counts hosts that are still missing; those that were reached wait for the rest.
-type muster struct {
-	mu      sync.Mutex
-	missing int           // guarded by mu
-	full    chan struct{} // closed once nobody is missing
+// missing counts hosts that are still missing; those that were reached wait for the rest.
+type missing struct {
+	mu   sync.Mutex
+	n    int           // guarded by mu
+	full chan struct{} // closed once nobody is missing
 }
 
-func newMuster(n int) *muster {
-	m := &muster{missing: n, full: make(chan struct{})}
+func newMissing(n int) *missing {
+	m := &missing{n: n, full: make(chan struct{})}
 	m.add(0)
 	return m
 }
 
-// add changes how many are missing. Once nobody was, the muster stays full.
-func (m *muster) add(n int) {
+// add changes how many are missing. Once nobody was, it stays full.
+func (m *missing) add(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	select {
@@ -45,7 +45,7 @@ func (m *muster) add(n int) {
 		return
 	default:
 	}
-	if m.missing += n; m.missing == 0 {
+	if m.n += n; m.n == 0 {
 		close(m.full)
 	}
 }
@@ -56,7 +56,7 @@ func (m *muster) add(n int) {
 // is not asked. Time counts by heartbeats, so that a launcher that was stopped calls no host silent. Nobody else sends on
 // the stream meanwhile; what the agent says is left to the link.
 func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead) *link.Cause {
-	g.muster.add(-1)
+	g.missing.add(-1)
 	beat := time.NewTicker(g.pause())
 	look := time.NewTicker(Heartbeat / 2)
 	defer beat.Stop()
@@ -64,7 +64,7 @@ func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead)
 	for silent := time.Duration(0); ; {
 		full := false
 		select {
-		case <-g.muster.full: // the stream may have broken since the last sign of life
+		case <-g.missing.full: // the stream may have broken since the last sign of life
 			full = true
 		case <-ctx.Done():
 			return nil
@@ -100,7 +100,7 @@ func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead)
 
 // missed counts a host as missing again, for a cause.
 func (g *gatherer) missed(c *link.Cause) *link.Cause {
-	g.muster.add(1)
+	g.missing.add(1)
 	return c
 }
 

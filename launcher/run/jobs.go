@@ -25,7 +25,7 @@ func (r *Run) onSpawn(h int, m *apiv1.SpawnRequest) error {
 	if !r.who.Owns(h, m.Parent) || r.cfg.Exec != nil {
 		return fmt.Errorf("a spawn request of process %d, which is not there", m.Parent)
 	}
-	r.heir.withdraw("a rank has spawned a job")
+	r.succession.withdraw("a rank has spawned a job")
 	a := &spawn.Ask{Host: h, ID: m.Id, Parent: int(m.Parent), Request: spawnRequest(m)}
 	if err := r.spawns.Add(a); err != nil {
 		r.refuse(a, err)

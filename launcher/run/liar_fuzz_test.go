@@ -147,7 +147,7 @@ func (s *session) playAll() {
 			s.asked = true
 			s.do(Came{Hosts: "w7", Size: 8})
 		case b < 0xf4:
-			if s.begun <= maxRestarts && len(s.jobs) == 1 && !s.heir.withdrawn && !s.asked && !s.verdict.Any() {
+			if s.begun <= maxRestarts && len(s.jobs) == 1 && !s.succession.withdrawn && !s.asked && !s.verdict.Any() {
 				s.launcher(true)
 			}
 		default:

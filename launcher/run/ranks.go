@@ -68,10 +68,10 @@ func (r *Run) heard(j *jobRun) {
 		return
 	}
 	r.move(jobStarted)
-	if len(j.Hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.heir.wired {
+	if len(j.Hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.succession.wired {
 		r.move(jobWired)
 	}
-	r.heir.offer(r.now.Wall)
+	r.succession.offer(r.now.Wall)
 }
 
 func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
@@ -334,7 +334,7 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 func (r *Run) hostEnded(e Ended) {
 	h, was := e.Host, r.hosts[e.Host].state
 	r.active--
-	r.heir.heard(h)
+	r.succession.heard(h)
 	r.finish(h) // nothing is sent there any more
 	r.give(NoCopies{h})
 	if e.Lost {

@@ -22,7 +22,7 @@ func New(cfg Config) *Run {
 	cfg.Preempt.Signal = cmp.Or(cfg.Preempt.Signal, job.SIGTERM)
 	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, termAs: cfg.Preempt.Signal}}
 	r.exchange = exchange.New(cfg.Asked, r.send)
-	r.heir = heir{shared: all, cfg: r.cfg, offered: cfg.Adopted}
+	r.succession = succession{shared: all, cfg: r.cfg, offered: cfg.Adopted}
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
 	r.verdict.Bare = cfg.Bare
 	r.brief = briefing{cfg: r.cfg, shared: all, sites: r.sites}
@@ -71,7 +71,7 @@ func (r *Run) Start(now Now) []Order {
 func (r *Run) Adopt(now Now) []Order {
 	r.begin(now)
 	r.jobs[0].told = r.brief.describe(r.jobs[0])
-	r.heir.begin()
+	r.succession.begin()
 	return r.take()
 }
 
@@ -167,7 +167,7 @@ func (r *Run) expired(t Timer) {
 			r.inquired()
 		}
 	case Renewal:
-		r.heir.renew(r.now.Wall)
+		r.succession.renew(r.now.Wall)
 	case Answers:
 		r.inquired()
 	case Grace: // the ranks have had their time after our INT or TERM
@@ -274,7 +274,7 @@ func (r *Run) frame(e Frame) error {
 		return r.onResumed(h, b.Resumed)
 	case *apiv1.Frame_NameRequest:
 		if b.NameRequest.Op == apiv1.NameOp_NAME_PUBLISH {
-			r.heir.withdraw("a rank has published a name")
+			r.succession.withdraw("a rank has published a name")
 		}
 		r.exchange.Name(h, b.NameRequest)
 	case *apiv1.Frame_FetchRequest:
@@ -296,13 +296,13 @@ func (r *Run) frame(e Frame) error {
 
 // onResumed: a host tells how it stands, and then what the launcher before this one was told.
 func (r *Run) onResumed(h int, m *apiv1.Resumed) error {
-	if err := r.heir.resumed(h, m); err != nil {
+	if err := r.succession.resumed(h, m); err != nil {
 		return err
 	}
 	r.give(Note{report.Resumed, r.hosts[h].Name, fmt.Sprintf("%d ms without launcher", m.LostMs)})
 	wired, err := r.exchange.Passed(h, m.Fences)
-	r.heir.wired = r.heir.wired || wired
-	r.heir.heard(h)
+	r.succession.wired = r.succession.wired || wired
+	r.succession.heard(h)
 	return r.torn(err)
 }
 

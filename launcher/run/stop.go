@@ -398,7 +398,7 @@ func (r *Run) endWanted(by int, ids idset.Set, how string, code int32) {
 	if ids.Empty() || r.job == jobStopping {
 		return
 	}
-	r.heir.withdraw("a rank has ended another")
+	r.succession.withdraw("a rank has ended another")
 	r.say("%s on %s has ended %s with %s", r.rankName(by), r.hosts[r.who.HostOf(by)].Name, r.named(ids), how)
 	for id := range ids.All() {
 		r.ranks[id].wanted = true

@@ -34,7 +34,7 @@ func described(t *testing.T, fsys fs.FS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := regexp.MustCompile(`(?m)^.*name="(Address|NodeGUID|SysImageGUID)".*\n`).ReplaceAllString(topology.String(m), "")
+	text := regexp.MustCompile(`(?m)^.*name="(Address|NodeGUID|SysImageGUID)".*\n`).ReplaceAllString(topology.XML(m), "")
 	text += fmt.Sprintf("%+v\n", limits)
 	none := func(string) (string, bool) { return "", false }
 	text += fmt.Sprintf("%+v\n%+v\n%+v\n", gpu.Survey(files, none, m), gpu.Read(files, none), rdma.Read(files, rdma.Config{Survey: true}))

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/docs"
@@ -48,7 +49,7 @@ type Config struct {
 type Facts struct {
 	Version    string            `json:"version"`
 	UID        int               `json:"uid"`
-	CUDA       []string          `json:"cuda,omitempty"`     // of those the ones that can take GPUs' memory
+	CUDA       []string          `json:"cuda,omitempty"`     // MPI libraries that can take GPUs' memory
 	Libraries  []string          `json:"mpi_libraries"`      // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
 	Library    string            `json:"library,omitempty"`  // that the program loads
 	Protocol   string            `json:"protocol,omitempty"` // that its ranks get
@@ -87,12 +88,8 @@ func (i *image) add(name string, v checkup.Verdict, text, fix string) {
 }
 
 func (i *image) env(name string) string {
-	for k := len(i.Env) - 1; k >= 0; k-- {
-		if v, ok := strings.CutPrefix(i.Env[k], name+"="); ok {
-			return v
-		}
-	}
-	return ""
+	value, _ := host.Lookup(name, i.Env)
+	return value
 }
 
 // stat is a file of the image, links followed; nil where there is none.

@@ -59,37 +59,37 @@ type Seat struct {
 
 // Choice is hosts for an attempt.
 type Choice struct {
-	Cast    []int // by index in the answers; -1: nobody takes the seat
+	Answers []int // by seat, an index in the answers; -1: nobody takes it
 	Ranks   []int // of each
 	Sum     int   // of these
 	Enough  bool  // every seat has a host; or there are as many ranks as may be, or as are wanted
 	Settled bool  // every host has answered, was asked in vain, or was lost: who may come else, nobody knows
 }
 
-// Cast gives each seat one of the answers.
-func (w Wish) Cast(seats []Seat, answers []Answer) (c Choice) {
-	c = Choice{Cast: make([]int, len(seats)), Ranks: make([]int, len(seats)), Enough: true}
+// Refill gives each seat one of the answers.
+func (w Wish) Refill(seats []Seat, answers []Answer) (c Choice) {
+	c = Choice{Answers: make([]int, len(seats)), Ranks: make([]int, len(seats)), Enough: true}
 	own, used := map[string]bool{}, map[int]bool{}
 	for i, s := range seats {
 		own[s.Host], c.Ranks[i] = true, s.Ranks.Len()
 		c.Sum += c.Ranks[i]
-		c.Cast[i] = slices.IndexFunc(answers, func(a Answer) bool { return a.Name() == s.Host && a.Host != nil })
-		used[c.Cast[i]] = true
-		if c.Cast[i] < 0 && !s.Lost && slices.ContainsFunc(answers, func(a Answer) bool { return a.Name() == s.Host && !a.Tried }) {
+		c.Answers[i] = slices.IndexFunc(answers, func(a Answer) bool { return a.Name() == s.Host && a.Host != nil })
+		used[c.Answers[i]] = true
+		if c.Answers[i] < 0 && !s.Lost && slices.ContainsFunc(answers, func(a Answer) bool { return a.Name() == s.Host && !a.Tried }) {
 			c.Enough = false // it is about to answer
 		}
 	}
 	for i := range seats {
-		if c.Cast[i] >= 0 {
+		if c.Answers[i] >= 0 {
 			continue
 		}
 		for at, a := range answers {
 			if a.Host != nil && !own[a.Name()] && !used[at] && (w.Policy.Oversubscribe || w.Room(a.Place()) >= c.Ranks[i]) {
-				c.Cast[i], used[at] = at, true
+				c.Answers[i], used[at] = at, true
 				break
 			}
 		}
-		c.Enough = c.Enough && c.Cast[i] >= 0
+		c.Enough = c.Enough && c.Answers[i] >= 0
 	}
 	return c
 }

@@ -84,15 +84,15 @@ func TestChoices(t *testing.T) {
 					}
 				}
 				if wish.Elastic.On() {
-					c := wish.Muster(seats, target, answers)
-					for k, at := range c.Cast {
+					c := wish.AsMany(seats, target, answers)
+					for k, at := range c.Answers {
 						fmt.Fprintf(out, "  %s: %d\n", answers[at].Name(), c.Ranks[k])
 					}
 					fmt.Fprintf(out, "  %d ranks, enough: %t, settled: %t\n", c.Sum, c.Enough, c.Settled)
 					return
 				}
-				c := wish.Cast(seats, answers)
-				for i, at := range c.Cast {
+				c := wish.Refill(seats, answers)
+				for i, at := range c.Answers {
 					by := "nobody"
 					if at >= 0 {
 						by = answers[at].Name()

@@ -21,9 +21,9 @@ func (w Wish) Share(room []int) (ranks []int, sum int) {
 	return ranks, sum
 }
 
-// Muster chooses hosts for an attempt of an elastic job: of those that answer, as many as bring it to target ranks; 0: all hosts that are
+// AsMany chooses hosts for an attempt of an elastic job: of those that answer, as many as bring it to target ranks; 0: all hosts that are
 // known. Those that had ranks before come first, in their order, so that the lowest ranks are on the hosts that have been there longest.
-func (w Wish) Muster(seats []Seat, target int, answers []Answer) (c Choice) {
+func (w Wish) AsMany(seats []Seat, target int, answers []Answer) (c Choice) {
 	at := map[string]int{} // of the last attempt's hosts
 	for i, s := range seats {
 		at[s.Host] = i
@@ -35,7 +35,7 @@ func (w Wish) Muster(seats []Seat, target int, answers []Answer) (c Choice) {
 		lost := known && seats[seat].Lost
 		switch {
 		case a.Host != nil:
-			c.Cast = append(c.Cast, i)
+			c.Answers = append(c.Answers, i)
 		case !a.Tried && !lost:
 			c.Settled = false
 			soon = soon || known
@@ -48,15 +48,15 @@ func (w Wish) Muster(seats []Seat, target int, answers []Answer) (c Choice) {
 		}
 		return len(seats) + i
 	}
-	slices.SortFunc(c.Cast, func(i, j int) int { return order(i) - order(j) })
-	room := make([]int, len(c.Cast))
-	for k, i := range c.Cast {
+	slices.SortFunc(c.Answers, func(i, j int) int { return order(i) - order(j) })
+	room := make([]int, len(c.Answers))
+	for k, i := range c.Answers {
 		room[k] = w.Room(answers[i].Place())
 	}
 	c.Ranks, c.Sum = w.Share(room)
-	for k := len(c.Cast) - 1; k >= 0; k-- {
+	for k := len(c.Answers) - 1; k >= 0; k-- {
 		if c.Ranks[k] == 0 {
-			c.Cast, c.Ranks = slices.Delete(c.Cast, k, k+1), slices.Delete(c.Ranks, k, k+1)
+			c.Answers, c.Ranks = slices.Delete(c.Answers, k, k+1), slices.Delete(c.Ranks, k, k+1)
 		}
 	}
 	c.Enough = c.Sum >= w.Elastic.Min && (all || !soon && target > 0 && c.Sum >= target)

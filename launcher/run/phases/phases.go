@@ -17,7 +17,7 @@
 //	what the command line says, hosts that are named ──Needs, Needed──▶ hosts to be reached
 //	hosts that answer ──Places, Plan──▶ a rank's place
 //	restarts so far, how long the ranks ran ──Next──▶ a pause, or no more restarts
-//	hosts of the last attempt, hosts that answer ──Cast, Muster──▶ hosts of the next one
+//	hosts of the last attempt, hosts that answer ──Refill, AsMany──▶ hosts of the next one
 //
 //	attempt 1          attempt 2            attempt 3
 //	w0  ranks 0-3      w0  ranks 0-3        w0  ranks 0-3
@@ -207,13 +207,13 @@ func (r *Run) Choice(answers []Answer) (c Choice, begins bool) {
 		if r.Again == nil {
 			return Choice{Enough: true}, false
 		}
-		return r.cfg.Cast(r.Again.seats, answers), false
+		return r.cfg.Refill(r.Again.seats, answers), false
 	}
 	target, seats := cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), []Seat(nil)
 	if r.Again != nil {
 		target, seats = r.Again.size, r.Again.seats
 	}
-	c = r.cfg.Muster(seats, target, answers)
+	c = r.cfg.AsMany(seats, target, answers)
 	return c, c.Sum >= r.cfg.Elastic.Min
 }
 
@@ -249,7 +249,7 @@ func (r *Run) Gathered(g Gathered) Order {
 		return r.lacks(g.Lines, fmt.Sprintf("the hosts%s have room for %s, and --min-np is %d", within, visible.Count(c.Sum, "rank"), r.cfg.Elastic.Min))
 	case !elastic && (g.Over || !g.Ended): // what no waiting changes
 		var lost []string
-		for i, at := range c.Cast {
+		for i, at := range c.Answers {
 			if at < 0 {
 				lost = append(lost, r.Again.seats[i].Host)
 			}
@@ -337,7 +337,7 @@ func (r *Run) Seat(c Choice, answers []Answer) (seated []job.Host, say []string)
 		seated[i].Slots, seated[i].SlotsGiven = c.Ranks[i], true
 		delete(r.Spare, name)
 		if r.cfg.Elastic.On() {
-			r.Known[c.Cast[i]] = a.Wanted
+			r.Known[c.Answers[i]] = a.Wanted
 			continue
 		}
 		if !slices.ContainsFunc(r.Known, func(w model.Wanted) bool { return w.Entry.Name == name }) {

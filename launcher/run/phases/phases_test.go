@@ -186,13 +186,13 @@ func (s *script) gathered(args []string) {
 func (s *script) seat() {
 	var chosen []Answer
 	var seated []job.Host
-	if s.choice.Cast == nil {
+	if s.choice.Answers == nil {
 		for i := range s.course.First(s.course.Known) {
 			chosen = append(chosen, s.answers[i])
 		}
 		seated = Places(chosen)
 	} else {
-		for _, at := range s.choice.Cast {
+		for _, at := range s.choice.Answers {
 			chosen = append(chosen, s.answers[at])
 		}
 		var say []string

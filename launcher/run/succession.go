@@ -10,13 +10,13 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
-// heir is what the run owes the launcher after this one, and has from the one before.
+// succession is what the run owes the launcher after this one, and has from the one before.
 //
 //	all ranks run ─offer─▶ Hold{journal} to every host ─▶ another may take over; each host gets it anew every hour, since what is old is not believed
 //	a rank spawns, publishes, ends others ─withdraw─▶ Hold{withdrawn}: what comes of that, no journal has
 //
 //	Adopt ─▶ hosts are awaited ─Resumed from each─▶ said: what runs, and what output is lost
-type heir struct {
+type succession struct {
 	shared
 	cfg       *Config
 	offered   bool         // hosts have the journal
@@ -30,7 +30,7 @@ type heir struct {
 }
 
 // offer gives hosts what another launcher needs.
-func (h *heir) offer(now time.Time) {
+func (h *succession) offer(now time.Time) {
 	if h.offered || h.withdrawn || h.cfg.Hold == nil {
 		return
 	}
@@ -53,7 +53,7 @@ const (
 )
 
 // renew gives the hosts whose turn it is a journal of now.
-func (h *heir) renew(now time.Time) {
+func (h *succession) renew(now time.Time) {
 	if h.withdrawn {
 		return
 	}
@@ -74,7 +74,7 @@ func (h *heir) renew(now time.Time) {
 }
 
 // withdraw tells hosts, and the user, that no launcher can take over any more.
-func (h *heir) withdraw(why string) {
+func (h *succession) withdraw(why string) {
 	if h.withdrawn || h.cfg.Hold == nil && !h.cfg.Adopted {
 		return
 	}
@@ -88,7 +88,7 @@ func (h *heir) withdraw(why string) {
 }
 
 // begin waits for every host.
-func (h *heir) begin() {
+func (h *succession) begin() {
 	if h.cfg.Hold != nil {
 		h.set(Renewal, renewEvery)
 	}
@@ -99,7 +99,7 @@ func (h *heir) begin() {
 }
 
 // resumed takes how a host stands.
-func (h *heir) resumed(at int, m *apiv1.Resumed) error {
+func (h *succession) resumed(at int, m *apiv1.Resumed) error {
 	if !h.awaited[at] {
 		return errors.New("told how it stands, which nobody asked")
 	}
@@ -115,7 +115,7 @@ func (h *heir) resumed(at int, m *apiv1.Resumed) error {
 }
 
 // heard counts a host that has said how it stands, or that is gone. After the last one the user is told.
-func (h *heir) heard(at int) {
+func (h *succession) heard(at int) {
 	if h.awaited[at] {
 		if delete(h.awaited, at); len(h.awaited) == 0 {
 			h.say("took the run over: its ranks had no launcher for %v", h.lost.Round(100*time.Millisecond))
