@@ -14,6 +14,7 @@ package metrics
 import (
 	"log/slog"
 
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/internal/exposition"
 )
@@ -27,6 +28,9 @@ type Config struct {
 	Peers    func(state member.State) int // known by gossip, this agent included
 	Ranks    func() map[string]int        // that run here, by state; States has all
 	Version  string                       // build
+
+	Name string     // of the host, which is the pod's
+	Host *host.Host // where sessions have their directories; nil: they have none
 }
 
 // Metrics is what /metrics shows.
@@ -77,7 +81,7 @@ func (m *Metrics) page(watch *Watch) []exposition.Family {
 	for _, state := range States {
 		ranks.Add(float64(n[state]), "state", state)
 	}
-	list = append(list, peers, ranks)
+	list = append(append(list, peers, ranks), m.inspected()...)
 	if watch != nil {
 		list = append(list, gpus(watch)...)
 	}

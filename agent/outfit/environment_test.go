@@ -117,3 +117,22 @@ func TestTracing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// NCCL's Inspector writes where the agent reads, if its user has switched it on and has not said where.
+func TestInspecting(t *testing.T) {
+	app := func(env ...string) *apiv1.App { return &apiv1.App{Env: append(env, "NCCL_INSPECTOR_ENABLE=1")} }
+	l := &Launch{Launch: &apiv1.Launch{Job: &apiv1.Job{}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 5, App: 1}}, Apps: []*apiv1.App{{}, app()}}}
+	o := &Outfit{job: Job{Launch: l, Inspects: "/d/1."}}
+	if got := l.Inspected(nil); !slices.Equal(got, []uint32{5}) {
+		t.Errorf("ranks %d are inspected", got)
+	}
+	want := []string{"NCCL_INSPECTOR_PROM_DUMP=1", "NCCL_INSPECTOR_DUMP_DIR=/d/1.5", "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=30000000"}
+	if diff := cmp.Diff(want, o.inspecting(l.Procs[1], l.Apps[1])); diff != "" {
+		t.Error(diff)
+	}
+	for _, left := range []*apiv1.App{{}, app("NCCL_INSPECTOR_DUMP_DIR=/mine"), app("NCCL_INSPECTOR_PROM_DUMP=0")} {
+		if got := o.inspecting(l.Procs[1], left); got != nil {
+			t.Errorf("%q: it is told %q", left.Env, got)
+		}
+	}
+}

@@ -46,6 +46,7 @@ type Job struct {
 	Hint     string // hwloc's XML of the machine; "": none
 	Files    string // where the launcher's files are; "": nowhere
 	Recorder frameworks.Recorder
+	Inspects string // a rank's number behind it is the folder that NCCL's Inspector may write to; "": none
 }
 
 // Host is what is known of this host. What Launch.Needs does not name may be missing.
@@ -161,6 +162,7 @@ func (o *Outfit) sources(p *apiv1.Proc, w Way) []source {
 		{"how the rank's MPI library reaches its agent", w.Wire},
 		{"the host's topology, so that libraries need not read /sys", o.hwlocVariables(program)},
 		{network, o.networkVariables(p)},
+		{"what NCCL's Inspector measures is shown by the agent's /metrics", o.inspecting(p, program.App)},
 		{"what a Python program has printed is not lost when it is ended", o.unbuffered(program.App)},
 	}
 	list = append(list, because(o.fabricVariables(p))...)
@@ -188,6 +190,35 @@ func (o *Outfit) unbuffered(app *apiv1.App) []string {
 		return nil
 	}
 	return []string{"PYTHONUNBUFFERED=1"}
+}
+
+// inspecting is for a rank whose user has switched NCCL's Inspector on and has not said where it writes to (agent/metrics).
+func (o *Outfit) inspecting(p *apiv1.Proc, app *apiv1.App) []string {
+	given := o.given(app)
+	if o.job.Inspects == "" || !inspects(app.Env, o.host.Env) || given("NCCL_INSPECTOR_DUMP_DIR") || given("NCCL_INSPECTOR_PROM_DUMP") {
+		return nil
+	}
+	const interval = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"
+	list := []string{"NCCL_INSPECTOR_PROM_DUMP=1", "NCCL_INSPECTOR_DUMP_DIR=" + o.job.Inspects + utoa(p.Rank)}
+	if !given(interval) {
+		list = append(list, interval+"=30000000") // the least that it takes
+	}
+	return list
+}
+
+func inspects(envs ...[]string) bool {
+	on, _ := host.Lookup("NCCL_INSPECTOR_ENABLE", envs...)
+	return on == "1"
+}
+
+// Inspected are the ranks here whose user has switched NCCL's Inspector on.
+func (l *Launch) Inspected(container []string) (ranks []uint32) {
+	for _, p := range l.Procs {
+		if l.Exec == nil && l.Job.Explain == 0 && inspects(l.Apps[p.App].Env, container) {
+			ranks = append(ranks, p.Rank)
+		}
+	}
+	return ranks
 }
 
 // fileVariables tell ranks where the files of relative names are, as Open MPI does.

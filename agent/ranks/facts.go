@@ -38,7 +38,8 @@ func dress(st *Job) error {
 		st.devices = checkup.WatchDevices(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
 	}
 	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
-		Hint: st.hint.path, Files: st.files, Recorder: st.recorder()}, factsFor(st))
+		Hint: st.hint.path, Files: st.files, Recorder: st.recorder(),
+		Inspects: st.s.Metrics.Inspect(st.s.ID, st.Launch.Job.Number, st.Launch.Inspected(st.s.Env))}, factsFor(st))
 	for _, n := range notices {
 		st.Notice(n.Warning, "%s", n.Text)
 	}

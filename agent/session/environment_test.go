@@ -125,6 +125,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	// Those of GPUs are tested with package gpu.
 	elsewhere = append(elsewhere, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_ENABLE_PCI_ID_DEVICE_ORDER")
+	// Those of NCCL's Inspector need an agent with an HTTP port: packages outfit and metrics have them.
+	elsewhere = append(elsewhere, "NCCL_INSPECTOR_PROM_DUMP", "NCCL_INSPECTOR_DUMP_DIR", "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS")
 	// Those of torch's flight recorder need a Python with torch: internal/frameworks tests them.
 	elsewhere = append(elsewhere, "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
 		"TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE")

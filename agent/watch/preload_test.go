@@ -1,9 +1,11 @@
 package watch
 
 import (
+	"debug/elf"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +47,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// One file of the library, linked against nothing, serves processes of glibc and of musl: it is silent in a process without MPI, and
+// One file of the library serves processes of glibc and of musl: it is silent in a process without MPI, and
 // measures one whose MPI library is a stand-in (testdata/standin.c), built with that libc.
 func TestLibcs(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
@@ -53,6 +55,12 @@ func TestLibcs(t *testing.T) {
 	preload := filepath.Join(t.TempDir(), "preload.so")
 	if out, err := exec.CommandContext(t.Context(), "bash", "preload/build.sh", "gcc", preload).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	// Before glibc 2.34 dlsym is in libdl alone, which programs may lack: without it MPI_Init would do nothing (test/matrix, bullseye-mpich).
+	if f, err := elf.Open(preload); err != nil {
+		t.Fatal(err)
+	} else if libraries, err := f.ImportedLibraries(); err != nil || !slices.Equal(libraries, []string{"libdl.so.2"}) || f.Close() != nil {
+		t.Errorf("it needs %q: %v", libraries, err)
 	}
 	for _, cc := range []string{"gcc", "musl-gcc"} {
 		t.Run(cc, func(t *testing.T) {

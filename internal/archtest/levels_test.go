@@ -40,7 +40,7 @@ var levels = map[string]int{
 	"launcher/streams":         1,
 	"launcher/iof":             2,
 	"agent/port":               2,
-	"agent/metrics":            3,
+	"agent/metrics":            4,
 	"agent/host":               3,
 	"agent/ways":               5,
 	"agent/outfit":             4,

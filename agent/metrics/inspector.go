@@ -1,0 +1,162 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/exposition"
+)
+
+// NCCL's Inspector, a plugin that users switch on, writes how fast each communicator is: every 30 s into a file of its own,
+// in Prometheus' text format, for an exporter of the node's (plugins/profiler/inspector/README.md of NCCL 2.29, and RCCL's). A pod has
+// none, so a rank is given a folder of its own, and the agent's /metrics shows what it writes there, with rank and pod.
+//
+// A rank may write anything. Only Inspector's own names and labels are taken, so many and so long as inspectorBounds says.
+
+// The bounds of what is read of ranks' files, for one page.
+const (
+	inspectorFolder = "nccl-inspector" // in the directory of a session: JOB.RANK/*.prom
+	inspectorStale  = 2 * time.Minute  // its files are written anew every 30 s
+	inspectorFiles  = 16               // of one rank: one a GPU
+	inspectorBytes  = 256 << 10        // of one file: 1,000 a communicator and metric
+	inspectorSeries = 8192             // of all
+	inspectorText   = 128              // of a label's value
+)
+
+// inspectorFamilies are what it writes, and what /metrics says of it.
+var inspectorFamilies = map[string]string{
+	"nccl_bus_bandwidth_gbs":                 "Bus bandwidth of a communicator's collectives in GB/s, by NCCL's Inspector.",
+	"nccl_collective_exec_time_microseconds": "How long a communicator's collectives take, by NCCL's Inspector.",
+	"nccl_p2p_bus_bandwidth_gbs":             "Bandwidth of sends and receives in GB/s, by NCCL's Inspector.",
+	"nccl_p2p_exec_time_microseconds":        "How long sends and receives take, by NCCL's Inspector.",
+}
+
+// inspectorLabels are those of its labels that are shown. The pod's and the rank's are the agent's own.
+var inspectorLabels = []string{"gpu", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"}
+
+// Inspect makes the folders that NCCL's Inspector may write to, for those ranks of a job whose user has switched it on. It returns what a
+// rank's number is put behind; "": there are none, or nobody would read there.
+func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix string) {
+	if m.cfg.Address == "off" || m.cfg.Host == nil || len(ranks) == 0 {
+		return ""
+	}
+	dir, _ := m.cfg.Host.SessionDir(session)
+	prefix = filepath.Join(dir, inspectorFolder, fmt.Sprint(job)+".")
+	for _, rank := range ranks {
+		if err := os.MkdirAll(prefix+fmt.Sprint(rank), 0o700); dir == "" || err != nil {
+			m.cfg.Log.Info("NCCL's Inspector is left as it is, since it has no folder to write to", "dir", prefix, "cause", err)
+			return ""
+		}
+	}
+	return prefix
+}
+
+// inspected is what ranks' files say now.
+func (m *Metrics) inspected() []exposition.Family {
+	if m.cfg.Host == nil {
+		return nil
+	}
+	folders, _ := filepath.Glob(filepath.Join(m.cfg.Host.SessionsDir(), "*", inspectorFolder, "*")) // the pattern is right
+	shown := map[string]exposition.Family{}
+	left := inspectorSeries
+	for _, folder := range folders {
+		job, rank, ok := strings.Cut(filepath.Base(folder), ".")
+		_, session, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(folder))), "-")
+		if _, err := strconv.ParseUint(rank, 10, 32); err != nil || !ok {
+			continue
+		}
+		own := []string{"rank", rank, "pod", m.cfg.Name, "run", session[:min(8, len(session))] + "/" + job}
+		seen := map[string]bool{} // a series stands once on a page
+		for _, text := range freshFiles(folder) {
+			for line := range strings.Lines(string(text)) {
+				name, labels, value, ok := inspectorLine(strings.TrimSpace(line))
+				key := name + strings.Join(labels, "\x00")
+				if !ok || seen[key] || left == 0 {
+					continue
+				}
+				seen[key] = true
+				left--
+				f, ok := shown[name]
+				if !ok {
+					f = exposition.Family{Name: name, Kind: exposition.Gauge, Help: inspectorFamilies[name]}
+				}
+				f.Add(value, slices.Concat(own, labels)...)
+				shown[name] = f
+			}
+		}
+	}
+	return slices.Collect(maps.Values(shown))
+}
+
+// freshFiles are a rank's files that Inspector has written lately.
+func freshFiles(folder string) (texts [][]byte) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(4 * inspectorFiles) // in no order, of a folder with more
+	slices.Sort(names)
+	oldest := time.Now().Add(-inspectorStale)
+	for _, name := range names {
+		path := filepath.Join(folder, name)
+		fi, err := os.Lstat(path)
+		if filepath.Ext(name) != ".prom" || err != nil || fi.ModTime().Before(oldest) || len(texts) == inspectorFiles {
+			continue
+		}
+		if text, err := bounded.Regular(path, inspectorBytes); err == nil {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// inspectorLine reads NAME{LABEL="TEXT",...} NUMBER, and keeps the labels that are shown, in their order.
+func inspectorLine(line string) (name string, labels []string, value float64, ok bool) {
+	name, rest, ok := strings.Cut(line, "{")
+	if !ok || inspectorFamilies[name] == "" {
+		return "", nil, 0, false
+	}
+	given := map[string]string{}
+	for !strings.HasPrefix(rest, "}") {
+		label, quoted, ok := strings.Cut(rest, `="`)
+		end := closing(quoted)
+		if !ok || end < 0 || end > inspectorText || len(given) > 4*len(inspectorLabels) {
+			return "", nil, 0, false
+		}
+		given[label] = unquoted.Replace(quoted[:end])
+		rest = strings.TrimPrefix(quoted[end+1:], ",")
+	}
+	value, err := strconv.ParseFloat(strings.TrimSpace(rest[1:]), 64)
+	if err != nil {
+		return "", nil, 0, false
+	}
+	for _, label := range inspectorLabels {
+		if text, ok := given[label]; ok {
+			labels = append(labels, label, text)
+		}
+	}
+	return name, labels, value, true
+}
+
+var unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")
+
+// closing is where the text's quotation mark is that no backslash stands before; -1: nowhere.
+func closing(text string) int {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
+}

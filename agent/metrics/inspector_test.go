@@ -1,0 +1,126 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+// As the README of NCCL's Inspector shows its output.
+const (
+	inspected = `nccl_bus_bandwidth_gbs{version="v5.1",slurm_job_id="unknown",node="n1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="4",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll"} 678.263
+nccl_p2p_exec_time_microseconds{version="v5.1",slurm_job_id="unknown",node="n1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="4",p2p_operation="Send",message_size="512-513MB"} 1154.87
+`
+	shownOf = `nccl_bus_bandwidth_gbs{rank="%[1]d",pod="w0",run="0123abcd/1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="4",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll"} 678.263
+`
+)
+
+func inspector(t *testing.T) (m *Metrics, write func(rank int, name, text string), page func() string) {
+	dirs := t.TempDir()
+	m = New(Config{Address: ":0", Host: host.New(host.Config{RunDir: dirs, Log: slog.New(slog.DiscardHandler)}), Name: "w0"})
+	prefix := m.Inspect("0123abcd45", 1, []uint32{0, 3})
+	if prefix == "" {
+		t.Fatal("no folders")
+	}
+	write = func(rank int, name, text string) {
+		if err := os.WriteFile(filepath.Join(prefix+fmt.Sprint(rank), name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m, write, func() string {
+		var b bytes.Buffer
+		if err := exposition.Write(&b, m.inspected()); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+}
+
+func TestInspector(t *testing.T) {
+	_, write, page := inspector(t)
+	write(0, "nccl_inspector_metrics_a.prom", inspected)
+	write(3, "nccl_inspector_metrics_b.prom", "# a comment\n"+inspected)
+	got := page()
+	for _, rank := range []int{0, 3} {
+		if !strings.Contains(got, fmt.Sprintf(shownOf, rank)) {
+			t.Errorf("rank %d is not shown in\n%s", rank, got)
+		}
+	}
+	if n := strings.Count(got, "nccl_p2p_exec_time_microseconds{"); n != 2 || strings.Contains(got, "slurm") {
+		t.Errorf("the page is\n%s", got)
+	}
+}
+
+// A rank cannot speak for another, hold the page up, or grow it without a bound.
+func TestInspectorOfALiar(t *testing.T) {
+	m, write, page := inspector(t)
+	folder := filepath.Join(m.cfg.Host.SessionsDir(), "session-0123abcd45", inspectorFolder, "1.0")
+	if err := syscall.Mkfifo(filepath.Join(folder, "pipe.prom"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(0, "a.prom", `nccl_bus_bandwidth_gbs{rank="3",pod="w9",gpu="1"} 1
+nccl_bus_bandwidth_gbs{gpu="1"} 2
+mpiup_build_info{gpu="1"} 3
+nccl_bus_bandwidth_gbs{gpu="open
+nccl_bus_bandwidth_gbs{gpu="\"} 9
+up="2"} 5
+nccl_bus_bandwidth_gbs{gpu="`+strings.Repeat("x", inspectorText+1)+`"} 4
+nccl_bus_bandwidth_gbs{`+strings.Repeat(`l="1",`, 100)+"} x\n")
+	write(0, "b.prom", strings.Repeat("x", inspectorBytes+1))
+	old := filepath.Join(folder, "old.prom")
+	write(0, "old.prom", inspected)
+	if at := time.Now().Add(-2 * inspectorStale); os.Chtimes(old, at, at) != nil {
+		t.Fatal("no times")
+	}
+	got := page()
+	if want := "nccl_bus_bandwidth_gbs{rank=\"0\",pod=\"w0\",run=\"0123abcd/1\",gpu=\"1\"} 1\n"; strings.Count(got, "\n") != 3 || !strings.HasSuffix(got, want) {
+		t.Errorf("the page is\n%s", got)
+	}
+	var many strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&many, "nccl_bus_bandwidth_gbs{gpu=\"%d\"} 1\n", i)
+	}
+	for i := range 2 * inspectorFiles {
+		write(0, fmt.Sprint("many", i, ".prom"), strings.ReplaceAll(many.String(), "{", fmt.Sprintf(`{comm_name="%d",`, i)))
+	}
+	if n := strings.Count(page(), "\n"); n > inspectorSeries+8 {
+		t.Errorf("one rank fills %d lines", n)
+	}
+	if off := New(Config{Address: "off", Host: m.cfg.Host}); off.Inspect("1", 1, []uint32{0}) != "" {
+		t.Error("where nobody reads, Inspector is told to write elsewhere")
+	}
+}
+
+func FuzzInspectorLine(f *testing.F) {
+	for line := range strings.Lines(inspected) {
+		f.Add(line)
+	}
+	f.Add(`nccl_bus_bandwidth_gbs{gpu="a\\\"b"} NaN`)
+	f.Fuzz(func(t *testing.T, line string) {
+		defer cost.Watch(t, cost.Parser, len(line))()
+		name, labels, value, ok := inspectorLine(line)
+		if !ok {
+			return
+		}
+		if inspectorFamilies[name] == "" || len(labels) > 2*len(inspectorLabels) || len(labels)%2 != 0 {
+			t.Fatalf("%q: %q %q", line, name, labels)
+		}
+		var b bytes.Buffer
+		if err := exposition.Write(&b, []exposition.Family{exposition.One(exposition.Gauge, name, "", value, labels...)}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(b.String(), "\n") != 3 {
+			t.Fatalf("%q is shown as\n%s", line, b.String())
+		}
+	})
+}
