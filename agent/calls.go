@@ -60,7 +60,6 @@ func (s *service) questionServer() *grpc.Server {
 		rpc.Agent_Answer_FullMethodName:   member[:1],
 		rpc.Agent_Ask_FullMethodName:      member[:1],
 		rpc.Agent_Ranks_FullMethodName:    member[:1],
-		rpc.Agent_Stacks_FullMethodName:   member[:1],
 	}
 	return s.grpcServer(func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		allowed := roles[call.FullMethodName]

@@ -122,7 +122,7 @@ func TestLargeCalls(t *testing.T) {
 			return err
 		}, codes.PermissionDenied},
 		{"a worker looks at stacks", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {
-			_, err := c.Stacks(ctx, &apiv1.StacksRequest{})
+			_, err := c.Ranks(ctx, &apiv1.RanksRequest{Stacks: &apiv1.StacksWish{}})
 			return err
 		}, codes.PermissionDenied},
 		{"a worker says hello", identity.RoleAgent, func(ctx context.Context, c rpc.AgentClient) error {

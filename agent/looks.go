@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/exchange"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
+	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
@@ -23,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
+	"google.golang.org/protobuf/proto"
 )
 
 // looksApart is the time between the two looks that say how many processors ranks use.
@@ -31,43 +32,56 @@ const looksApart = 300 * time.Millisecond
 // maxSeen bounds how long ago what somebody asks for was.
 const maxSeen = time.Hour
 
-// ranks says what the ranks of all jobs here do. Who asks the same while somebody looks gets what that look sees.
+// ranks says what the ranks of all jobs here do, and where they are where that is wanted. An error is a question that nobody asks.
 func (a *Agent) ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
-	window := min(max(time.Duration(r.WindowNs), 0), maxSeen).Round(time.Second)
-	v, err, _ := a.looks.Do(fmt.Sprint("ranks ", window, r.Flight), func() (any, error) {
-		list := a.sessions.Ranks()
-		proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
-		before, err := look.At(proc, pids)
-		if err != nil {
-			return &apiv1.RanksReply{Error: err.Error()}, nil
-		}
-		begun, waits := time.Now(), a.sessions.Waits(false, nil)
-		select { // nobody's context: others wait for the answer too
-		case <-time.After(looksApart):
-		case <-a.ending.Done():
-		}
-		after, err := look.At(proc, pids)
-		if err != nil {
-			return &apiv1.RanksReply{Error: err.Error()}, nil
-		}
-		reply := &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}
-		if window > 0 {
-			a.addWaits(reply, list, after, window)
-		}
-		if r.Flight {
-			ctx, cancel := awake.Within(a.ending, exchange.DumpTime)
-			reply.Flights = a.sessions.Flights(ctx)
-			cancel()
-		}
-		for _, w := range a.sessions.Waits(true, waits) {
-			reply.Waits = append(reply.Waits, w.RunWaits)
-		}
-		return reply, nil
-	})
+	q := r.GetStacks()
+	wanted, err := idset.Parse(q.GetRanks())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ranks %.80q: %w", q.GetRanks(), err)
 	}
-	return v.(*apiv1.RanksReply), ctx.Err()
+	if q.GetSignal() != 0 && !slices.Contains(look.Signals, int(q.Signal)) {
+		return nil, fmt.Errorf("signal %d is not one that ranks are asked by", q.Signal)
+	}
+	window := min(max(time.Duration(r.WindowNs), 0), maxSeen).Round(time.Second)
+	v, _, _ := a.looks.Do(fmt.Sprint(window, r.Flight), func() (any, error) { return a.look(window, r.Flight), nil })
+	reply := v.(*apiv1.RanksReply)
+	if q != nil {
+		reply = proto.CloneOf(reply)
+		a.addStacks(ctx, reply, int(q.Signal), func(rank uint32) bool { return q.Ranks == "" || wanted.Contains(int(rank)) })
+	}
+	return reply, ctx.Err()
+}
+
+// look is one at all ranks. Who asks the same meanwhile gets what it sees.
+func (a *Agent) look(window time.Duration, flight bool) *apiv1.RanksReply {
+	list := a.sessions.Ranks()
+	proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
+	before, err := look.At(proc, pids)
+	if err != nil {
+		return &apiv1.RanksReply{Error: err.Error()}
+	}
+	begun, waits := time.Now(), a.sessions.Waits(false, nil)
+	select { // nobody's context: others wait for the answer too
+	case <-time.After(looksApart):
+	case <-a.ending.Done():
+	}
+	after, err := look.At(proc, pids)
+	if err != nil {
+		return &apiv1.RanksReply{Error: err.Error()}
+	}
+	reply := &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}
+	if window > 0 {
+		a.addWaits(reply, list, after, window)
+	}
+	if flight {
+		ctx, cancel := awake.Within(a.ending, exchange.DumpTime)
+		reply.Flights = a.sessions.Flights(ctx)
+		cancel()
+	}
+	for _, w := range a.sessions.Waits(true, waits) {
+		reply.Waits = append(reply.Waits, w.RunWaits)
+	}
+	return reply
 }
 
 // ranksByState are how many ranks run here, by state (metrics.States).
@@ -147,60 +161,42 @@ func (a *Agent) gpuMemory() map[string]uint64 {
 	return used
 }
 
-// stacks says where the ranks of all jobs here are. One such look goes on at a time.
-func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
-	wanted, err := idset.Parse(r.Ranks)
-	if err != nil {
-		return nil, fmt.Errorf("ranks %.80q: %w", r.Ranks, err)
+// addStacks adds where those ranks are that are wanted.
+func (a *Agent) addStacks(ctx context.Context, reply *apiv1.RanksReply, signal int, wanted func(rank uint32) bool) {
+	byPID := map[int32]*apiv1.RankState{}
+	for _, m := range reply.Ranks {
+		byPID[m.Pid] = m
 	}
-	if r.Signal != 0 && !slices.Contains(look.Signals, int(r.Signal)) {
-		return nil, fmt.Errorf("signal %d is not one that ranks are asked by", r.Signal)
+	var procs []*ranks.Process
+	var states []*apiv1.RankState
+	for _, p := range a.sessions.Ranks() {
+		if m := byPID[int32(p.Pid())]; m != nil && wanted(m.Rank) {
+			procs, states = append(procs, p.Process), append(states, m)
+		}
 	}
-	select {
-	case a.traces <- struct{}{}:
-		defer func() { <-a.traces }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	list := slices.DeleteFunc(a.sessions.Ranks(), func(p session.Rank) bool { return r.Ranks != "" && !wanted.Contains(int(p.Spec.Rank)) })
-	used, err := look.At(proctree.Proc{Root: "/proc"}, pidsOf(list))
-	if err != nil {
-		return nil, err
-	}
-	list = slices.DeleteFunc(list, func(p session.Rank) bool { return used[p.Pid()].Processes == 0 })
-	targets := make([]look.Target, len(list))
-	for i, p := range list {
-		targets[i] = look.Target{PID: used[p.Pid()].Main, Hear: func(f func([]byte)) func() {
-			return p.Hear(f)
-		}}
-	}
-	reply := &apiv1.StacksReply{}
-	var asked sync.WaitGroup
-	asked.Go(func() {
-		ctx, cancel := awake.Within(ctx, exchange.DumpTime)
-		defer cancel()
-		reply.Flights = a.sessions.Flights(ctx)
+	told, notes := exchange.StacksOf(ctx, procs, func(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
+		return a.take(ctx, signal, targets)
 	})
-	found, notes := look.Take(ctx, look.StackConfig{Run: a.runTool, Signal: int(r.Signal)}, targets)
-	asked.Wait()
-	reply.Notes = notes
-	for i, p := range list {
-		l := p.Job.Launch.Job
-		reply.Stacks = append(reply.Stacks, &apiv1.RankStack{Launcher: p.Launcher, Job: l.Id, Number: l.Number,
-			Rank: p.Spec.Rank, Pid: int32(targets[i].PID), Program: used[p.Pid()].Name, Means: found[i].Means, Frames: found[i].Frames})
+	for i, s := range told {
+		states[i].Stack = s
 	}
-	return reply, nil
+	reply.Notes = notes
 }
 
-// stacksFor says where processes are, for a launcher that is about to end their run. It waits for no other look beyond ctx.
-func (a *Agent) stacksFor(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
+// stacks says where processes are, for a launcher that is about to end their run.
+func (a *Agent) stacks(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
+	return a.take(ctx, 0, targets)
+}
+
+// take says where processes are. One such look goes on at a time; it waits for no other beyond ctx.
+func (a *Agent) take(ctx context.Context, signal int, targets []look.Target) ([]look.Stack, []string) {
 	select {
 	case a.traces <- struct{}{}:
 		defer func() { <-a.traces }()
 	case <-ctx.Done():
 		return nil, []string{"another mpiup stacks was looking at the ranks"}
 	}
-	return look.Take(ctx, look.StackConfig{Run: a.runTool}, targets)
+	return look.Take(ctx, look.StackConfig{Run: a.runTool, Signal: signal}, targets)
 }
 
 // runTool runs a program of the container's PATH, as one of this agent's processes. As another user it gets nothing of what this one has: not its

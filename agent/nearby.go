@@ -23,9 +23,15 @@ func (a *Agent) showNearby(ctx context.Context) {
 		}
 		switch kind {
 		case apiv1.AskRanks:
-			return answer(ctx, question, &apiv1.RanksRequest{}, a.ranks)
-		case apiv1.AskStacks:
-			return answer(ctx, question, &apiv1.StacksRequest{}, a.stacks)
+			var q apiv1.RanksRequest
+			if err := proto.Unmarshal(question, &q); err != nil {
+				return nil, errors.New("this is no question")
+			}
+			reply, err := a.ranks(ctx, &q)
+			if err != nil {
+				return nil, err
+			}
+			return proto.Marshal(reply)
 		case apiv1.AskSaid:
 			if a.cfg.Inside.Said != nil {
 				return a.cfg.Inside.Said(), nil
@@ -36,15 +42,4 @@ func (a *Agent) showNearby(ctx context.Context) {
 	if err != nil {
 		a.cfg.Log.Info("mpiup ps, stacks and logs cannot look at this run", "cause", err)
 	}
-}
-
-func answer[Q, A proto.Message](ctx context.Context, question []byte, q Q, ask func(context.Context, Q) (A, error)) ([]byte, error) {
-	if err := proto.Unmarshal(question, q); err != nil {
-		return nil, errors.New("this is no question")
-	}
-	reply, err := ask(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(reply)
 }

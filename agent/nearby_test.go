@@ -31,18 +31,14 @@ func TestALookAtARunHere(t *testing.T) {
 			}
 			r := run(t, a)
 			start(t, a, "exec sleep 1000")
-			question, err := proto.Marshal(&apiv1.StacksRequest{})
+			question, err := proto.Marshal(&apiv1.RanksRequest{Stacks: &apiv1.StacksWish{}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for kind, rank := range map[byte]func([]byte) bool{
 				apiv1.AskRanks: func(text []byte) bool {
 					var m apiv1.RanksReply
-					return proto.Unmarshal(text, &m) == nil && len(m.Ranks) == 1
-				},
-				apiv1.AskStacks: func(text []byte) bool {
-					var m apiv1.StacksReply
-					return proto.Unmarshal(text, &m) == nil && len(m.Stacks) == 1
+					return proto.Unmarshal(text, &m) == nil && len(m.Ranks) == 1 && m.Ranks[0].Stack.GetMeans() != ""
 				},
 				apiv1.AskSaid: func(text []byte) bool { return string(text) == "[0 w0 stdout] hello\n" },
 			} {

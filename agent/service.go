@@ -110,15 +110,8 @@ func (a *Agent) stopWithout(caller context.Context, e *end) {
 }
 
 func (s *service) Ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
-	if err := s.agent.cfg.Policy.Check(policy.Look, caller(ctx)); err != nil {
-		return nil, status.Error(codes.PermissionDenied, err.Error())
-	}
-	return s.agent.ranks(ctx, r)
-}
-
-func (s *service) Stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
 	kinds := []policy.Kind{policy.Look}
-	if r.Signal != 0 {
+	if r.GetStacks().GetSignal() != 0 {
 		kinds = append(kinds, policy.Run) // whose ranks it reaches
 	}
 	for _, k := range kinds {
@@ -126,7 +119,7 @@ func (s *service) Stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.St
 			return nil, status.Error(codes.PermissionDenied, err.Error())
 		}
 	}
-	reply, err := s.agent.stacks(ctx, r)
+	reply, err := s.agent.ranks(ctx, r)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}

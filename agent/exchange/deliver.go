@@ -127,7 +127,7 @@ func (x *Exchange) askStacks(q *apiv1.AskWaits) error {
 	x.cfg.Go(func() {
 		ctx, cancel := awake.Within(x.cfg.Serving, StackTime)
 		defer cancel()
-		told, notes := stacksOf(ctx, x, wanted)
+		told, notes := x.stacksOf(ctx, wanted)
 		w, _ := x.waits(x.cfg.Clock.Now())
 		w.Id, w.Stacks, w.Notes = q.Id, told, notes
 		x.Send(w.Frame())

@@ -22,7 +22,7 @@ const (
 )
 
 // stacksOf are where processes here are, as far as the launcher may look.
-func stacksOf(ctx context.Context, x *Exchange, wanted idset.Set) (told []*apiv1.ProcStack, notes []string) {
+func (x *Exchange) stacksOf(ctx context.Context, wanted idset.Set) (told []*apiv1.ProcStack, notes []string) {
 	if err := x.cfg.MayLook(); err != nil {
 		return nil, []string{err.Error()}
 	}
@@ -30,26 +30,37 @@ func stacksOf(ctx context.Context, x *Exchange, wanted idset.Set) (told []*apiv1
 		return nil, nil
 	}
 	var list []*ranks.Process
-	var pids []int
 	for _, p := range slices.SortedFunc(slices.Values(x.Jobs.Processes()), func(p, q *ranks.Process) int { return cmp.Compare(p.ID, q.ID) }) {
 		if len(list) < maxStacks && wanted.Contains(int(p.ID)) && !p.Gone() {
-			list, pids = append(list, p), append(pids, p.Pid())
+			list = append(list, p)
 		}
+	}
+	told, notes = StacksOf(ctx, list, x.Stacks)
+	return slices.DeleteFunc(told, func(m *apiv1.ProcStack) bool { return m == nil }), notes
+}
+
+// StacksOf says where each process is, as take sees it; nil for one that is gone, or of which it tells nothing.
+func StacksOf(ctx context.Context, procs []*ranks.Process, take func(context.Context, []look.Target) ([]look.Stack, []string)) ([]*apiv1.ProcStack, []string) {
+	pids := make([]int, len(procs))
+	for i, p := range procs {
+		pids[i] = p.Pid()
 	}
 	used, err := look.At(proctree.Proc{Root: "/proc"}, pids)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
+	told := make([]*apiv1.ProcStack, len(procs))
 	var targets []look.Target
-	for _, p := range list {
+	var of []int // indices of procs
+	for i, p := range procs {
 		if u := used[p.Pid()]; u.Processes > 0 {
-			targets = append(targets, look.Target{PID: u.Main})
-			told = append(told, &apiv1.ProcStack{Id: p.ID, Pid: int32(u.Main)})
+			targets, of = append(targets, look.Target{PID: u.Main, Hear: p.Hear}), append(of, i)
 		}
 	}
-	found, notes := x.Stacks(ctx, targets)
-	for i := range found {
-		told[i].Means, told[i].Frames = found[i].Means, found[i].Frames
+	found, notes := take(ctx, targets)
+	for k, s := range found {
+		p := procs[of[k]]
+		told[of[k]] = &apiv1.ProcStack{Id: p.ID, Pid: int32(targets[k].PID), Means: s.Means, Frames: s.Frames}
 	}
-	return told[:len(found)], notes
+	return told, notes
 }

@@ -51,7 +51,7 @@ type Target struct {
 
 // Stack is where a process is.
 type Stack struct {
-	Means  string   // as RankStack.means
+	Means  string   // as ProcStack.means
 	Frames []string // the innermost first
 }
 

@@ -93,6 +93,15 @@ func RecordOf(m *apiv1.Flight, ranks int) (r Record, err error) {
 	return r, nil
 }
 
+// WhereaboutsOf is where a host tells that one process is.
+func WhereaboutsOf(m *apiv1.ProcStack) (w Whereabouts) {
+	w.PID, w.Means = m.GetPid(), Word(m.GetMeans())
+	for _, f := range m.GetFrames()[:min(len(m.GetFrames()), maxFrames)] {
+		w.Frames = append(w.Frames, Word(f))
+	}
+	return w
+}
+
 // CrashOf is what a host tells of where a process crashed.
 func CrashOf(m *apiv1.OutputEnd) (c job.Crash) {
 	const mostFrames, mostPlaced = 6, 16

@@ -60,12 +60,10 @@ func (r *Run) Size(size int) { r.of = max(r.of, size) }
 // In notes that a rank is in a call of MPI, by its own word.
 func (r *Run) In(id int, call string) { r.picture.In(map[int]string{id: call}) }
 
-// Look takes where ranks of a host are, when all its ranks have been added.
-func (r *Run) Look(list []Whereabouts) {
-	for _, w := range list {
-		if k, runs := r.first(int(w.Rank)); runs && w.Number == 0 && k.Host == w.Host {
-			r.stacks = append(r.stacks, Stack{k.ID, w})
-		}
+// Look takes where a rank is that has been added.
+func (r *Run) Look(w Whereabouts) {
+	if k, runs := r.first(int(w.Rank)); runs && w.Number == 0 && k.Host == w.Host {
+		r.stacks = append(r.stacks, Stack{k.ID, w})
 	}
 }
 

@@ -3,9 +3,9 @@ package peers
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
-	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -13,45 +13,11 @@ import (
 	"github.com/mpiup/mpiup/launcher/slow"
 )
 
-// absences are who is waited for in each run, as hosts tell it. Its methods may be called by several goroutines.
-type absences struct {
-	name  string // of the one host that all of this is of, where hosts is by run; "": they are by host
-	mu    sync.Mutex
-	all   bool                          // hosts were looked for, not named, and tell all: ranks elsewhere are told of; guarded by mu
-	hosts map[string]*apiv1.RanksReply  // guarded by mu
-	asked map[string]*apiv1.StacksReply // guarded by mu
-}
-
 // absence is one run's, as it is printed.
 type absence struct {
 	Launcher string   `json:"launcher"`
 	Job      string   `json:"job"`
 	Lines    []string `json:"lines"`
-}
-
-func (a *absences) ranks(host string, reply *apiv1.RanksReply) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.hosts == nil {
-		a.hosts = map[string]*apiv1.RanksReply{}
-	}
-	a.hosts[host] = reply
-}
-
-// untold says that a host that answers has not told of its ranks.
-func (a *absences) untold() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.all = false
-}
-
-func (a *absences) flights(host string, reply *apiv1.StacksReply) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.asked == nil {
-		a.asked = map[string]*apiv1.StacksReply{}
-	}
-	a.asked[host] = reply
 }
 
 // runKey tells a run from others.
@@ -64,88 +30,110 @@ const (
 	maxFlights  = 1024
 )
 
-// find joins what all hosts have told. Hosts whose agents know no ids of ranks, which are older, have told nothing.
-func (a *absences) find() (list []absence) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// absent joins what hosts have told. all: they were looked for, not named, so that ranks elsewhere are told of.
+func absent(list []told, all bool) (lines []absence) {
 	runs := map[runKey]*hang.Run{}
-	told := map[string]map[runKey]bool{} // by host
-	of := func(host, launcher, job string) *hang.Run {
+	known := make([]map[runKey]bool, len(list)) // by host
+	of := func(host int, launcher, job string) *hang.Run {
 		k := runKey{word(launcher), word(job)}
-		if told[host] == nil {
-			told[host] = map[runKey]bool{}
+		if known[host] == nil {
+			known[host] = map[runKey]bool{}
 		}
-		if len(told[host]) == maxRuns && !told[host][k] {
+		if len(known[host]) == maxRuns && !known[host][k] {
 			return &hang.Run{} // of which nothing is said
 		}
-		told[host][k] = true
+		known[host][k] = true
 		if runs[k] == nil {
 			runs[k] = &hang.Run{}
 		}
 		return runs[k]
 	}
-	name := func(host string) string { return cmp.Or(a.name, host) }
-	for host, reply := range a.hosts {
-		older := len(reply.GetWaits()) == 0
-		for _, m := range reply.Ranks[:min(len(reply.Ranks), maxRanks)] {
-			switch {
-			case m == nil || m.Rank >= maxRanks || m.Id >= maxRanks:
-			case older:
-				of(host, m.Launcher, m.Job).Place(0, idset.Set{})
-			default:
-				of(host, m.Launcher, m.Job).Add(hang.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: name(host), PID: m.Main})
-				if call := slow.CallOf(m.GetWaited().GetCall()); call != "" {
-					of(host, m.Launcher, m.Job).In(int(m.Id), call)
-				}
+	for i, t := range list {
+		for m := range t.ranks() {
+			if m.Rank >= maxRanks || m.Id >= maxRanks {
+				continue
+			}
+			run := of(i, m.Launcher, m.Job)
+			run.Add(hang.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: t.host, PID: m.Main})
+			if call := slow.CallOf(m.GetWaited().GetCall()); call != "" {
+				run.In(int(m.Id), call)
+			}
+			if m.Stack != nil {
+				run.Look(t.where(m))
 			}
 		}
 	}
-	for host, reply := range a.hosts {
+	for i, t := range list {
 		barriers := 0
-		for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
+		for _, w := range t.reply.GetWaits()[:min(len(t.reply.GetWaits()), maxRuns)] {
+			run := of(i, w.GetLauncher(), w.GetJob())
 			size, here := placed(w)
-			if a.all {
-				of(host, w.GetLauncher(), w.GetJob()).Place(size, here)
+			if all {
+				run.Place(size, here)
 			}
-			of(host, w.GetLauncher(), w.GetJob()).Size(size)
+			run.Size(size)
 			if barriers += len(w.GetWaits().GetWaits()); barriers > maxBarriers {
 				continue
 			}
 			if report, err := hang.BarriersOf(w.GetWaits(), maxRanks); err == nil { // else it is no agent's
-				of(host, w.GetLauncher(), w.GetJob()).Hear(name(host), report)
+				run.Hear(t.host, report)
 			}
-		}
-	}
-	for host, reply := range a.asked {
-		by := map[runKey][]hang.Whereabouts{}
-		for _, w := range stackRows(name(host), reply) {
-			k := runKey{word(w.Launcher), word(w.Job)}
-			by[k] = append(by[k], w)
-		}
-		for k, list := range by {
-			of(host, k.launcher, k.job).Look(list)
 		}
 		held := 0
-		for _, f := range reply.GetFlights()[:min(len(reply.GetFlights()), maxRuns)] {
+		for run, m := range t.flights() {
+			if held > hang.MaxHeld {
+				break
+			}
+			if rec, err := hang.RecordOf(m, hang.MaxTorch); err == nil {
+				held += rec.Bytes()
+				_ = of(i, run.launcher, run.job).Record(t.host, rec) // what is too much is left out
+			}
+		}
+	}
+	for _, k := range sorted(runs) {
+		if told := runs[k].Lines(); len(told) > 0 {
+			lines = append(lines, absence{k.launcher, k.job, told})
+		}
+	}
+	return lines
+}
+
+// sorted are the keys of runs in the order in which these are told of.
+func sorted[V any](runs map[runKey]V) []runKey {
+	return slices.SortedFunc(maps.Keys(runs), func(x, y runKey) int {
+		return cmp.Or(cmp.Compare(x.launcher, y.launcher), cmp.Compare(x.job, y.job))
+	})
+}
+
+// ranks are what the host tells of its ranks, as far as it is looked at.
+func (t told) ranks() iter.Seq[*apiv1.RankState] {
+	return func(yield func(*apiv1.RankState) bool) {
+		for _, m := range t.reply.GetRanks()[:min(len(t.reply.GetRanks()), maxRanks)] {
+			if m != nil && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// flights are what it tells of flight recorders, with whose they are.
+func (t told) flights() iter.Seq2[runKey, *apiv1.Flight] {
+	return func(yield func(runKey, *apiv1.Flight) bool) {
+		for _, f := range t.reply.GetFlights()[:min(len(t.reply.GetFlights()), maxRuns)] {
 			for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxFlights)] {
-				if held > hang.MaxHeld {
-					break
-				}
-				if rec, err := hang.RecordOf(m, hang.MaxTorch); err == nil {
-					held += rec.Bytes()
-					_ = of(host, f.GetLauncher(), f.GetJob()).Record(name(host), rec) // what is too much is left out
+				if !yield(runKey{word(f.GetLauncher()), word(f.GetJob())}, m) {
+					return
 				}
 			}
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(runs), func(x, y runKey) int {
-		return cmp.Or(cmp.Compare(x.launcher, y.launcher), cmp.Compare(x.job, y.job))
-	}) {
-		if lines := runs[k].Lines(); len(lines) > 0 {
-			list = append(list, absence{k.launcher, k.job, lines})
-		}
-	}
-	return list
+}
+
+// where is where a rank of the host is, of which that was asked.
+func (t told) where(m *apiv1.RankState) hang.Whereabouts {
+	w := hang.WhereaboutsOf(m.Stack)
+	w.Launcher, w.Job, w.Number, w.Rank, w.Host, w.Program = hang.Word(m.Launcher), hang.Word(m.Job), m.Number, m.Rank, t.host, hang.Word(m.Program)
+	return w
 }
 
 // placed is what a host tells of a run's first job, for hang.Run.Place. Of one with more than maxRanks ranks, and of what makes no

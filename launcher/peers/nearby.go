@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/nearby"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/slow"
 )
 
 // maxNearby bounds what one run of this machine tells.
@@ -33,12 +37,45 @@ func newCircle(ctx context.Context, r *reach.Reach) *circle {
 	return c
 }
 
-// visit is Reach.Visit of the circle's hosts.
-func (c *circle) visit(ctx context.Context, f func(context.Context, *reach.Visited, *reach.Conn) error) []reach.Visited {
-	if c.none != nil {
-		return nil
+// told is what one host tells of its ranks, or one run on this machine.
+type told struct {
+	host   string
+	reply  *apiv1.RanksReply
+	offset slow.Offset // of its wall clock
+}
+
+// look asks the circle's runs here and its hosts once. errs is why some tell nothing, by host or run. The error is that there is nobody to ask.
+func (c *circle) look(ctx context.Context, q *apiv1.RanksRequest) (near, away []told, errs map[string]string, code int, err error) {
+	silent := map[string]string{}
+	if near, err = c.nearby(ctx, q, silent); err != nil {
+		return nil, nil, nil, 0, err
 	}
-	return c.reach.Visit(ctx, c.hosts, f)
+	var found []reach.Visited
+	if c.none == nil {
+		var mu sync.Mutex
+		found = c.reach.Visit(ctx, c.hosts, func(within context.Context, v *reach.Visited, conn *reach.Conn) error {
+			if q.Stacks != nil { // a visit's own time is for agents that need not look for long
+				long, cancel := awake.Within(ctx, stacksTime)
+				defer cancel()
+				within = long
+			}
+			reply, err := conn.Client.Ranks(within, q)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if reply.Error != "" {
+				silent[nameOf(v)] = reply.Error
+			}
+			away = append(away, told{nameOf(v), reply, slow.Offset{By: v.Ahead, Within: v.Rtt / 2}})
+			return nil
+		})
+	}
+	slices.SortStableFunc(away, func(a, b told) int { return hosts.CompareNames(a.host, b.host) })
+	errs, code = troubles(found)
+	maps.Copy(errs, silent)
+	return near, away, errs, code, nil
 }
 
 // alone is the failure of a look for which there is neither a run here nor a host.
@@ -84,46 +121,43 @@ func Said(ctx context.Context, dir string) (log []byte, runs int, err error) {
 	return log, len(all), err
 }
 
-// askNearby asks the circle's runs here, each of which answers into a reply of its own; errs gets why one does not, by its pid. The error is that there is
-// nobody to ask, neither here nor on a host.
-func askNearby[M proto.Message](ctx context.Context, c *circle, kind byte, q proto.Message, reply func() M, errs map[string]string,
-	take func(reply M) (trouble string)) error {
+// nearby asks the circle's runs here; errs gets why one tells nothing, by its pid. The error is that there is nobody to ask, neither here nor on a host.
+func (c *circle) nearby(ctx context.Context, q *apiv1.RanksRequest, errs map[string]string) (list []told, err error) {
 	if c.reach.Nearby == "" {
-		return c.none
+		return nil, c.none
 	}
 	ctx, cancel := awake.Within(ctx, stacksTime)
 	defer cancel()
 	question, err := proto.Marshal(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	all, err := nearby.Ask(ctx, c.reach.Nearby, kind, question, maxNearby)
+	all, err := nearby.Ask(ctx, c.reach.Nearby, apiv1.AskRanks, question, maxNearby)
 	switch {
 	case err != nil && c.none != nil:
-		return reach.Failf(job.ExitHosts, "this user's runs on this machine: %v", err)
+		return nil, reach.Failf(job.ExitHosts, "this user's runs on this machine: %v", err)
 	case err != nil:
 		errs[runHere+"?"] = err.Error()
 	case len(all) == 0 && c.none != nil:
-		return c.alone()
+		return nil, c.alone()
 	case c.none != nil:
 		c.tell()
 	}
 	for _, a := range all {
-		m := reply()
-		trouble := ""
+		m := &apiv1.RanksReply{}
 		if a.Err == nil {
 			a.Err = proto.Unmarshal(a.Text, m)
 		}
-		if a.Err != nil {
-			trouble = a.Err.Error()
+		if a.Err == nil {
+			list = append(list, told{host: c.reach.Pod, reply: m})
 		} else {
-			trouble = take(m)
+			m.Error = a.Err.Error()
 		}
-		if trouble != "" {
-			errs[runHere+a.Name] = trouble
+		if m.Error != "" {
+			errs[runHere+a.Name] = m.Error
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // runHere begins what a run on this machine is called, as no host is.

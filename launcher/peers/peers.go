@@ -114,9 +114,11 @@ func Peers(ctx context.Context, cfg Config) int {
 	set, err := cfg.Others(ctx)
 	view := peersView{Peers: []peerRow{}, pod: cfg.Pod, told: map[string]string{}}
 	if !cfg.Discover { // whose script wants hosts alone
-		err = askNearby(ctx, &circle{reach: &cfg.Reach, none: err}, apiv1.AskRanks, &apiv1.RanksRequest{},
-			func() *apiv1.RanksReply { return &apiv1.RanksReply{} },
-			view.told, view.here)
+		var near []told
+		near, err = (&circle{reach: &cfg.Reach, none: err}).nearby(ctx, &apiv1.RanksRequest{}, view.told)
+		for _, t := range near {
+			view.here(t)
+		}
 	}
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
@@ -145,15 +147,14 @@ func Peers(ctx context.Context, cfg Config) int {
 }
 
 // here takes what a run on this machine tells of its ranks.
-func (v *peersView) here(reply *apiv1.RanksReply) (trouble string) {
-	for _, r := range rankRows(v.pod, reply) {
+func (v *peersView) here(t told) {
+	for _, r := range t.rows() {
 		i := slices.IndexFunc(v.Here, func(u use) bool { return u.Launcher == r.Launcher && u.Program == r.Program })
 		if i < 0 {
 			i, v.Here = len(v.Here), append(v.Here, use{Launcher: r.Launcher, Program: r.Program})
 		}
 		v.Here[i].Processes++
 	}
-	return reply.Error
 }
 
 // discovered prints the hosts that are there, as ssh reaches them. One that does not answer in time is asked twice: an agent that is slow

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // What agents say of themselves never reaches the terminal as it is.
@@ -30,17 +31,18 @@ func TestForeignTextIsVisible(t *testing.T) {
 // What agents say of ranks is bounded, and what no agent would say is left out.
 func TestRowsOfRanks(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	rows := rankRows("w0", &apiv1.RanksReply{Ranks: []*apiv1.RankState{nil,
+	rows := told{host: "w0", reply: &apiv1.RanksReply{Ranks: []*apiv1.RankState{nil,
 		{Launcher: long, State: "D", Cpu: 1.996, SilentNs: int64(90 * time.Second), Phase: apiv1.RankPhase_PHASE_FENCE},
-		{State: "?", Cpu: math.NaN(), SilentNs: -5, Phase: 99}, {Cpu: math.Inf(1)}}})
+		{State: "?", Cpu: math.NaN(), SilentNs: -5, Phase: 99}, {Cpu: math.Inf(1)}}}}.rows()
 	if len(rows) != 3 || len(rows[0].Launcher) != maxWord || rows[0].State != "in I/O" || rows[0].CPU != 199.6 || rows[0].Silent != 90 || rows[0].Phase != "in a fence" {
 		t.Errorf("%+v", rows)
 	}
 	if r := rows[1]; r.State != "-" || r.CPU != 0 || r.Silent != 0 || r.Phase != "-" || rows[2].CPU != 0 {
 		t.Errorf("%+v", rows)
 	}
-	list := stackRows("w0", &apiv1.StacksReply{Stacks: []*apiv1.RankStack{nil, {Rank: 1 << 30}, {Rank: 3, Means: long, Frames: append([]string{"a\nb"}, make([]string, 100)...)}}})
-	if len(list) != 1 || list[0].Rank != 3 || len(list[0].Means) != maxFrame || len(list[0].Frames) != maxFrames || list[0].Frames[0] != "a b" {
+	stack := &apiv1.ProcStack{Means: long, Frames: append([]string{"a\nb"}, make([]string, 100)...)}
+	list := told{host: "w0", reply: &apiv1.RanksReply{Ranks: []*apiv1.RankState{nil, {}, {Rank: 1 << 30, Stack: stack}, {Rank: 3, Stack: stack}}}}.whereabouts()
+	if len(list) != 1 || list[0].Rank != 3 || len(list[0].Means) != 200 || len(list[0].Frames) != 64 || list[0].Frames[0] != visible.Line("a\nb") {
 		t.Errorf("%+v", list)
 	}
 }
@@ -61,9 +63,8 @@ func TestRanksOnHostsThatWereNotFound(t *testing.T) {
 		{true, 6, "0-900000", ""},
 		{true, 6, "all", ""},
 	} {
-		a := absences{all: tt.all}
-		a.ranks("w0", &apiv1.RanksReply{Waits: []*apiv1.RunWaits{{Launcher: "l", Job: "j", Size: tt.size, Placed: tt.placed}}})
-		if got := textOf(a.find(), 1); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+		w0 := told{host: "w0", reply: &apiv1.RanksReply{Waits: []*apiv1.RunWaits{{Launcher: "l", Job: "j", Size: tt.size, Placed: tt.placed}}}}
+		if got := textOf(absent([]told{w0}, tt.all), 1); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}

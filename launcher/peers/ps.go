@@ -3,13 +3,11 @@ package peers
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -19,7 +17,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/slow"
 )
 
 // PsConfig is one look at what ranks do, or one look after the other.
@@ -109,40 +106,15 @@ func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
 
 func lookAtRanks(ctx context.Context, c *circle, all *waits, now time.Duration) (view psView, code int, err error) {
 	view.Ranks = []psRow{}
-	told := map[string]string{}
-	q := &apiv1.RanksRequest{WindowNs: int64(psWindow)}
-	near, away := absences{name: c.reach.Pod}, absences{all: c.reach.Entries == nil}
+	near, away, errs, code, err := c.look(ctx, &apiv1.RanksRequest{WindowNs: int64(psWindow)})
 	all.begin()
-	err = askNearby(ctx, c, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told,
-		func(reply *apiv1.RanksReply) string {
-			view.Ranks = append(view.Ranks, rankRows(c.reach.Pod, reply)...)
-			near.ranks(fmt.Sprint(len(near.hosts)), reply)
-			all.hear(now, c.reach.Pod, reply, slow.Offset{})
-			return reply.Error
-		})
-	if err != nil {
-		return view, 0, err
+	for _, t := range slices.Concat(near, away) {
+		view.Ranks = append(view.Ranks, t.rows()...)
+		all.hear(now, t)
 	}
-	var mu sync.Mutex
-	found := c.visit(ctx, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
-		reply, err := conn.Client.Ranks(ctx, q)
-		if err != nil {
-			return err
-		}
-		away.ranks(nameOf(v), reply)
-		mu.Lock()
-		defer mu.Unlock()
-		if reply.Error != "" {
-			told[nameOf(v)] = reply.Error
-		}
-		view.Ranks = append(view.Ranks, rankRows(nameOf(v), reply)...)
-		all.hear(now, nameOf(v), reply, slow.Offset{})
-		return nil
-	})
-	view.judge(all, append(near.find(), away.find()...), now)
-	view.Errors, code = troubles(found)
-	maps.Copy(view.Errors, told)
-	return view, code, nil
+	view.judge(all, append(absent(near, false), absent(away, c.reach.Entries == nil)...), now)
+	view.Errors = errs
+	return view, code, err
 }
 
 // Bounds of what one host tells.
@@ -156,22 +128,23 @@ var phases = map[apiv1.RankPhase]string{
 	apiv1.RankPhase_PHASE_RUNNING: "running", apiv1.RankPhase_PHASE_FINALIZED: "finalized",
 }
 
-// rankRows are what a host's agent tells of its ranks.
-func rankRows(host string, reply *apiv1.RanksReply) (rows []psRow) {
-	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
-		if m == nil {
-			continue
-		}
-		percent := m.Cpu * 100
-		if math.IsNaN(percent) || percent < 0 || percent > 1e6 {
-			percent = 0
-		}
-		rows = append(rows, psRow{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
-			Program: word(m.Program), State: stateName(m.State), CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
-			Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: cmp.Or(phases[m.Phase], "-"),
-			Syscall: word(m.Syscall), Wchan: word(m.Wchan), Mount: word(m.Mount), Restarts: m.Restarts})
+// rows are what the host's agent tells of its ranks.
+func (t told) rows() (rows []psRow) {
+	for m := range t.ranks() {
+		rows = append(rows, t.row(m))
 	}
 	return rows
+}
+
+func (t told) row(m *apiv1.RankState) psRow {
+	percent := m.Cpu * 100
+	if math.IsNaN(percent) || percent < 0 || percent > 1e6 {
+		percent = 0
+	}
+	return psRow{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: t.host, PID: m.Pid, Main: m.Main,
+		Program: word(m.Program), State: stateName(m.State), CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
+		Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: cmp.Or(phases[m.Phase], "-"),
+		Syscall: word(m.Syscall), Wchan: word(m.Wchan), Mount: word(m.Mount), Restarts: m.Restarts}
 }
 
 func word(s string) string { return s[:min(len(s), maxWord)] }

@@ -7,11 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -44,58 +42,19 @@ const stacksTime = 30 * time.Second
 // Stacks prints where the ranks of all jobs on the hosts are, and returns an exit code: 0 when every named host answered.
 func Stacks(ctx context.Context, cfg StacksConfig) int {
 	cfg.Fill()
-	var mu sync.Mutex
-	var ranks []hang.Whereabouts
-	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: map[string]string{}}
-	q := &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)}
-	take := func(host string, reply *apiv1.StacksReply) {
-		mu.Lock()
-		defer mu.Unlock()
-		ranks = append(ranks, stackRows(host, reply)...)
-		if len(reply.Notes) > 0 {
-			view.Notes[host] = strings.Join(reply.Notes, "; ")
-		}
-	}
 	whom := newCircle(ctx, &cfg.Reach)
-	told := map[string]string{}
-	near := absences{name: cfg.Pod}
-	reply := func() *apiv1.StacksReply { return &apiv1.StacksReply{} }
-	err := askNearby(ctx, whom, apiv1.AskStacks, q, reply, told, func(reply *apiv1.StacksReply) string {
-		take(cfg.Pod, reply)
-		near.flights(fmt.Sprint(len(near.asked)), reply)
-		return ""
-	})
-	if err == nil {
-		state := func() *apiv1.RanksReply { return &apiv1.RanksReply{} }
-		err = askNearby(ctx, whom, apiv1.AskRanks, &apiv1.RanksRequest{}, state, told, func(reply *apiv1.RanksReply) string {
-			near.ranks(fmt.Sprint(len(near.hosts)), reply)
-			return ""
-		})
-	}
+	near, away, errs, code, err := whom.look(ctx, &apiv1.RanksRequest{Flight: true, Stacks: &apiv1.StacksWish{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)}})
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
 	}
-	away := absences{all: cfg.Entries == nil}
-	found := whom.visit(ctx, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
-		ctx, cancel := awake.Within(ctx, stacksTime) // a visit's own is for agents that need not look for long
-		defer cancel()
-		reply, err := conn.Client.Stacks(ctx, q)
-		if err != nil {
-			return err
+	view := stacksView{Groups: []hang.StackGroup{}, Absent: append(absent(near, false), absent(away, cfg.Entries == nil)...), Notes: map[string]string{}, Errors: errs}
+	var ranks []hang.Whereabouts
+	for _, t := range slices.Concat(near, away) {
+		ranks = append(ranks, t.whereabouts()...)
+		if len(t.reply.Notes) > 0 {
+			view.Notes[t.host] = strings.Join(t.reply.Notes, "; ")
 		}
-		away.flights(nameOf(v), reply)
-		if state, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{}); err == nil { // its stacks are here in any case
-			away.ranks(nameOf(v), state)
-		} else {
-			away.untold()
-		}
-		take(nameOf(v), reply)
-		return nil
-	})
-	view.Absent = append(near.find(), away.find()...)
-	errs, code := troubles(found)
-	view.Errors = errs
-	maps.Copy(view.Errors, told)
+	}
 	view.Groups = append(view.Groups, hang.GroupStacks(ranks)...)
 	if err := view.show(&cfg); err != nil {
 		return launcher.End(&cfg.Reach, err)
@@ -103,25 +62,12 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	return code
 }
 
-// Bounds of what one host tells of a rank.
-const (
-	maxFrames = 64
-	maxFrame  = 200 // bytes
-)
-
-// stackRows are what a host's agent tells of where its ranks are.
-func stackRows(host string, reply *apiv1.StacksReply) (list []hang.Whereabouts) {
-	line := func(s string) string { return strings.ReplaceAll(s[:min(len(s), maxFrame)], "\n", " ") }
-	for _, m := range reply.GetStacks()[:min(len(reply.GetStacks()), maxRanks)] {
-		if m == nil || m.Rank >= placement.MaxRanks {
-			continue
+// whereabouts are where the host's ranks are, those of which that was asked.
+func (t told) whereabouts() (list []hang.Whereabouts) {
+	for m := range t.ranks() {
+		if m.Stack != nil && m.Rank < placement.MaxRanks {
+			list = append(list, t.where(m))
 		}
-		r := hang.Whereabouts{Launcher: line(m.Launcher), Job: line(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,
-			Program: line(m.Program), Means: line(m.Means)}
-		for _, f := range m.Frames[:min(len(m.Frames), maxFrames)] {
-			r.Frames = append(r.Frames, line(f))
-		}
-		list = append(list, r)
 	}
 	return list
 }

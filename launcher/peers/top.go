@@ -5,15 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
@@ -105,44 +102,12 @@ func Top(ctx context.Context, cfg TopConfig) int {
 
 // look asks all once.
 func (cfg *TopConfig) look(ctx context.Context, c *circle, all *waits, now time.Duration) (view topView, code int, err error) {
-	q := &apiv1.RanksRequest{WindowNs: int64(cfg.Window), Flight: true}
-	told := map[string]string{}
-	near, away := absences{name: cfg.Pod}, absences{}
+	near, away, errs, code, err := c.look(ctx, &apiv1.RanksRequest{WindowNs: int64(cfg.Window), Flight: true})
 	all.begin()
-	err = askNearby(ctx, c, apiv1.AskRanks, q, func() *apiv1.RanksReply { return &apiv1.RanksReply{} }, told, func(reply *apiv1.RanksReply) string {
-		all.hear(now, cfg.Pod, reply, slow.Offset{})
-		near.ranks(fmt.Sprint(len(near.hosts)), reply)
-		return reply.Error
-	})
-	if err != nil {
-		return view, 0, err
+	for _, t := range slices.Concat(near, away) {
+		all.hear(now, t)
 	}
-	replies := map[string]*apiv1.RanksReply{}
-	var mu sync.Mutex
-	found := c.visit(ctx, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
-		ctx, cancel := awake.Within(ctx, stacksTime) // torch looks once a second whether its recorder is asked for
-		defer cancel()
-		reply, err := conn.Client.Ranks(ctx, q)
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			replies[nameOf(v)] = reply
-		}
-		return err
-	})
-	for i := range found {
-		name := nameOf(&found[i])
-		if reply := replies[name]; reply != nil {
-			all.hear(now, name, reply, slow.Offset{By: found[i].Ahead, Within: found[i].Rtt / 2})
-			away.ranks(name, reply)
-			if reply.Error != "" {
-				told[name] = reply.Error
-			}
-		}
-	}
-	errs, code := troubles(found)
-	maps.Copy(errs, told)
-	return topView{Ranks: all.rows(now), Said: all.said(append(near.find(), away.find()...)), Errors: errs}, code, nil
+	return topView{Ranks: all.rows(now), Said: all.said(append(absent(near, false), absent(away, false)...)), Errors: errs}, code, err
 }
 
 // waits is what is known of all runs.
@@ -182,51 +147,46 @@ func (a *waits) begin() {
 	}
 }
 
-// hear takes what a host tells. offset is how far its wall clock is from ours.
-func (a *waits) hear(now time.Duration, host string, reply *apiv1.RanksReply, offset slow.Offset) {
-	told := map[runKey]*apiv1.Waited{}
-	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
-		rows := rankRows(host, &apiv1.RanksReply{Ranks: []*apiv1.RankState{m}})
-		key := runKey{word(m.GetLauncher()), word(m.GetJob())}
-		if len(rows) == 0 || a.runs[key] == nil && len(a.runs) == maxRuns {
-			continue
-		}
+// hear takes what a host tells.
+func (a *waits) hear(now time.Duration, t told) {
+	waited := map[runKey]*apiv1.Waited{}
+	for m := range t.ranks() {
+		key := runKey{word(m.Launcher), word(m.Job)}
 		r := a.runs[key]
 		if r == nil {
+			if len(a.runs) == maxRuns {
+				continue
+			}
 			r = &waiting{Watch: slow.Watch{Window: a.window}, names: map[int]string{}}
 			a.runs[key] = r
 		}
-		w := m.GetWaited()
-		row := topRow{psRow: rows[0], CPUTime: max(0, time.Duration(w.GetCpuNs()).Seconds()), Peak: m.GetPeakRss()}
-		r.rows = append(r.rows, row)
-		if w == nil || reply.GetHost() == nil || m.Number != 0 || w.Id != m.Rank || m.Rank >= maxRanks {
+		w := m.Waited
+		r.rows = append(r.rows, topRow{psRow: t.row(m), CPUTime: max(0, time.Duration(w.GetCpuNs()).Seconds()), Peak: m.PeakRss})
+		h := t.reply.Host
+		if w == nil || h == nil || m.Number != 0 || w.Id != m.Rank || m.Rank >= maxRanks {
 			continue
 		}
-		if told[key] == nil {
-			h := reply.Host
-			told[key] = &apiv1.Waited{AtNs: h.AtNs, ThrottledNs: h.ThrottledNs, MemoryStalledNs: h.MemoryStalledNs, IoStalledNs: h.IoStalledNs,
+		if waited[key] == nil {
+			waited[key] = &apiv1.Waited{AtNs: h.AtNs, ThrottledNs: h.ThrottledNs, MemoryStalledNs: h.MemoryStalledNs, IoStalledNs: h.IoStalledNs,
 				Segments: h.Segments, Resent: h.Resent, LinkErrors: h.LinkErrors, Mhz: h.Mhz}
 		}
-		told[key].Ranks = append(told[key].Ranks, w)
-		r.names[int(m.Rank)] = fmt.Sprintf("rank %d (%s, pid %d)", m.Rank, visible.Line(host), m.Pid)
+		waited[key].Ranks = append(waited[key].Ranks, w)
+		r.names[int(m.Rank)] = fmt.Sprintf("rank %d (%s, pid %d)", m.Rank, visible.Line(t.host), m.Pid)
 	}
-	for key, w := range told {
+	for key, w := range waited {
 		at, reports, err := slow.Parse(w, idset.Range(0, maxRanks-1))
 		if err == nil { // else it is no agent's
 			a.runs[key].Hear(now, at, reports)
 		}
 	}
-	for _, w := range reply.GetWaits()[:min(len(reply.GetWaits()), maxRuns)] {
+	for _, w := range t.reply.GetWaits()[:min(len(t.reply.GetWaits()), maxRuns)] {
 		if r := a.runs[runKey{word(w.GetLauncher()), word(w.GetJob())}]; r != nil {
 			r.size = max(r.size, int(min(w.GetSize(), maxRanks)))
 		}
 	}
-	for _, f := range reply.GetFlights()[:min(len(reply.GetFlights()), maxRuns)] {
-		r := a.runs[runKey{word(f.GetLauncher()), word(f.GetJob())}]
-		for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxFlights)] {
-			if r != nil && int(m.GetRank()) < maxRanks {
-				r.calls.Hear(int(m.GetRank()), host, offset, slow.CallsOf(m))
-			}
+	for key, m := range t.flights() {
+		if r := a.runs[key]; r != nil && int(m.GetRank()) < maxRanks {
+			r.calls.Hear(int(m.GetRank()), t.host, t.offset, slow.CallsOf(m))
 		}
 	}
 }
@@ -234,7 +194,7 @@ func (a *waits) hear(now time.Duration, host string, reply *apiv1.RanksReply, of
 // rows are all ranks, those that others wait for first.
 func (a *waits) rows(now time.Duration) (all []topRow) {
 	all = []topRow{}
-	for _, key := range a.keys() {
+	for _, key := range sorted(a.runs) {
 		r := a.runs[key]
 		r.judge(now)
 		for i := range r.rows {
@@ -247,12 +207,6 @@ func (a *waits) rows(now time.Duration) (all []topRow) {
 			cmp.Compare(x.Rank, y.Rank))
 	})
 	return all
-}
-
-func (a *waits) keys() []runKey {
-	return slices.SortedFunc(maps.Keys(a.runs), func(x, y runKey) int {
-		return cmp.Or(cmp.Compare(x.launcher, y.launcher), cmp.Compare(x.job, y.job))
-	})
 }
 
 // ranks is how many ranks the run has, as far as it shows: of hosts that were not asked some are missing.
@@ -290,7 +244,7 @@ func (r *waiting) cost(row *topRow) {
 
 // said is what there is to say of each run, of which absent are waited for in exchanges. Where nothing can be, why.
 func (a *waits) said(absent []absence) (list []saying) {
-	for _, key := range a.keys() {
+	for _, key := range sorted(a.runs) {
 		r := a.runs[key]
 		if i := slices.IndexFunc(absent, func(b absence) bool { return runKey{b.Launcher, b.Job} == key }); i >= 0 {
 			list = append(list, saying{key.launcher, key.job, strings.Join(absent[i].Lines, "\n"), true})

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/launcher/slow"
 )
 
 // reply is what a host tells of a rank that did so many steps of a second, of which it waited so much.
@@ -32,7 +31,7 @@ func TestTop(t *testing.T) {
 			if rank == 2 {
 				waited = 0
 			}
-			all.hear(now, "w"+string('0'+rune(rank)), reply(rank, steps, waited), slow.Offset{})
+			all.hear(now, told{host: "w" + string('0'+rune(rank)), reply: reply(rank, steps, waited)})
 		}
 		rows := all.rows(now)
 		if len(rows) != 3 || rows[0].Rank != 2 || rows[0].Lost < 0.4 || rows[0].Peak != 3<<20 || rows[0].CPUTime != float64(steps)/2 || rows[1].Waited == nil || *rows[1].Waited < 0.4 {
@@ -55,25 +54,25 @@ func TestTopOfWhatIsNotMeasured(t *testing.T) {
 	all := waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
 	r := reply(0, 12, 0)
 	r.Ranks[0].Waited.State = apiv1.WatchState_WATCH_NEVER
-	all.hear(0, "w0", r, slow.Offset{})
+	all.hear(0, told{host: "w0", reply: r})
 	all.rows(0)
 	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: the ranks do not use MPI") {
 		t.Errorf("%+v", s)
 	}
 	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
 	r.Ranks[0].Phase = apiv1.RankPhase_PHASE_RUNNING
-	all.hear(0, "w0", r, slow.Offset{})
+	all.hear(0, told{host: "w0", reply: r})
 	all.rows(0)
 	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: start the run with mpiup run --watch-ranks") {
 		t.Errorf("%+v", s)
 	}
 	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
-	all.hear(0, "w0", reply(0, 12, 0), slow.Offset{})
+	all.hear(0, told{host: "w0", reply: reply(0, 12, 0)})
 	all.rows(0)
 	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: some ranks were not heard of") {
 		t.Errorf("%+v", s)
 	}
 	for _, r := range []*apiv1.RanksReply{nil, {Ranks: []*apiv1.RankState{nil}, Host: &apiv1.Waited{}, Waits: []*apiv1.RunWaits{nil}, Flights: []*apiv1.RunFlight{nil}}} {
-		all.hear(0, "w0", r, slow.Offset{})
+		all.hear(0, told{host: "w0", reply: r})
 	}
 }

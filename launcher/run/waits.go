@@ -144,7 +144,6 @@ type look struct {
 // Bounds of what hosts tell of stacks.
 const (
 	maxStacks = 16 // of one host
-	maxFrames = 64
 	maxNotes  = 3
 	maxNote   = 400 // bytes
 )
@@ -157,11 +156,8 @@ func (l *look) hear(s shared, h int, m *apiv1.Waits) {
 			continue
 		}
 		at := s.who.Process(id)
-		k := hang.Stack{ID: id, Whereabouts: hang.Whereabouts{Number: uint32(at.Job), Rank: uint32(at.Rank), Host: s.hosts[h].Name,
-			PID: p.GetPid(), Means: hang.Word(p.GetMeans())}}
-		for _, f := range p.GetFrames()[:min(len(p.GetFrames()), maxFrames)] {
-			k.Frames = append(k.Frames, hang.Word(f))
-		}
+		k := hang.Stack{ID: id, Whereabouts: hang.WhereaboutsOf(p)}
+		k.Number, k.Rank, k.Host = uint32(at.Job), uint32(at.Rank), s.hosts[h].Name
 		l.found = append(l.found, k)
 	}
 	for _, n := range m.GetNotes()[:min(len(m.GetNotes()), maxNotes)] {

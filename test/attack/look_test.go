@@ -77,10 +77,16 @@ func TestGateOfLook(t *testing.T) {
 			for _, protocol := range []string{"h2", apiv1.AskProtocol} {
 				client := dial(t, tls, at.Addr, protocol)
 				for name, call := range map[string]func(context.Context) (any, error){
-					"Ranks":             func(ctx context.Context) (any, error) { return client.Ranks(ctx, &apiv1.RanksRequest{}) },
-					"Stacks":            func(ctx context.Context) (any, error) { return client.Stacks(ctx, &apiv1.StacksRequest{}) },
-					"Stacks by signal":  func(ctx context.Context) (any, error) { return client.Stacks(ctx, &apiv1.StacksRequest{Signal: 10}) },
-					"Stacks of a rank":  func(ctx context.Context) (any, error) { return client.Stacks(ctx, &apiv1.StacksRequest{Ranks: "0"}) },
+					"Ranks": func(ctx context.Context) (any, error) { return client.Ranks(ctx, &apiv1.RanksRequest{}) },
+					"Stacks": func(ctx context.Context) (any, error) {
+						return client.Ranks(ctx, &apiv1.RanksRequest{Stacks: &apiv1.StacksWish{}})
+					},
+					"Stacks by signal": func(ctx context.Context) (any, error) {
+						return client.Ranks(ctx, &apiv1.RanksRequest{Stacks: &apiv1.StacksWish{Signal: 10}})
+					},
+					"Stacks of a rank": func(ctx context.Context) (any, error) {
+						return client.Ranks(ctx, &apiv1.RanksRequest{Stacks: &apiv1.StacksWish{Ranks: "0"}})
+					},
 					"Hello":             func(ctx context.Context) (any, error) { return client.Hello(ctx, &apiv1.HelloRequest{}) },
 					"Peers":             func(ctx context.Context) (any, error) { return client.Peers(ctx, &apiv1.PeersRequest{}) },
 					"Checkup":           func(ctx context.Context) (any, error) { return client.Checkup(ctx, &apiv1.CheckupRequest{}) },

@@ -27,7 +27,6 @@ type teller struct {
 	tells   []*apiv1.Frame // after the Launch
 	waits   *apiv1.Waits   // to each question who waits
 	stopped []*apiv1.Frame // after the Stop
-	stacks  *apiv1.StacksReply
 	ranks   *apiv1.RanksReply
 	peers   *apiv1.PeersReply
 	checkup *apiv1.CheckupReply
@@ -64,10 +63,6 @@ func serve(t *testing.T, tls string, is rpc.AgentServer) (addr string) {
 
 func (a *teller) Hello(context.Context, *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
 	return a.host, a.refuses
-}
-
-func (a *teller) Stacks(context.Context, *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
-	return a.stacks, a.refuses
 }
 
 func (a *teller) Ranks(context.Context, *apiv1.RanksRequest) (*apiv1.RanksReply, error) {

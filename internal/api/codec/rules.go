@@ -78,8 +78,6 @@ var rules = map[string]rule{
 	"RankState.launcher": aName, "RankState.job": aWord, "RankState.program": aName, "RankState.state": aWord, "RankState.syscall": aWord,
 	"RankState.wchan":    aWord,
 	"RankState.mount":    aLine,
-	"RanksReply.flights": items(1024),
-	"StacksReply.stacks": items(1 << 20), "StacksReply.notes": lines(64), "StacksReply.flights": items(1024), "RunFlight.launcher": aName, "RunFlight.job": aWord,
-	"RunFlight.flights": items(1 << 16), "RankStack.launcher": aName, "RankStack.job": aWord, "RankStack.program": aName, "RankStack.means": aWord,
-	"RankStack.frames": {text: wordText, most: 64},
+	"RanksReply.flights": items(1024), "RanksReply.notes": lines(64),
+	"RunFlight.launcher": aName, "RunFlight.job": aWord, "RunFlight.flights": items(1 << 16),
 }

@@ -155,7 +155,7 @@ func TestTextIsShortAndVisible(t *testing.T) {
 func messageOf(t *testing.T, d protoreflect.MessageDescriptor) protoreflect.ProtoMessage {
 	t.Helper()
 	for _, m := range []protoreflect.ProtoMessage{&apiv1.HelloReply{}, &apiv1.PeersReply{}, &apiv1.ShutdownReply{}, &apiv1.CheckupReply{}, &apiv1.AnswerReply{},
-		&apiv1.AskReply{}, &apiv1.RanksReply{}, &apiv1.StacksReply{}} {
+		&apiv1.AskReply{}, &apiv1.RanksReply{}} {
 		if m.ProtoReflect().Descriptor() == d {
 			return m
 		}

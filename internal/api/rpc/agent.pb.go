@@ -27,7 +27,7 @@ var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\bmpiup.v1\x1a\vmpiup.proto2\x82\x04\n" +
+	"\vagent.proto\x12\bmpiup.v1\x1a\vmpiup.proto2\xc8\x03\n" +
 	"\x05Agent\x12.\n" +
 	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
 	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +
@@ -36,8 +36,7 @@ const file_agent_proto_rawDesc = "" +
 	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12<\n" +
 	"\x06Answer\x12\x17.mpiup.v1.AnswerRequest\x1a\x15.mpiup.v1.AnswerReply(\x010\x01\x12/\n" +
 	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReply\x125\n" +
-	"\x05Ranks\x12\x16.mpiup.v1.RanksRequest\x1a\x14.mpiup.v1.RanksReply\x128\n" +
-	"\x06Stacks\x12\x17.mpiup.v1.StacksRequest\x1a\x15.mpiup.v1.StacksReplyB-Z+github.com/mpiup/mpiup/internal/api/rpc;rpcb\x06proto3"
+	"\x05Ranks\x12\x16.mpiup.v1.RanksRequest\x1a\x14.mpiup.v1.RanksReplyB-Z+github.com/mpiup/mpiup/internal/api/rpc;rpcb\x06proto3"
 
 var file_agent_proto_goTypes = []any{
 	(*v1.Frame)(nil),           // 0: mpiup.v1.Frame
@@ -48,15 +47,13 @@ var file_agent_proto_goTypes = []any{
 	(*v1.AnswerRequest)(nil),   // 5: mpiup.v1.AnswerRequest
 	(*v1.AskRequest)(nil),      // 6: mpiup.v1.AskRequest
 	(*v1.RanksRequest)(nil),    // 7: mpiup.v1.RanksRequest
-	(*v1.StacksRequest)(nil),   // 8: mpiup.v1.StacksRequest
-	(*v1.HelloReply)(nil),      // 9: mpiup.v1.HelloReply
-	(*v1.PeersReply)(nil),      // 10: mpiup.v1.PeersReply
-	(*v1.ShutdownReply)(nil),   // 11: mpiup.v1.ShutdownReply
-	(*v1.CheckupReply)(nil),    // 12: mpiup.v1.CheckupReply
-	(*v1.AnswerReply)(nil),     // 13: mpiup.v1.AnswerReply
-	(*v1.AskReply)(nil),        // 14: mpiup.v1.AskReply
-	(*v1.RanksReply)(nil),      // 15: mpiup.v1.RanksReply
-	(*v1.StacksReply)(nil),     // 16: mpiup.v1.StacksReply
+	(*v1.HelloReply)(nil),      // 8: mpiup.v1.HelloReply
+	(*v1.PeersReply)(nil),      // 9: mpiup.v1.PeersReply
+	(*v1.ShutdownReply)(nil),   // 10: mpiup.v1.ShutdownReply
+	(*v1.CheckupReply)(nil),    // 11: mpiup.v1.CheckupReply
+	(*v1.AnswerReply)(nil),     // 12: mpiup.v1.AnswerReply
+	(*v1.AskReply)(nil),        // 13: mpiup.v1.AskReply
+	(*v1.RanksReply)(nil),      // 14: mpiup.v1.RanksReply
 }
 var file_agent_proto_depIdxs = []int32{
 	0,  // 0: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
@@ -67,18 +64,16 @@ var file_agent_proto_depIdxs = []int32{
 	5,  // 5: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
 	6,  // 6: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
 	7,  // 7: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	8,  // 8: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	0,  // 9: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	9,  // 10: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	10, // 11: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	11, // 12: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	12, // 13: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	13, // 14: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	14, // 15: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	15, // 16: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	16, // 17: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	9,  // [9:18] is the sub-list for method output_type
-	0,  // [0:9] is the sub-list for method input_type
+	0,  // 8: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	8,  // 9: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	9,  // 10: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	10, // 11: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	11, // 12: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	12, // 13: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	13, // 14: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	14, // 15: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	8,  // [8:16] is the sub-list for method output_type
+	0,  // [0:8] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

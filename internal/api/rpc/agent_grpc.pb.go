@@ -30,7 +30,6 @@ const (
 	Agent_Answer_FullMethodName   = "/mpiup.v1.Agent/Answer"
 	Agent_Ask_FullMethodName      = "/mpiup.v1.Agent/Ask"
 	Agent_Ranks_FullMethodName    = "/mpiup.v1.Agent/Ranks"
-	Agent_Stacks_FullMethodName   = "/mpiup.v1.Agent/Stacks"
 )
 
 // AgentClient is the client API for Agent service.
@@ -53,10 +52,8 @@ type AgentClient interface {
 	Answer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[v1.AnswerRequest, v1.AnswerReply], error)
 	// Ask measures the way to other hosts that were told to answer. Launcher role.
 	Ask(ctx context.Context, in *v1.AskRequest, opts ...grpc.CallOption) (*v1.AskReply, error)
-	// Ranks says what the ranks of all jobs here do. Launcher role, and the policy's kind look.
+	// Ranks says what the ranks of all jobs here do, and where they are. Launcher role, and the policy's kind look; with a signal run too.
 	Ranks(ctx context.Context, in *v1.RanksRequest, opts ...grpc.CallOption) (*v1.RanksReply, error)
-	// Stacks says where the ranks of all jobs here are. Launcher role, and the policy's kind look; with a signal run too.
-	Stacks(ctx context.Context, in *v1.StacksRequest, opts ...grpc.CallOption) (*v1.StacksReply, error)
 }
 
 type agentClient struct {
@@ -153,16 +150,6 @@ func (c *agentClient) Ranks(ctx context.Context, in *v1.RanksRequest, opts ...gr
 	return out, nil
 }
 
-func (c *agentClient) Stacks(ctx context.Context, in *v1.StacksRequest, opts ...grpc.CallOption) (*v1.StacksReply, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(v1.StacksReply)
-	err := c.cc.Invoke(ctx, Agent_Stacks_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -183,10 +170,8 @@ type AgentServer interface {
 	Answer(grpc.BidiStreamingServer[v1.AnswerRequest, v1.AnswerReply]) error
 	// Ask measures the way to other hosts that were told to answer. Launcher role.
 	Ask(context.Context, *v1.AskRequest) (*v1.AskReply, error)
-	// Ranks says what the ranks of all jobs here do. Launcher role, and the policy's kind look.
+	// Ranks says what the ranks of all jobs here do, and where they are. Launcher role, and the policy's kind look; with a signal run too.
 	Ranks(context.Context, *v1.RanksRequest) (*v1.RanksReply, error)
-	// Stacks says where the ranks of all jobs here are. Launcher role, and the policy's kind look; with a signal run too.
-	Stacks(context.Context, *v1.StacksRequest) (*v1.StacksReply, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -220,9 +205,6 @@ func (UnimplementedAgentServer) Ask(context.Context, *v1.AskRequest) (*v1.AskRep
 }
 func (UnimplementedAgentServer) Ranks(context.Context, *v1.RanksRequest) (*v1.RanksReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ranks not implemented")
-}
-func (UnimplementedAgentServer) Stacks(context.Context, *v1.StacksRequest) (*v1.StacksReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Stacks not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -367,24 +349,6 @@ func _Agent_Ranks_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Agent_Stacks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(v1.StacksRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(AgentServer).Stacks(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Agent_Stacks_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AgentServer).Stacks(ctx, req.(*v1.StacksRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -415,10 +379,6 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ranks",
 			Handler:    _Agent_Ranks_Handler,
-		},
-		{
-			MethodName: "Stacks",
-			Handler:    _Agent_Stacks_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

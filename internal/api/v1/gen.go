@@ -5,15 +5,14 @@ package apiv1
 
 // What is asked of a run by its user on the same machine (internal/nearby).
 const (
-	AskRanks  byte = 1 // RanksRequest: RanksReply
-	AskStacks byte = 2 // StacksRequest: StacksReply
-	AskSaid   byte = 3 // lines that ranks wrote last, each behind a tag with rank, host and stream
+	AskSaid  byte = 3 // lines that ranks wrote last, each behind a tag with rank, host and stream
+	AskRanks byte = 4 // RanksRequest: RanksReply; 1 and 2 were other questions, which runs of older builds know
 )
 
 //go:generate sh ./gen.sh
 
 // Protocol is this build's protocol number.
-const Protocol = 5
+const Protocol = 6
 
 // CopyWindow is how many bytes of CopyData may be under way to one host.
 const CopyWindow = 4 << 20

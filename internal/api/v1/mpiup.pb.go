@@ -5852,12 +5852,12 @@ func (x *Waits) GetNotes() []string {
 	return nil
 }
 
-// ProcStack is where one process is, as RankStack has it.
+// ProcStack is where one process is: its main thread.
 type ProcStack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"` // of the process that was looked at
-	Means         string                 `protobuf:"bytes,3,opt,name=means,proto3" json:"means,omitempty"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`        // in the run
+	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // of the process that was looked at
+	Means         string                 `protobuf:"bytes,3,opt,name=means,proto3" json:"means,omitempty"`   // "py-spy", "faulthandler", "eu-stack", "gdb", "eu-stack and py-spy"; "kernel": where it waits, as /proc has it
 	Frames        []string               `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"` // the innermost first, at most 64
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6085,7 +6085,7 @@ type Activity struct {
 	Busy          string                 `protobuf:"bytes,3,opt,name=busy,proto3" json:"busy,omitempty"`                                   // they used CPU, and nothing else shows
 	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"`                                   // nothing of that
 	Places        []*Place               `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`                               // where idle ones wait, at most 16
-	Looked        uint32                 `protobuf:"varint,6,opt,name=looked,proto3" json:"looked,omitempty"`                              // Looked: at what of all of them; 0: the agent is older and does not say
+	Looked        uint32                 `protobuf:"varint,6,opt,name=looked,proto3" json:"looked,omitempty"`                              // Looked: at what of all of them; 0 says nothing
 	Memory        uint64                 `protobuf:"varint,7,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes that this container uses, but for what the kernel can drop, in steps of 1/128 of the limit; 0: it does not show
 	MemoryLimit   uint64                 `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"` // bytes that it may use; 0: no limit is seen
 	unknownFields protoimpl.UnknownFields
@@ -9159,6 +9159,7 @@ type RanksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WindowNs      int64                  `protobuf:"varint,1,opt,name=window_ns,json=windowNs,proto3" json:"window_ns,omitempty"` // how long ranks waited in the last so much time is wanted too; 0: it is not
 	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"`                     // and what their flight recorders have
+	Stacks        *StacksWish            `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`                      // and where they are; absent: it is not wanted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9207,6 +9208,65 @@ func (x *RanksRequest) GetFlight() bool {
 	return false
 }
 
+func (x *RanksRequest) GetStacks() *StacksWish {
+	if x != nil {
+		return x.Stacks
+	}
+	return nil
+}
+
+type StacksWish struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ranks         string                 `protobuf:"bytes,1,opt,name=ranks,proto3" json:"ranks,omitempty"`    // of their jobs, "0-3,7"; empty: all
+	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"` // SIGUSR1 or SIGUSR2, for programs that handle it by writing where they are; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StacksWish) Reset() {
+	*x = StacksWish{}
+	mi := &file_mpiup_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StacksWish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StacksWish) ProtoMessage() {}
+
+func (x *StacksWish) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StacksWish.ProtoReflect.Descriptor instead.
+func (*StacksWish) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *StacksWish) GetRanks() string {
+	if x != nil {
+		return x.Ranks
+	}
+	return ""
+}
+
+func (x *StacksWish) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
 type RanksReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ranks         []*RankState           `protobuf:"bytes,1,rep,name=ranks,proto3" json:"ranks,omitempty"`     // that run, by launcher, job and rank
@@ -9214,13 +9274,14 @@ type RanksReply struct {
 	Waits         []*RunWaits            `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`     // of each run with ranks here
 	Host          *Waited                `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`       // where a window was asked for: of this host, without ranks
 	Flights       []*RunFlight           `protobuf:"bytes,5,rep,name=flights,proto3" json:"flights,omitempty"` // where they were asked for
+	Notes         []string               `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`     // what would tell more of where ranks are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9232,7 +9293,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9245,7 +9306,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -9283,6 +9344,13 @@ func (x *RanksReply) GetFlights() []*RunFlight {
 	return nil
 }
 
+func (x *RanksReply) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 // RunWaits is a host's part of who waits for whom in one run.
 type RunWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9297,7 +9365,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9309,7 +9377,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9322,7 +9390,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -9385,13 +9453,14 @@ type RankState struct {
 	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`                     // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
 	PeakRss       uint64                 `protobuf:"varint,21,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"` // the most bytes that its processes had resident, summed; 0: it does not show
 	Waited        *RankWaited            `protobuf:"bytes,22,opt,name=waited,proto3" json:"waited,omitempty"`                   // where a window was asked for
+	Stack         *ProcStack             `protobuf:"bytes,23,opt,name=stack,proto3" json:"stack,omitempty"`                     // where stacks were asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9403,7 +9472,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9416,7 +9485,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9573,114 +9642,9 @@ func (x *RankState) GetWaited() *RankWaited {
 	return nil
 }
 
-type StacksRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ranks         string                 `protobuf:"bytes,1,opt,name=ranks,proto3" json:"ranks,omitempty"`    // of their jobs, "0-3,7"; empty: all
-	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"` // SIGUSR1 or SIGUSR2, for programs that handle it by writing where they are; 0: none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StacksRequest) Reset() {
-	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[100]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StacksRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StacksRequest) ProtoMessage() {}
-
-func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+func (x *RankState) GetStack() *ProcStack {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
-func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
-}
-
-func (x *StacksRequest) GetRanks() string {
-	if x != nil {
-		return x.Ranks
-	}
-	return ""
-}
-
-func (x *StacksRequest) GetSignal() int32 {
-	if x != nil {
-		return x.Signal
-	}
-	return 0
-}
-
-type StacksReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stacks        []*RankStack           `protobuf:"bytes,1,rep,name=stacks,proto3" json:"stacks,omitempty"`   // by launcher, job and rank
-	Notes         []string               `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`     // what would tell more
-	Flights       []*RunFlight           `protobuf:"bytes,3,rep,name=flights,proto3" json:"flights,omitempty"` // what processes' flight recorders had when they were asked
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StacksReply) Reset() {
-	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[101]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StacksReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StacksReply) ProtoMessage() {}
-
-func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[101]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
-func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{101}
-}
-
-func (x *StacksReply) GetStacks() []*RankStack {
-	if x != nil {
-		return x.Stacks
-	}
-	return nil
-}
-
-func (x *StacksReply) GetNotes() []string {
-	if x != nil {
-		return x.Notes
-	}
-	return nil
-}
-
-func (x *StacksReply) GetFlights() []*RunFlight {
-	if x != nil {
-		return x.Flights
+		return x.Stack
 	}
 	return nil
 }
@@ -9697,7 +9661,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9709,7 +9673,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9722,7 +9686,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{102}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9742,107 +9706,6 @@ func (x *RunFlight) GetJob() string {
 func (x *RunFlight) GetFlights() []*Flight {
 	if x != nil {
 		return x.Flights
-	}
-	return nil
-}
-
-// RankStack is where one rank is: the main thread of the process that does its work.
-type RankStack struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"` // as in RankState
-	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
-	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"` // of the process that was looked at
-	Program       string                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
-	Means         string                 `protobuf:"bytes,7,opt,name=means,proto3" json:"means,omitempty"`   // "py-spy", "faulthandler", "eu-stack", "gdb", "eu-stack and py-spy"; "kernel": where it waits, as /proc has it
-	Frames        []string               `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty"` // the innermost first, at most 64
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RankStack) Reset() {
-	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[103]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RankStack) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RankStack) ProtoMessage() {}
-
-func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[103]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
-func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{103}
-}
-
-func (x *RankStack) GetLauncher() string {
-	if x != nil {
-		return x.Launcher
-	}
-	return ""
-}
-
-func (x *RankStack) GetJob() string {
-	if x != nil {
-		return x.Job
-	}
-	return ""
-}
-
-func (x *RankStack) GetNumber() uint32 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *RankStack) GetRank() uint32 {
-	if x != nil {
-		return x.Rank
-	}
-	return 0
-}
-
-func (x *RankStack) GetPid() int32 {
-	if x != nil {
-		return x.Pid
-	}
-	return 0
-}
-
-func (x *RankStack) GetProgram() string {
-	if x != nil {
-		return x.Program
-	}
-	return ""
-}
-
-func (x *RankStack) GetMeans() string {
-	if x != nil {
-		return x.Means
-	}
-	return ""
-}
-
-func (x *RankStack) GetFrames() []string {
-	if x != nil {
-		return x.Frames
 	}
 	return nil
 }
@@ -10524,23 +10387,29 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12\x12\n" +
 	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
-	"\aaddress\x18\x06 \x01(\tR\aaddress\"C\n" +
+	"\aaddress\x18\x06 \x01(\tR\aaddress\"q\n" +
 	"\fRanksRequest\x12\x1b\n" +
 	"\twindow_ns\x18\x01 \x01(\x03R\bwindowNs\x12\x16\n" +
-	"\x06flight\x18\x02 \x01(\bR\x06flight\"\xcc\x01\n" +
+	"\x06flight\x18\x02 \x01(\bR\x06flight\x12,\n" +
+	"\x06stacks\x18\x03 \x01(\v2\x14.mpiup.v1.StacksWishR\x06stacks\":\n" +
+	"\n" +
+	"StacksWish\x12\x14\n" +
+	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\xe2\x01\n" +
 	"\n" +
 	"RanksReply\x12)\n" +
 	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12(\n" +
 	"\x05waits\x18\x03 \x03(\v2\x12.mpiup.v1.RunWaitsR\x05waits\x12$\n" +
 	"\x04host\x18\x04 \x01(\v2\x10.mpiup.v1.WaitedR\x04host\x12-\n" +
-	"\aflights\x18\x05 \x03(\v2\x13.mpiup.v1.RunFlightR\aflights\"\x8b\x01\n" +
+	"\aflights\x18\x05 \x03(\v2\x13.mpiup.v1.RunFlightR\aflights\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"\x8b\x01\n" +
 	"\bRunWaits\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12%\n" +
 	"\x05waits\x18\x03 \x01(\v2\x0f.mpiup.v1.WaitsR\x05waits\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\rR\x04size\x12\x16\n" +
-	"\x06placed\x18\x05 \x01(\tR\x06placed\"\xb5\x04\n" +
+	"\x06placed\x18\x05 \x01(\tR\x06placed\"\xe0\x04\n" +
 	"\tRankState\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -10565,27 +10434,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x14 \x01(\rR\x02id\x12\x14\n" +
 	"\x05mount\x18\x12 \x01(\tR\x05mount\x12\x19\n" +
 	"\bpeak_rss\x18\x15 \x01(\x04R\apeakRss\x12,\n" +
-	"\x06waited\x18\x16 \x01(\v2\x14.mpiup.v1.RankWaitedR\x06waited\"=\n" +
-	"\rStacksRequest\x12\x14\n" +
-	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\x7f\n" +
-	"\vStacksReply\x12+\n" +
-	"\x06stacks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStackR\x06stacks\x12\x14\n" +
-	"\x05notes\x18\x02 \x03(\tR\x05notes\x12-\n" +
-	"\aflights\x18\x03 \x03(\v2\x13.mpiup.v1.RunFlightR\aflights\"e\n" +
+	"\x06waited\x18\x16 \x01(\v2\x14.mpiup.v1.RankWaitedR\x06waited\x12)\n" +
+	"\x05stack\x18\x17 \x01(\v2\x13.mpiup.v1.ProcStackR\x05stack\"e\n" +
 	"\tRunFlight\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12*\n" +
-	"\aflights\x18\x03 \x03(\v2\x10.mpiup.v1.FlightR\aflights\"\xbf\x01\n" +
-	"\tRankStack\x12\x1a\n" +
-	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
-	"\x06number\x18\x03 \x01(\rR\x06number\x12\x12\n" +
-	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x10\n" +
-	"\x03pid\x18\x05 \x01(\x05R\x03pid\x12\x18\n" +
-	"\aprogram\x18\x06 \x01(\tR\aprogram\x12\x14\n" +
-	"\x05means\x18\a \x01(\tR\x05means\x12\x16\n" +
-	"\x06frames\x18\b \x03(\tR\x06frames*H\n" +
+	"\aflights\x18\x03 \x03(\v2\x10.mpiup.v1.FlightR\aflights*H\n" +
 	"\x04Loss\x12\x10\n" +
 	"\fLOSS_NOTHING\x10\x00\x12\x0f\n" +
 	"\vLOSS_UNSAID\x10\x01\x12\x0e\n" +
@@ -10711,7 +10565,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10827,13 +10681,11 @@ var file_mpiup_proto_goTypes = []any{
 	(*AskReply)(nil),        // 111: mpiup.v1.AskReply
 	(*Way)(nil),             // 112: mpiup.v1.Way
 	(*RanksRequest)(nil),    // 113: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 114: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 115: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 116: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 117: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 118: mpiup.v1.StacksReply
-	(*RunFlight)(nil),       // 119: mpiup.v1.RunFlight
-	(*RankStack)(nil),       // 120: mpiup.v1.RankStack
+	(*StacksWish)(nil),      // 114: mpiup.v1.StacksWish
+	(*RanksReply)(nil),      // 115: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 116: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 117: mpiup.v1.RankState
+	(*RunFlight)(nil),       // 118: mpiup.v1.RunFlight
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -10948,15 +10800,15 @@ var file_mpiup_proto_depIdxs = []int32{
 	15,  // 109: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
 	110, // 110: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
 	112, // 111: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	116, // 112: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	115, // 113: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	72,  // 114: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	119, // 115: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	65,  // 116: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 117: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	73,  // 118: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	120, // 119: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	119, // 120: mpiup.v1.StacksReply.flights:type_name -> mpiup.v1.RunFlight
+	114, // 112: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
+	117, // 113: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	116, // 114: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	72,  // 115: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	118, // 116: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	65,  // 117: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 118: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	73,  // 119: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	66,  // 120: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
 	75,  // 121: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
 	122, // [122:122] is the sub-list for method output_type
 	122, // [122:122] is the sub-list for method input_type
@@ -11026,7 +10878,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   104,
+			NumMessages:   102,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
