@@ -126,8 +126,9 @@ func (a *Agent) rankStates(list []session.Rank, before, after map[int]look.Usage
 
 // addWaits adds what shows who makes others wait. rankStates has left out those that are gone.
 func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[int]look.Usage, window time.Duration) {
-	load, proc := watch.LoadOf(watch.Host), proctree.Proc{Root: "/proc"}
-	reply.Host = load.Message()
+	proc := proctree.Proc{Root: "/proc"}
+	at, load := watch.LoadOf(watch.Host)
+	reply.Host = apiv1.PackHost(at, load)
 	byPID := map[int32]session.Rank{}
 	for _, p := range list {
 		byPID[int32(p.Pid())] = p
@@ -136,15 +137,15 @@ func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[
 	for _, m := range reply.Ranks {
 		u := used[int(m.Pid)]
 		p := byPID[m.Pid]
-		n := p.Job.Seen(p.ID, load.At-window)
-		n.Used, n.Queued, n.Far = u, watch.QueuedOf(proc, u.PIDs), watch.FarOf(watch.Host, u.Main)
-		m.Waited, m.PeakRss = n.Message(), look.Peak(proc, u.PIDs)
+		r := p.Job.Seen(p.ID, at-window)
+		r.RankWork = watch.WorkOf(proc, u)
+		r.Far, r.GPU = watch.FarOf(watch.Host, u.Main), p.Job.GPUSlow(a.ending, p.GPUNames())
 		own, _ := look.Own(proc, u.PIDs, sockets)
 		for _, s := range own {
-			m.Waited.Segments += uint64(s.Sent)
-			m.Waited.Resent += uint64(s.Resent)
+			r.Segments += uint64(s.Sent)
+			r.Resent += uint64(s.Resent)
 		}
-		m.Waited.GpuSlow = p.Job.GPUSlow(a.ending, p.GPUNames())
+		m.Waited, m.PeakRss = apiv1.PackWaits(r), look.Peak(proc, u.PIDs)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Judge and Count say of ranks whether they work, by two samples of what they have used: samples in, classes out.
@@ -48,8 +48,6 @@ const (
 	littleIO  = 4 << 10 // bytes between two samples, of one socket or of all files: beats of a heart are less
 	fewFaults = 3.2     // a second: a mapped file comes by up to 2 MiB a fault
 	minFaults = 2       // between two samples: one that hangs has none
-	maxPlaces = 16      // that are told apart
-	maxWhere  = 160     // bytes
 )
 
 // Judge is what a rank has done between two samples, the time apart.
@@ -79,20 +77,8 @@ func movedSince(before, now map[uint64]uint64) bool {
 	return false
 }
 
-// Tally is the ranks of a job by class, by id.
-type Tally struct {
-	Works, Busy, Idle idset.Set
-	Places            []Place // where the idle ones wait
-}
-
-// Place is where some wait.
-type Place struct {
-	Where string
-	IDs   idset.Set
-}
-
-// Count makes a tally of two looks; a rank that is not in both is left out.
-func Count(before, now map[int]Sample, apart time.Duration) (t Tally) {
+// Count judges ranks by two looks; one that is not in both is left out.
+func Count(before, now map[int]Sample, apart time.Duration) (a job.Activity) {
 	for _, id := range slices.Sorted(maps.Keys(now)) {
 		old, known := before[id]
 		if !known {
@@ -100,29 +86,29 @@ func Count(before, now map[int]Sample, apart time.Duration) (t Tally) {
 		}
 		switch Judge(old, now[id], apart) {
 		case Works:
-			t.Works.Add(id)
+			a.Works.Add(id)
 		case Busy:
-			t.Busy.Add(id)
+			a.Busy.Add(id)
 		default:
-			t.Idle.Add(id)
-			t.at(now[id].Where, id)
+			a.Idle.Add(id)
+			place(&a, now[id].Where, id)
 		}
 	}
-	return t
+	return a
 }
 
-func (t *Tally) at(where string, id int) {
+func place(a *job.Activity, where string, id int) {
 	if where == "" {
 		return
 	}
-	where = where[:min(len(where), maxWhere)]
-	i := slices.IndexFunc(t.Places, func(p Place) bool { return p.Where == where })
+	where = where[:min(len(where), job.MaxWhere)]
+	i := slices.IndexFunc(a.Places, func(p job.Place) bool { return p.Where == where })
 	if i < 0 {
-		if len(t.Places) == maxPlaces {
+		if len(a.Places) == job.MaxPlaces {
 			return
 		}
-		i = len(t.Places)
-		t.Places = append(t.Places, Place{Where: where})
+		i = len(a.Places)
+		a.Places = append(a.Places, job.Place{Where: where})
 	}
-	t.Places[i].IDs.Add(id)
+	a.Places[i].IDs.Add(id)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestJudge(t *testing.T) {
@@ -62,7 +64,7 @@ func TestCount(t *testing.T) {
 	for id := range 100 {
 		many[id] = Sample{Where: fmt.Sprint(id)}
 	}
-	if got := Count(many, many, time.Minute); got.Idle.Len() != 100 || len(got.Places) != maxPlaces {
+	if got := Count(many, many, time.Minute); got.Idle.Len() != 100 || len(got.Places) != job.MaxPlaces {
 		t.Errorf("%d places", len(got.Places))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Rank is one that is watched.
@@ -15,9 +16,6 @@ type Rank struct {
 	GPUs    []string // UUIDs of those that it sees; none: it sees all
 }
 
-// Looked says at what of all ranks a Watcher has looked. Again: it has seen ranks before, without which its tally says nothing.
-type Looked struct{ Again, IO, Sockets, GPUs bool }
-
 // Watcher says now and then what ranks have done since it was asked last. The zero value has seen none.
 type Watcher struct {
 	Busy func() (uuids []string, ok bool) // GPUs that work now; ok: there are GPUs at which somebody looks; nil: nobody does
@@ -26,29 +24,32 @@ type Watcher struct {
 	at     time.Time
 }
 
-// Look says what ranks have done since the look before. An error says that /proc shows nothing.
-func (w *Watcher) Look(ranks []Rank) (t Tally, looked Looked, err error) {
+// Look says what ranks have done since the look before. again: it has seen ranks before, without which that says nothing. An error says that /proc
+// shows nothing.
+func (w *Watcher) Look(ranks []Rank) (a job.Activity, again bool, err error) {
 	now, looked, err := w.sample(ranks)
 	if err != nil {
-		return t, looked, err
+		return a, false, err
 	}
-	looked.Again = len(w.before) > 0
-	t = Count(w.before, now, time.Since(w.at))
+	again = len(w.before) > 0
+	a = Count(w.before, now, time.Since(w.at))
+	a.Looked = looked
 	w.before, w.at = now, time.Now()
-	return t, looked, nil
+	return a, again, nil
 }
 
-// sample is what ranks have done so far, by id. Sockets and GPUs are looked at only where nothing else shows work.
-func (w *Watcher) sample(ranks []Rank) (map[int]Sample, Looked, error) {
+// sample is what ranks have done so far, by id, and at what of all of them it has looked. Sockets and GPUs are looked at only where nothing else
+// shows work.
+func (w *Watcher) sample(ranks []Rank) (map[int]Sample, job.Looked, error) {
 	pids := make([]int, len(ranks))
 	for i, r := range ranks {
 		pids[i] = r.PID
 	}
 	used, err := At(proctree.Proc{Root: "/proc"}, pids)
 	if err != nil {
-		return nil, Looked{}, err
+		return nil, 0, err
 	}
-	out, looked, quiet := map[int]Sample{}, Looked{IO: true}, true
+	out, looked, quiet := map[int]Sample{}, job.AtIO, true
 	ranks = slices.DeleteFunc(slices.Clone(ranks), func(r Rank) bool { _, there := used[r.PID]; return !there })
 	for _, r := range ranks {
 		u := used[r.PID]
@@ -63,13 +64,19 @@ func (w *Watcher) sample(ranks []Rank) (map[int]Sample, Looked, error) {
 			Where:   u.Kernel.String(),
 		}
 		out[r.ID] = s
-		looked.IO = looked.IO && !u.Blind
+		if u.Blind {
+			looked = 0
+		}
 		old, known := w.before[r.ID]
 		quiet = quiet && (!known || Judge(old, s, time.Minute) != Works)
 	}
 	if quiet {
-		looked.Sockets = addTraffic(ranks, used, out)
-		looked.GPUs = w.addGPUs(ranks, out)
+		if addTraffic(ranks, used, out) {
+			looked |= job.AtSockets
+		}
+		if w.addGPUs(ranks, out) {
+			looked |= job.AtGPUs
+		}
 	}
 	return out, looked, nil
 }

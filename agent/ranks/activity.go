@@ -5,6 +5,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/look"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -30,12 +31,13 @@ func watchActivity(st *Job) {
 			return
 		}
 		ranks, at := st.watched()
-		tally, looked, err := watcher.Look(ranks)
+		a, again, err := watcher.Look(ranks)
 		if err != nil {
 			return // without /proc there is nothing to see
 		}
-		m := activityOf(st.Launch.Job.Number, tally, looked, at)
-		if m.Memory, m.MemoryLimit = st.s.Host.Memory(); looked.Again && !proto.Equal(m, told) {
+		a.Looked |= at
+		m := apiv1.PackActivity(st.Launch.Job.Number, a)
+		if m.Memory, m.MemoryLimit = st.s.Host.Memory(); again && !proto.Equal(m, told) {
 			told = m
 			st.send(m.Frame())
 		}
@@ -43,16 +45,16 @@ func watchActivity(st *Job) {
 }
 
 // watched are the job's ranks here that run, and at what the agent looks of all of them by itself.
-func (st *Job) watched() (ranks []look.Rank, at apiv1.Looked) {
+func (st *Job) watched() (ranks []look.Rank, at job.Looked) {
 	waiting := st.s.Waiting()
-	at = apiv1.Looked_LOOKED_OUTPUT
+	at = job.AtOutput
 	for _, p := range st.All() {
 		if p.Gone() {
 			continue
 		}
 		phase := p.Phase(waiting)
 		if phase > apiv1.RankPhase_PHASE_NEVER { // programs without MPI hear nothing of it
-			at |= apiv1.Looked_LOOKED_PMI
+			at |= job.AtPMI
 		}
 		ranks = append(ranks, look.Rank{ID: int(p.ID), PID: p.Pid(), Output: uint64(p.wrote.Load()), Library: uint64(phase), GPUs: p.GPUNames()})
 	}
@@ -68,22 +70,4 @@ func (st *Job) busyGPUs() (uuids []string, ok bool) {
 		}
 	}
 	return uuids, len(gpus) > 0
-}
-
-// activityOf is a tally for the launcher.
-func activityOf(job uint32, t look.Tally, looked look.Looked, at apiv1.Looked) *apiv1.Activity {
-	for bit, yes := range map[apiv1.Looked]bool{
-		apiv1.Looked_LOOKED_IO:      looked.IO,
-		apiv1.Looked_LOOKED_SOCKETS: looked.Sockets,
-		apiv1.Looked_LOOKED_GPU:     looked.GPUs,
-	} {
-		if yes {
-			at |= bit
-		}
-	}
-	m := &apiv1.Activity{Job: job, Works: t.Works.String(), Busy: t.Busy.String(), Idle: t.Idle.String(), Looked: uint32(at)}
-	for _, p := range t.Places {
-		m.Places = append(m.Places, &apiv1.Place{Ids: p.IDs.String(), Where: p.Where})
-	}
-	return m
 }

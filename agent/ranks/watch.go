@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // recorders are what is seen of a job's ranks besides their output.
@@ -34,9 +35,9 @@ func (r recorders) tellWaits(ctx context.Context, m *apiv1.Job, procs func() []*
 }
 
 // Seen is how long a rank waited since a time of CLOCK_MONOTONIC, as far as it is watched.
-func (r recorders) Seen(id uint32, since time.Duration) watch.News { return r.waits.Seen(id, since) }
+func (r recorders) Seen(id uint32, since time.Duration) job.Waits { return r.waits.Seen(id, since) }
 
 // GPUSlow is why the GPUs of some names are held back now; nil: all.
-func (r recorders) GPUSlow(ctx context.Context, names []string) uint32 {
-	return uint32(r.devices.Slow(ctx, names))
+func (r recorders) GPUSlow(ctx context.Context, names []string) job.Slow {
+	return r.devices.Slow(ctx, names)
 }

@@ -10,17 +10,10 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
-)
 
-// Load is what held this container up since its start, with what all of its ranks share. What does not show is 0.
-type Load struct {
-	At               time.Duration // CLOCK_MONOTONIC
-	Throttled        time.Duration // by its CPU quota
-	Memory, Storage  time.Duration // some of its tasks waited for these, by pressure stall information
-	Segments, Resent uint64        // of TCP in its network namespace; with the host's network that of all of the host
-	LinkErrors       uint64        // that HCAs counted
-	MHz              uint32        // its CPUs' frequency now, on average
-}
+	"github.com/mpiup/mpiup/agent/look"
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 // Host is where LoadOf reads.
 const Host = "/"
@@ -33,10 +26,10 @@ const (
 	maxFiles   = 256 // of one kind, of a machine
 )
 
-// LoadOf reads what the kernel counts, below a root.
-func LoadOf(root string) (l Load) {
+// LoadOf is what held this container up since its start, with what all of its ranks share, below a root; at is CLOCK_MONOTONIC. With the host's
+// network TCP's are those of all of the host.
+func LoadOf(root string) (at time.Duration, l job.RankWork) {
 	cgroup := filepath.Join(root, "sys/fs/cgroup")
-	l.At = monotonic()
 	l.Throttled = throttled(cgroup)
 	l.Memory, l.Storage = stalled(read(cgroup, "memory.pressure")), stalled(read(cgroup, "io.pressure"))
 	l.Segments, l.Resent = segments(read(root, "proc/net/snmp"))
@@ -53,7 +46,7 @@ func LoadOf(root string) (l Load) {
 		}
 		l.MHz = uint32(sum / uint64(len(khz)) / 1000)
 	}
-	return l
+	return monotonic(), l
 }
 
 // read is a file's text, empty where it cannot be read.
@@ -83,10 +76,10 @@ func numbers(sys fs.FS, pattern string) (list []uint64) {
 	return list
 }
 
-// QueuedOf is how long the threads of these processes were ready to run and had no processor, since their start: the second number of
+// queuedOf is how long the threads of these processes were ready to run and had no processor, since their start: the second number of
 // /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst). Threads that have ended are lost, and so is the rest of more
 // threads than are looked at.
-func QueuedOf(proc proctree.Proc, pids []int) (sum time.Duration) {
+func queuedOf(proc proctree.Proc, pids []int) (sum time.Duration) {
 	for _, pid := range pids {
 		dir, err := os.Open(filepath.Join(proc.Root, strconv.Itoa(pid), "task"))
 		if err != nil {
@@ -183,3 +176,8 @@ func nanoseconds(text []byte) time.Duration {
 
 // maxAge is more than any counter can have: a hundred years of a thousand threads would not fit a Duration.
 const maxAge = 1000 * 24 * time.Hour
+
+// WorkOf is what the processes of a rank did besides waiting in MPI.
+func WorkOf(proc proctree.Proc, u look.Usage) job.RankWork {
+	return job.RankWork{CPU: u.CPU, Queued: queuedOf(proc, u.PIDs), Blocked: u.Delay, ReadBack: u.ReadBack}
+}

@@ -18,11 +18,11 @@ const (
 	maxStatus   = 16 << 10
 )
 
-// FarOf is how many thousandths of a process's own memory lie on NUMA nodes where it may use no processor: N0=PAGES and so on of
+// FarOf is the share of a process's own memory that is on NUMA nodes where it may use no processor: N0=PAGES and so on of
 // /proc/PID/numa_maps (proc_pid_numa_maps(5)), for nodes none of whose CPUs (/sys/devices/system/node/node0/cpulist) is in its
 // Cpus_allowed_list. Files that it maps are in memory wherever somebody read them first, and do not count. It is 0 where there is one node only,
 // and where nothing shows. root is what stands before /proc and /sys.
-func FarOf(root string, pid int) (thousandths uint32) {
+func FarOf(root string, pid int) (share float64) {
 	nodes := nodesOf(root)
 	if len(nodes) < 2 {
 		return 0
@@ -52,7 +52,7 @@ func FarOf(root string, pid int) (thousandths uint32) {
 	if all == 0 {
 		return 0
 	}
-	return uint32(1000 * float64(all-near) / float64(all))
+	return float64(all-near) / float64(all)
 }
 
 // allNear says that a process may use a CPU of every node.

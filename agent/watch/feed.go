@@ -1,6 +1,10 @@
 package watch
 
-import "time"
+import (
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 // How many points are handed over at once.
 const (
@@ -12,23 +16,23 @@ const (
 type Feed struct{ last uint64 }
 
 // Next picks of the points that are new since the last call.
-func (f *Feed) Next(s Sample) []Point {
+func (f *Feed) Next(s job.Waits) []job.WaitPoint {
 	if s.Seq < f.last {
 		f.last = 0 // the rank writes what it likes
 	}
 	last := f.last
 	f.last = s.Seq
-	return few(s.Points, most, func(p Point) bool { return p.Seq > last })
+	return few(s.Points, most, func(p job.WaitPoint) bool { return p.Seq > last })
 }
 
 // Recent picks of the points since a time of CLOCK_MONOTONIC.
-func (s Sample) Recent(since time.Duration) []Point {
-	return few(s.Points, mostSeen, func(p Point) bool { return p.At > since })
+func Recent(points []job.WaitPoint, since time.Duration) []job.WaitPoint {
+	return few(points, mostSeen, func(p job.WaitPoint) bool { return p.At > since })
 }
 
 // few keeps those points that are wanted and whose numbers are multiples of a power of two, the least by which they are not too many. All
 // ranks of a job count alike and have about one rate, so that they keep the same numbers: each coarser choice is a part of the finer one.
-func few(points []Point, most int, wanted func(Point) bool) (kept []Point) {
+func few(points []job.WaitPoint, most int, wanted func(job.WaitPoint) bool) (kept []job.WaitPoint) {
 	for stride := uint64(1); stride != 0; stride <<= 1 {
 		kept = kept[:0]
 		for _, p := range points {

@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // LibraryName is the library's file, beside mpiup.
@@ -113,7 +114,7 @@ func (j *Job) environment(id uint32, program string, env []string) ([]string, er
 }
 
 // look reads all ranks' pages.
-func (j *Job) look() (news []News) {
+func (j *Job) look() (news []job.Waits) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, w := range j.ranks {
@@ -125,13 +126,14 @@ func (j *Job) look() (news []News) {
 }
 
 // sample reads the page. One that its rank has cut tells of nothing.
-func (w *watched) sample() Sample {
+func (w *watched) sample(id uint32) job.Waits {
 	s, err := w.page.Read()
 	if err != nil {
-		return Sample{}
+		s = Sample{}
 	}
 	w.pass.see(&s, monotonic())
-	return s
+	s.ID = int(id)
+	return s.Waits
 }
 
 // see gives a call that is not measured the time since which it has been seen.
@@ -146,10 +148,11 @@ func (p *pass) see(s *Sample, now time.Duration) {
 	s.Called, s.Elsewhere = p.since, p.since
 }
 
-func (w *watched) news(id uint32) News {
-	s := w.sample()
-	s.Points = w.feed.Next(s)
-	return News{ID: id, Sample: s}
+// news has those points that were not told yet.
+func (w *watched) news(id uint32) job.Waits {
+	r := w.sample(id)
+	r.Points = w.feed.Next(r)
+	return r
 }
 
 // Close ends watching, and removes the pages; what cannot be removed goes with the session's directory. A nil Job has none.

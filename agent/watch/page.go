@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // What preload/page.h calls by the same names.
@@ -40,39 +42,11 @@ var calls = [...]string{"", "MPI_Barrier", "MPI_Allreduce", "MPI_Allgather", "MP
 // Variable names the file of a rank's page in its environment.
 const Variable = "MPIUP_WATCH_PAGE"
 
-// State says how far a rank's MPI is, as the library sees it.
-type State uint8
-
-const (
-	Never     State = iota // MPI_Init was not called through the library: it may be linked into the program, or not yet due
-	Measured               // between MPI_Init and MPI_Finalize
-	Finalized              // MPI_Finalize was called
-	Unknown                // an MPI library whose MPI_COMM_WORLD nobody knows
-	Lost                   // more non-blocking collectives at once than the library follows: numbers of collectives are off
-)
-
-// A Point says how long a rank had waited when its Seq-th collective over all ranks was over.
-type Point struct {
-	Seq    uint64
-	Waited time.Duration // inside those collectives, since MPI_Init
-	Other  time.Duration // inside other calls that wait
-	Loose  uint64        // how many of the Seq did not make this rank wait for all
-	At     time.Duration // CLOCK_MONOTONIC
-}
-
-// A Sample is what a page says at one time.
+// A Sample is what a page says at one time. Called is 0 in the Passes-th of the calls that are not measured.
 type Sample struct {
-	State     State
-	Rank      int // in MPI_COMM_WORLD
-	Size      int
-	Seq       uint64        // collectives over all ranks that are over
-	Partial   uint64        // collectives over some
-	Inside    time.Duration // CLOCK_MONOTONIC at which it entered the collective over all, or MPI_Finalize, that it is in; 0: it is in none
-	Call      string        // of MPI that it is in, of those that wait; "": none
-	Called    time.Duration // CLOCK_MONOTONIC at which it entered that; 0: it is the Passes-th of those that are not measured
-	Elsewhere time.Duration // and another call that waits, for a neighbour as a rule
-	Passes    uint64
-	Points    []Point // ascending by Seq, those of all rings
+	job.Waits
+	Passes     uint64
+	Rank, Size int // in MPI_COMM_WORLD
 }
 
 // A Page is the agent's end of one rank's page.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/test/cost"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // since and now bound what the pages of these tests say; a tick is half a nanosecond.
@@ -28,9 +30,9 @@ func newPage() written {
 	b := make(written, pageBytes)
 	binary.NativeEndian.PutUint32(b, magic)
 	binary.NativeEndian.PutUint32(b[4:], version)
-	b.u32(16, stateInitialized)
 	b.u32(24, 3)
 	b.u32(28, 8)
+	b.u32(16, stateInitialized)
 	b.u64(32, 0)                      // ticks
 	b.u64(40, uint64(20*time.Second)) // and the time, at MPI_Init
 	b.u64(48, 120e9)
@@ -58,8 +60,9 @@ func TestParse(t *testing.T) {
 	b.point(0, 33, 4e9, 1e9, 1, 42e9)
 	b.point(1, 32, 2e9, 1e9, 0, 40e9)
 	got := parse(b, b, since, now)
-	want := []Point{{32, time.Second, time.Second / 2, 0, 40 * time.Second}, {33, 2 * time.Second, time.Second / 2, 1, 41 * time.Second}}
-	if got.State != Measured || got.Rank != 3 || got.Size != 8 || got.Seq != 33 || got.Inside != 85*time.Second || got.Elsewhere != 84*time.Second || !slices.Equal(got.Points, want) {
+	want := []job.WaitPoint{{Seq: 32, Waited: time.Second, Other: time.Second / 2, At: 40 * time.Second},
+		{Seq: 33, Waited: 2 * time.Second, Other: time.Second / 2, Loose: 1, At: 41 * time.Second}}
+	if got.State != job.Measured || got.Rank != 3 || got.Size != 8 || got.Seq != 33 || got.Inside != 85*time.Second || got.Elsewhere != 84*time.Second || !slices.Equal(got.Points, want) {
 		t.Errorf("%+v", got)
 	}
 	torn := slices.Clone(b)
@@ -67,7 +70,7 @@ func TestParse(t *testing.T) {
 	if got := parse(torn, b, since, now); len(got.Points) != 1 {
 		t.Errorf("a point that was being written counts: %+v", got.Points)
 	}
-	for state, want := range map[uint32]State{0: Never, 1: Measured, 2: Finalized, 3: Unknown, 77: Never} {
+	for state, want := range map[uint32]job.WatchState{0: job.Unwatched, 1: job.Measured, 2: job.Finalized, 3: job.Unknown, 77: job.Unwatched} {
 		b.u32(16, state)
 		if got := parse(b, b, since, now); got.State != want {
 			t.Errorf("state %d is %d", state, got.State)
@@ -75,7 +78,7 @@ func TestParse(t *testing.T) {
 	}
 	b.u32(16, stateInitialized)
 	b.u32(20, sawFullTable)
-	if got := parse(b, b, since, now); got.State != Lost {
+	if got := parse(b, b, since, now); got.State != job.Lost {
 		t.Errorf("a rank of too many requests: %d", got.State)
 	}
 }
@@ -127,7 +130,7 @@ func FuzzParse(f *testing.F) {
 		copy(a[:], first)
 		copy(b[:], second)
 		s := parse(a[:], b[:], since, now)
-		var last Point
+		var last job.WaitPoint
 		for _, p := range s.Points {
 			if p.Seq <= last.Seq || p.Seq > s.Seq || p.Waited < last.Waited || p.Other < last.Other || p.At < last.At || p.At <= since || p.At > now {
 				t.Fatalf("%+v after %+v", p, last)
@@ -135,8 +138,8 @@ func FuzzParse(f *testing.F) {
 			last = p
 		}
 		var feed Feed
-		if got, seen := feed.Next(s), s.Recent(since); len(got) > most || len(seen) > mostSeen {
-			t.Fatalf("%d points, and %d", len(got), len(seen))
+		if got, once := feed.Next(s.Waits), Recent(s.Points, since); len(got) > most || len(once) > mostSeen {
+			t.Fatalf("%d points, and %d", len(got), len(once))
 		}
 	})
 }
@@ -151,7 +154,7 @@ func TestPage(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() != pageBytes {
 		t.Errorf("%v, %v", fi.Mode(), err)
 	}
-	if s, err := p.Read(); err != nil || s.State != Never {
+	if s, err := p.Read(); err != nil || s.State != job.Unwatched {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := Create(path); err == nil {
@@ -167,10 +170,10 @@ func TestPage(t *testing.T) {
 
 // All points are handed over while they are few; of more those whose numbers are multiples of a power of two.
 func TestFeed(t *testing.T) {
-	sample := func(from, to uint64) (s Sample) {
+	sample := func(from, to uint64) (s job.Waits) {
 		s.Seq = to
 		for seq := from; seq <= to; seq++ {
-			s.Points = append(s.Points, Point{Seq: seq})
+			s.Points = append(s.Points, job.WaitPoint{Seq: seq})
 		}
 		return s
 	}
@@ -249,13 +252,12 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := LoadOf(root)
-	got.At = 0
-	want := Load{Throttled: 1500 * time.Microsecond, Memory: 2 * time.Millisecond, Storage: 3 * time.Millisecond, Segments: 4000, Resent: 40, LinkErrors: 4, MHz: 1500}
+	_, got := LoadOf(root)
+	want := job.RankWork{Throttled: 1500 * time.Microsecond, Memory: 2 * time.Millisecond, Storage: 3 * time.Millisecond, Segments: 4000, Resent: 40, LinkErrors: 4, MHz: 1500}
 	if got != want {
 		t.Errorf("%+v", got)
 	}
-	if got := LoadOf(t.TempDir()); got.At == 0 || got.Throttled+got.Memory+got.Storage != 0 || got.Segments+got.LinkErrors != 0 {
+	if at, got := LoadOf(t.TempDir()); at == 0 || got.Throttled+got.Memory+got.Storage != 0 || got.Segments+got.LinkErrors != 0 {
 		t.Errorf("of nothing: %+v", got)
 	}
 }
@@ -268,7 +270,7 @@ func TestFar(t *testing.T) {
 	for name, c := range map[string]struct {
 		allowed, maps string
 		nodes         int
-		want          uint32
+		want          int
 	}{
 		"a third":                      {"8-15", heap + library + "7ffc00000000 default\n", 3, 333},
 		"huge pages":                   {"8-15", heap + huge, 3, (100*4 + 2048) * 1000 / (300*4 + 2048)},
@@ -290,11 +292,11 @@ func TestFar(t *testing.T) {
 		}
 		write("proc/7/status", "Name:\tx\nCpus_allowed:\tff00\nCpus_allowed_list:\t"+c.allowed+"\nMems_allowed_list:\t0-2\n")
 		write("proc/7/numa_maps", c.maps)
-		if got := FarOf(root, 7); got != c.want {
+		if got := int(1000 * FarOf(root, 7)); got != c.want {
 			t.Errorf("%s: %d", name, got)
 		}
 		if got := FarOf(root, 8); got != 0 {
-			t.Errorf("%s: of no process: %d", name, got)
+			t.Errorf("%s: of no process: %v", name, got)
 		}
 	}
 }

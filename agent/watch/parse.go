@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // A pace turns a rank's ticks into time, by two moments at which it looked at both clocks.
@@ -45,7 +47,7 @@ func parse(first, b []byte, since, now time.Duration) (s Sample) {
 	s.Seq, s.Partial = u64(64), u64(104)
 	s.State = stateOf(u32(16), u32(20))
 	p, known := paceOf(b)
-	if s.State == Never || s.State == Unknown || !known {
+	if s.State == job.Unwatched || s.State == job.Unknown || !known {
 		return s
 	}
 	entered := func(tick uint64) time.Duration {
@@ -64,8 +66,8 @@ func parse(first, b []byte, since, now time.Duration) (s Sample) {
 			if !bytes.Equal(first[at:at+onePoint], b[at:at+onePoint]) {
 				continue // it was being written
 			}
-			point := Point{Seq: u64(at), Waited: p.long(u64(at + 8)), Other: p.long(u64(at + 16)), Loose: u64(at + 24), At: p.at(u64(at + 32))}
-			if point.within(level, i, s.Seq, since, now) {
+			point := job.WaitPoint{Seq: u64(at), Waited: p.long(u64(at + 8)), Other: p.long(u64(at + 16)), Loose: u64(at + 24), At: p.at(u64(at + 32))}
+			if within(point, level, i, s.Seq, since, now) {
 				s.Points = append(s.Points, point)
 			}
 		}
@@ -74,23 +76,23 @@ func parse(first, b []byte, since, now time.Duration) (s Sample) {
 	return s
 }
 
-func stateOf(state, saw uint32) State {
+func stateOf(state, saw uint32) job.WatchState {
 	switch {
 	case state == stateUnknown:
-		return Unknown
+		return job.Unknown
 	case state != stateInitialized && state != stateFinalized:
-		return Never
+		return job.Unwatched
 	case saw&sawFullTable != 0:
-		return Lost
+		return job.Lost
 	case state == stateFinalized:
-		return Finalized
+		return job.Finalized
 	}
-	return Measured
+	return job.Measured
 }
 
 // within says whether a point can be where it stands: each has one place in its ring, lies between since and now, and says of no more
 // time than there was. Threads may wait at once, a thousand of them at most.
-func (p Point) within(level, i int, last uint64, since, now time.Duration) bool {
+func within(p job.WaitPoint, level, i int, last uint64, since, now time.Duration) bool {
 	const threads = 1000
 	stride := uint64(1) << (shift * level)
 	return p.Seq != 0 && p.Seq <= last && p.Seq%stride == 0 && p.Seq/stride%perLevel == uint64(i) && p.Loose <= p.Seq &&
@@ -98,8 +100,8 @@ func (p Point) within(level, i int, last uint64, since, now time.Duration) bool 
 }
 
 // ascending sorts points, drops a second one of a number, and those by which a sum falls or a clock goes back.
-func ascending(points []Point) (kept []Point) {
-	slices.SortFunc(points, func(a, b Point) int { return cmp.Compare(a.Seq, b.Seq) })
+func ascending(points []job.WaitPoint) (kept []job.WaitPoint) {
+	slices.SortFunc(points, func(a, b job.WaitPoint) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, p := range points {
 		if n := len(kept); n > 0 {
 			if last := kept[n-1]; p.Seq == last.Seq || p.Waited < last.Waited || p.Other < last.Other || p.Loose < last.Loose || p.At < last.At {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -90,7 +91,7 @@ func TestLibcs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.State != Finalized || s.Size != 1 || s.Seq != 3 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 60*time.Millisecond {
+			if s.State != job.Finalized || s.Size != 1 || s.Seq != 3 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 60*time.Millisecond {
 				t.Errorf("the page says %+v", s)
 			}
 		})

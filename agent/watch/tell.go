@@ -7,53 +7,8 @@ import (
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
-
-// News is what is new of one rank. Points are those that were not told yet.
-type News struct {
-	ID uint32
-	Sample
-	Used   look.Usage
-	Queued time.Duration // its threads were ready to run, and had no processor
-	Far    uint32        // thousandths of its memory that are on other NUMA nodes (FarOf)
-}
-
-// Message is what a launcher is told of it.
-func (n News) Message() *apiv1.RankWaited {
-	m := &apiv1.RankWaited{
-		Id:          n.ID,
-		State:       apiv1.WatchState(n.State),
-		Seq:         n.Seq,
-		Partial:     n.Partial,
-		InsideNs:    int64(n.Inside),
-		ElsewhereNs: int64(n.Elsewhere),
-		CpuNs:       int64(n.Used.CPU),
-		BlockedNs:   int64(n.Used.Delay),
-		QueuedNs:    int64(n.Queued),
-		ReadBack:    n.Used.ReadBack,
-		Far:         n.Far,
-		Call:        n.Call,
-		CalledNs:    int64(n.Called),
-	}
-	for _, p := range n.Points {
-		m.Points = append(m.Points, &apiv1.WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})
-	}
-	return m
-}
-
-// Message is what a launcher is told of a host at one time.
-func (l Load) Message() *apiv1.Waited {
-	return &apiv1.Waited{
-		AtNs:            int64(l.At),
-		ThrottledNs:     int64(l.Throttled),
-		MemoryStalledNs: int64(l.Memory),
-		IoStalledNs:     int64(l.Storage),
-		Segments:        l.Segments,
-		Resent:          l.Resent,
-		LinkErrors:      l.LinkErrors,
-		Mhz:             l.MHz,
-	}
-}
 
 // looksFar is at how many looks memory is looked for once: it moves seldom, and counting it walks all pages.
 const looksFar = 8
@@ -66,7 +21,7 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 	t := time.NewTicker(next)
 	defer t.Stop()
 	proc := proctree.Proc{Root: "/proc"}
-	far := map[uint32]uint32{}
+	far := map[uint32]float64{}
 	for looks := 0; ; looks++ {
 		select {
 		case <-t.C:
@@ -84,16 +39,17 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 			pids = append(pids, pid)
 		})
 		used, _ := look.At(proc, pids) // without /proc there is no cause, but a name
-		m := LoadOf(Host).Message()
-		for _, n := range j.look() {
-			if u, ok := used[byID[n.ID]]; ok {
-				n.Used, n.Queued = u, QueuedOf(proc, u.PIDs)
+		m := apiv1.PackHost(LoadOf(Host))
+		for _, r := range j.look() {
+			id := uint32(r.ID)
+			if u, ok := used[byID[id]]; ok {
+				r.RankWork = WorkOf(proc, u)
 				if looks%looksFar == 0 {
-					far[n.ID] = FarOf(Host, u.Main)
+					far[id] = FarOf(Host, u.Main)
 				}
 			}
-			n.Far = far[n.ID]
-			m.Ranks = append(m.Ranks, n.Message())
+			r.Far = far[id]
+			m.Ranks = append(m.Ranks, apiv1.PackWaits(r))
 		}
 		tell(m)
 	}
@@ -111,23 +67,22 @@ func (j *Job) Last(id uint32, send func(*apiv1.Frame)) {
 		return
 	}
 	w.over = true
-	n := w.news(id)
-	m := (Load{At: monotonic()}).Message()
-	m.Job, m.Ranks = j.number, []*apiv1.RankWaited{n.Message()}
+	m := apiv1.PackHost(monotonic(), job.RankWork{})
+	m.Job, m.Ranks = j.number, []*apiv1.RankWaited{apiv1.PackWaits(w.news(id))}
 	send(m.Frame())
 }
 
 // Seen is how long a rank that runs waited since a time of CLOCK_MONOTONIC, for who looks once. A nil Job watches none.
-func (j *Job) Seen(id uint32, since time.Duration) (n News) {
-	n.ID = id
+func (j *Job) Seen(id uint32, since time.Duration) (r job.Waits) {
+	r.ID = int(id)
 	if j == nil {
-		return n
+		return r
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if w := j.ranks[id]; w != nil {
-		n.Sample = w.sample()
-		n.Points = n.Recent(since)
+		r = w.sample(id)
+		r.Points = Recent(r.Points, since)
 	}
-	return n
+	return r
 }

@@ -45,7 +45,7 @@ var levels = map[string]int{
 	"agent/ways":               5,
 	"agent/outfit":             4,
 	"agent/watch":              4,
-	"launcher/slow":            1,
+	"launcher/slow":            2,
 	"launcher/progress":        1,
 	"agent/ranks":              5,
 	"agent/exchange":           6,
@@ -92,7 +92,7 @@ var levels = map[string]int{
 	"rdma":               1,
 	"topology/discover":  1,
 	"internal/resolve":   1,
-	"internal/api/codec": 1,
+	"internal/api/codec": 2,
 	"launcher/doctor":    1,
 
 	"topology/sysfs":            0,
@@ -101,8 +101,8 @@ var levels = map[string]int{
 	"internal/frameworks":       0,
 	"internal/identity":         0,
 	"internal/identity/keyfile": 0,
-	"internal/api/rpc":          1,
-	"internal/api":              0,
+	"internal/api/rpc":          2,
+	"internal/api":              1,
 	"internal/archtest":         0,
 	"docs":                      -1,
 

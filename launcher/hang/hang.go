@@ -29,47 +29,9 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/progress"
 )
-
-// Activity is what one host tells of what its ranks have done, by id.
-type Activity struct {
-	Works, Busy, Idle idset.Set
-	Places            []Place
-	Looked            Looked // at what of all of them
-}
-
-// Looked is at what an agent has looked, as bits. The zero value is an older agent, which does not say.
-type Looked uint8
-
-// The bits.
-const (
-	AtOutput Looked = 1 << iota
-	AtIO
-	AtSockets
-	AtGPUs
-	AtPMI
-)
-
-// String is what of these ranks have not done, as "output, I/O or PMI".
-func (l Looked) String() string {
-	var parts []string
-	for i, name := range []string{"output", "I/O", "network traffic", "GPU", "PMI"} {
-		if l&(1<<i) != 0 {
-			parts = append(parts, name)
-		}
-	}
-	if len(parts) < 2 {
-		return strings.Join(parts, "")
-	}
-	return strings.Join(parts[:len(parts)-1], ", ") + " or " + parts[len(parts)-1]
-}
-
-// Place is where some of the idle ones wait.
-type Place struct {
-	Where string
-	IDs   idset.Set
-}
 
 type class uint8
 
@@ -86,7 +48,7 @@ type rank struct {
 	since time.Duration // since when it has its class
 	where string
 
-	looked Looked
+	looked job.Looked
 }
 
 // Watch is what hosts have told. Times are of one clock. The zero value has heard nothing.
@@ -95,7 +57,7 @@ type Watch struct {
 }
 
 // Hear takes a host's report, which is about its own ranks alone and is true until the next.
-func (w *Watch) Hear(now time.Duration, own idset.Set, r Activity) {
+func (w *Watch) Hear(now time.Duration, own idset.Set, r job.Activity) {
 	if w.ranks == nil {
 		w.ranks = map[int]rank{}
 	}
@@ -129,14 +91,14 @@ func (w *Watch) Hear(now time.Duration, own idset.Set, r Activity) {
 type Stall struct {
 	For        time.Duration
 	Idle, Busy idset.Set
-	Looked     Looked // at what of all of them
-	Asleep     bool   // each has gone to sleep for a time that it has chosen
+	Looked     job.Looked // at what of all of them
+	Asleep     bool       // each has gone to sleep for a time that it has chosen
 }
 
 // Look says whether the ranks that run have hung for a time at now.
 func (w *Watch) Look(now, after time.Duration, running idset.Set) (s Stall, stalled bool) {
 	long := false
-	s.For, s.Looked, s.Asleep = now, ^Looked(0), true
+	s.For, s.Looked, s.Asleep = now, ^job.Looked(0), true
 	for id := range running.All() {
 		r, known := w.ranks[id]
 		if !known || r.class == works || now-r.quiet < after {
@@ -249,16 +211,16 @@ func (s Stall) Sentence(n Names) string {
 	case !s.Busy.Empty():
 		did = fmt.Sprintf("of them %s and %s CPU", one(s.Idle, "idles", "idle"), one(s.Busy, "uses", "use"))
 	}
-	looked := cmp.Or(s.Looked, AtOutput)
+	looked := cmp.Or(s.Looked, job.AtOutput)
 	return fmt.Sprintf("no rank has %s for %v: no %v of %s, and %s", worked, s.For.Round(time.Second), looked, n.Ranks(all), did)
 }
 
 // Doubt says why what ranks did is no reason to end the run; "": it is one, as far as their stacks bear it out.
 func (s Stall) Doubt() string {
 	switch {
-	case s.Looked&AtIO == 0:
+	case s.Looked&job.AtIO == 0:
 		return "not every host sees the I/O of its ranks"
-	case s.Looked&AtSockets == 0:
+	case s.Looked&job.AtSockets == 0:
 		return "not every host sees the network traffic of its ranks"
 	case s.Asleep:
 		return "every rank sleeps for a time that it has chosen, and waits for no other"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -64,7 +65,7 @@ func TestScripts(t *testing.T) {
 				fmt.Fprintln(&out, "  not ended: "+why)
 			}
 		default:
-			r := Activity{Looked: AtOutput | AtIO | AtSockets | AtPMI}
+			r := job.Activity{Looked: job.AtOutput | job.AtIO | job.AtSockets | job.AtPMI}
 			for name, ids := range words(t, f[2:]) {
 				switch name {
 				case "works":
@@ -79,7 +80,7 @@ func TestScripts(t *testing.T) {
 						r.Looked |= 1 << bit
 					}
 				default:
-					r.Places = append(r.Places, Place{Where: name, IDs: ids})
+					r.Places = append(r.Places, job.Place{Where: name, IDs: ids})
 				}
 			}
 			w.Hear(at(t, f[0]), set(t, f[1]), r)

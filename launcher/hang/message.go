@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -16,11 +17,10 @@ const (
 	MaxTorch  = 1 << 16 // torch's ranks of one job
 	maxWaits  = 16      // barriers of a host
 	maxTag    = 256     // bytes of one's name behind the ids; more is an error
-	maxPlaces = 16
-	maxPlace  = 160 // bytes
-	maxGroups = 64  // of a flight recorder
-	maxOps    = 5   // of a group
-	maxWord   = 200 // bytes
+	maxGroups = 64      // of a flight recorder
+	maxOps    = 5       // of a group
+	maxCalls  = 64      // likewise
+	maxWord   = 200     // bytes
 )
 
 // BarriersOf is a host's answer to who waits for whom, in a run of so many processes. What does not keep to the protocol is an error.
@@ -46,27 +46,6 @@ func BarriersOf(m *apiv1.Waits, processes int) (b Barriers, err error) {
 	return b, nil
 }
 
-// ActivityOf is what a host tells of its ranks' work, in a run of so many processes.
-func ActivityOf(m *apiv1.Activity, processes int) (a Activity, err error) {
-	a.Looked = Looked(m.Looked & 0xff)
-	for _, set := range []struct {
-		to   *idset.Set
-		text string
-	}{{&a.Works, m.Works}, {&a.Busy, m.Busy}, {&a.Idle, m.Idle}} {
-		if *set.to, err = idset.Within(set.text, processes); err != nil {
-			return a, err
-		}
-	}
-	for _, p := range m.Places[:min(len(m.Places), maxPlaces)] {
-		ids, err := idset.Within(p.GetIds(), processes)
-		if err != nil {
-			return a, err
-		}
-		a.Places = append(a.Places, Place{Where: fmt.Sprintf("%.*s", maxPlace, p.GetWhere()), IDs: ids})
-	}
-	return a, nil
-}
-
 // RecordOf is what a host tells of one process of a job that torch counts as so many ranks at most.
 func RecordOf(m *apiv1.Flight, ranks int) (r Record, err error) {
 	if int64(m.GetRank()) >= int64(ranks) {
@@ -87,6 +66,11 @@ func RecordOf(m *apiv1.Flight, ranks int) (r Record, err error) {
 				Done:  o.GetDone(),
 				Where: Word(o.GetWhere()),
 			})
+		}
+		for _, c := range g.GetCalls()[:min(len(g.GetCalls()), maxCalls)] {
+			if n := len(group.Calls); n == 0 || c.GetSeq() > group.Calls[n-1].Seq {
+				group.Calls = append(group.Calls, frameworks.FlightCall{Seq: c.GetSeq(), At: c.GetAtNs()})
+			}
 		}
 		r.Groups = append(r.Groups, group)
 	}

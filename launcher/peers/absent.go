@@ -10,7 +10,6 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/hang"
-	"github.com/mpiup/mpiup/launcher/slow"
 )
 
 // absence is one run's, as it is printed.
@@ -55,7 +54,7 @@ func absent(list []told, all bool) (lines []absence) {
 			}
 			run := of(i, m.Launcher, m.Job)
 			run.Add(hang.Rank{ID: int(m.Id), Rank: m.Rank, Number: m.Number, Host: t.host, PID: m.Main})
-			if call := slow.CallOf(m.GetWaited().GetCall()); call != "" {
+			if call := m.GetWaited().InCall(); call != "" {
 				run.In(int(m.Id), call)
 			}
 			if m.Stack != nil {
@@ -79,15 +78,8 @@ func absent(list []told, all bool) (lines []absence) {
 				run.Hear(t.host, report)
 			}
 		}
-		held := 0
-		for run, m := range t.flights() {
-			if held > hang.MaxHeld {
-				break
-			}
-			if rec, err := hang.RecordOf(m, hang.MaxTorch); err == nil {
-				held += rec.Bytes()
-				_ = of(i, run.launcher, run.job).Record(t.host, rec) // what is too much is left out
-			}
+		for run, rec := range t.records() {
+			_ = of(i, run.launcher, run.job).Record(t.host, rec) // what is too much is left out
 		}
 	}
 	for _, k := range sorted(runs) {
@@ -116,12 +108,17 @@ func (t told) ranks() iter.Seq[*apiv1.RankState] {
 	}
 }
 
-// flights are what it tells of flight recorders, with whose they are.
-func (t told) flights() iter.Seq2[runKey, *apiv1.Flight] {
-	return func(yield func(runKey, *apiv1.Flight) bool) {
+// records are what it tells of flight recorders, as far as that is looked at, with whose they are.
+func (t told) records() iter.Seq2[runKey, hang.Record] {
+	return func(yield func(runKey, hang.Record) bool) {
+		held := 0
 		for _, f := range t.reply.GetFlights()[:min(len(t.reply.GetFlights()), maxRuns)] {
 			for _, m := range f.GetFlights()[:min(len(f.GetFlights()), maxFlights)] {
-				if !yield(runKey{word(f.GetLauncher()), word(f.GetJob())}, m) {
+				rec, err := hang.RecordOf(m, hang.MaxTorch)
+				if err != nil {
+					continue // it is no agent's
+				}
+				if held += rec.Bytes(); held > hang.MaxHeld || !yield(runKey{word(f.GetLauncher()), word(f.GetJob())}, rec) {
 					return
 				}
 			}

@@ -47,7 +47,8 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)
 	}
-	view := stacksView{Groups: []hang.StackGroup{}, Absent: append(absent(near, false), absent(away, cfg.Entries == nil)...), Notes: map[string]string{}, Errors: errs}
+	view := stacksView{Groups: []hang.StackGroup{}, Notes: map[string]string{}, Errors: errs}
+	view.Absent = append(absent(near, false), absent(away, cfg.Entries == nil)...)
 	var ranks []hang.Whereabouts
 	for _, t := range slices.Concat(near, away) {
 		ranks = append(ranks, t.whereabouts()...)

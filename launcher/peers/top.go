@@ -149,7 +149,7 @@ func (a *waits) begin() {
 
 // hear takes what a host tells.
 func (a *waits) hear(now time.Duration, t told) {
-	waited := map[runKey]*apiv1.Waited{}
+	waited := map[runKey][]*apiv1.RankWaited{}
 	for m := range t.ranks() {
 		key := runKey{word(m.Launcher), word(m.Job)}
 		r := a.runs[key]
@@ -162,19 +162,14 @@ func (a *waits) hear(now time.Duration, t told) {
 		}
 		w := m.Waited
 		r.rows = append(r.rows, topRow{psRow: t.row(m), CPUTime: max(0, time.Duration(w.GetCpuNs()).Seconds()), Peak: m.PeakRss})
-		h := t.reply.Host
-		if w == nil || h == nil || m.Number != 0 || w.Id != m.Rank || m.Rank >= maxRanks {
+		if w == nil || t.reply.Host == nil || m.Number != 0 || w.Id != m.Rank || m.Rank >= maxRanks {
 			continue
 		}
-		if waited[key] == nil {
-			waited[key] = &apiv1.Waited{AtNs: h.AtNs, ThrottledNs: h.ThrottledNs, MemoryStalledNs: h.MemoryStalledNs, IoStalledNs: h.IoStalledNs,
-				Segments: h.Segments, Resent: h.Resent, LinkErrors: h.LinkErrors, Mhz: h.Mhz}
-		}
-		waited[key].Ranks = append(waited[key].Ranks, w)
+		waited[key] = append(waited[key], w)
 		r.names[int(m.Rank)] = fmt.Sprintf("rank %d (%s, pid %d)", m.Rank, visible.Line(t.host), m.Pid)
 	}
 	for key, w := range waited {
-		at, reports, err := slow.Parse(w, idset.Range(0, maxRanks-1))
+		at, reports, err := t.reply.Host.Seen(w, idset.Range(0, maxRanks-1))
 		if err == nil { // else it is no agent's
 			a.runs[key].Hear(now, at, reports)
 		}
@@ -184,9 +179,9 @@ func (a *waits) hear(now time.Duration, t told) {
 			r.size = max(r.size, int(min(w.GetSize(), maxRanks)))
 		}
 	}
-	for key, m := range t.flights() {
-		if r := a.runs[key]; r != nil && int(m.GetRank()) < maxRanks {
-			r.calls.Hear(int(m.GetRank()), t.host, t.offset, slow.CallsOf(m))
+	for key, rec := range t.records() {
+		if r := a.runs[key]; r != nil {
+			r.calls.Hear(t.host, t.offset, rec)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
 	if m.Job != 0 || g.slow.Window == 0 {
 		return nil
 	}
-	at, reports, err := slow.Parse(m, g.who.On(h))
+	at, reports, err := m.Seen(m.Ranks, g.who.On(h))
 	if err != nil {
 		return err
 	}

@@ -247,7 +247,7 @@ type stalls struct {
 
 // hear takes what a host tells of its ranks.
 func (g *stalls) hear(now time.Duration, h int, m *apiv1.Activity) error {
-	report, err := hang.ActivityOf(m, len(g.ranks))
+	report, err := m.Seen(len(g.ranks))
 	if err != nil {
 		return err
 	}

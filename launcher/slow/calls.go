@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 )
 
 // Offset is how far a host's wall clock is from ours, and by how much that may be wrong: half of a round trip.
@@ -20,42 +20,18 @@ type Calls struct{ of map[int]caller }
 type caller struct {
 	host   string
 	offset Offset
-	groups map[string][]Call
+	groups []frameworks.FlightGroup
 }
 
-// Call is the Seq-th collective of a group.
-type Call struct {
-	Seq uint64
-	At  time.Time
-}
+// maxSum bounds what one collective adds.
+const maxSum = 1000 * 24 * time.Hour
 
-// Bounds of what is kept of one process.
-const (
-	maxGroups = 64
-	maxCalls  = 64 // of a group
-)
-
-// CallsOf reads what one process's recorder has, by group.
-func CallsOf(m *apiv1.Flight) map[string][]Call {
-	groups := map[string][]Call{}
-	for _, g := range m.GetGroups()[:min(len(m.GetGroups()), maxGroups)] {
-		var list []Call
-		for _, c := range g.GetCalls()[:min(len(g.GetCalls()), maxCalls)] {
-			if n := len(list); n == 0 || c.GetSeq() > list[n-1].Seq {
-				list = append(list, Call{Seq: c.GetSeq(), At: time.Unix(0, c.GetAtNs())})
-			}
-		}
-		groups[g.GetName()] = list
-	}
-	return groups
-}
-
-// Hear takes what the process of one of torch's ranks on a host has called.
-func (c *Calls) Hear(rank int, host string, offset Offset, groups map[string][]Call) {
+// Hear takes what a process on a host has called.
+func (c *Calls) Hear(host string, offset Offset, of frameworks.Flight) {
 	if c.of == nil {
 		c.of = map[int]caller{}
 	}
-	c.of[rank] = caller{host, offset, groups}
+	c.of[of.Rank] = caller{host, offset, of.Groups}
 }
 
 // Tardy is a process that is the last to call the collectives of a group.
@@ -74,13 +50,13 @@ type Tardy struct {
 // Find finds who is the last in most of a group's collectives of the last window. measured: there were collectives enough that several
 // processes have called.
 func (c *Calls) Find(window time.Duration) (found Tardy, measured bool) {
-	groups := map[string]map[int][]Call{}
+	groups := map[string]map[int][]frameworks.FlightCall{}
 	for rank, p := range c.of {
-		for name, list := range p.groups {
-			if groups[name] == nil {
-				groups[name] = map[int][]Call{}
+		for _, g := range p.groups {
+			if groups[g.Name] == nil {
+				groups[g.Name] = map[int][]frameworks.FlightCall{}
 			}
-			groups[name][rank] = list
+			groups[g.Name][rank] = g.Calls
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -94,13 +70,13 @@ func (c *Calls) Find(window time.Duration) (found Tardy, measured bool) {
 }
 
 // tardy is the one that was last most often in one group.
-func (c *Calls) tardy(of map[int][]Call, window time.Duration) (best Tardy, enough bool) {
+func (c *Calls) tardy(of map[int][]frameworks.FlightCall, window time.Duration) (best Tardy, enough bool) {
 	byRank := map[int]map[uint64]time.Time{}
 	count := map[uint64]int{}
 	for rank, list := range of {
 		byRank[rank] = map[uint64]time.Time{}
 		for _, call := range list {
-			byRank[rank][call.Seq] = call.At.Add(-c.of[rank].offset.By)
+			byRank[rank][call.Seq] = time.Unix(0, call.At).Add(-c.of[rank].offset.By)
 			count[call.Seq]++
 		}
 	}

@@ -3,6 +3,8 @@ package slow
 import (
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Late is ranks that have not come to a collective in which all others are. It shows before that collective is over, which may be never.
@@ -49,7 +51,7 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 		return l
 	}
 	for _, t := range w.ranks {
-		if t.State != Measured && (t.State != Finalized || t.Call == "" || t.Inside == 0) || now-t.heard > w.Window {
+		if t.State != job.Measured && (t.State != job.Finalized || t.Call == "" || t.Inside == 0) || now-t.heard > w.Window {
 			return Late{}
 		}
 		if t.Inside > 0 {

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -15,38 +16,38 @@ var plain = Names{One: func(r int) string { return fmt.Sprint("rank ", r) }, Man
 
 // Ranks that are in no collective, where all others are in the next one and have been for a window, are named while it lasts.
 func TestLate(t *testing.T) {
-	in, out := Report{State: Measured, Seq: 7, Inside: 10 * second}, Report{State: Measured, Seq: 7}
-	behind, ahead, over, gone, recv := out, in, in, Report{}, out
+	in, out := job.Waits{State: job.Measured, Seq: 7, Inside: 10 * second}, job.Waits{State: job.Measured, Seq: 7}
+	behind, ahead, over, gone, recv := out, in, in, job.Waits{}, out
 	recv.Elsewhere = 11 * second
-	behind.Seq, ahead.Seq, over.State = 6, 8, Finalized
+	behind.Seq, ahead.Seq, over.State = 6, 8, job.Finalized
 	barrier, final := in, over
 	barrier.Call, final.Call = "MPI_Barrier", "MPI_Finalize"
 	for name, c := range map[string]struct {
-		ranks []Report
+		ranks []job.Waits
 		at    time.Duration // of the hosts
 		want  []int
 	}{
-		"one of four":              {[]Report{in, in, out, in}, 20 * second, []int{2}},
-		"two of four":              {[]Report{in, out, out, in}, 20 * second, []int{1, 2}},
-		"three of four":            {[]Report{in, out, out, out}, 20 * second, nil},
-		"not yet for a window":     {[]Report{in, in, out, in}, 13 * second, nil},
-		"one waits for the other":  {[]Report{in, in, out, recv}, 20 * second, []int{2}},
-		"two wait in MPI_Recv":     {[]Report{in, in, recv, recv}, 20 * second, nil},
-		"it waits in MPI_Recv":     {[]Report{in, in, recv, in}, 20 * second, []int{2}},
-		"nobody":                   {[]Report{in, in, in, in}, 20 * second, nil},
-		"all compute":              {[]Report{out, out, out, out}, 20 * second, nil},
-		"further behind":           {[]Report{in, in, behind, in}, 20 * second, []int{2}},
-		"others are elsewhere":     {[]Report{in, ahead, out, in}, 20 * second, nil},
-		"one that is not measured": {[]Report{in, in, out, gone}, 20 * second, nil},
-		"one is over":              {[]Report{in, in, out, over}, 20 * second, nil},
-		"one in MPI_Finalize":      {[]Report{barrier, barrier, out, final}, 20 * second, nil},
-		"all but one in it":        {[]Report{final, final, out, final}, 20 * second, []int{2}},
+		"one of four":              {[]job.Waits{in, in, out, in}, 20 * second, []int{2}},
+		"two of four":              {[]job.Waits{in, out, out, in}, 20 * second, []int{1, 2}},
+		"three of four":            {[]job.Waits{in, out, out, out}, 20 * second, nil},
+		"not yet for a window":     {[]job.Waits{in, in, out, in}, 13 * second, nil},
+		"one waits for the other":  {[]job.Waits{in, in, out, recv}, 20 * second, []int{2}},
+		"two wait in MPI_Recv":     {[]job.Waits{in, in, recv, recv}, 20 * second, nil},
+		"it waits in MPI_Recv":     {[]job.Waits{in, in, recv, in}, 20 * second, []int{2}},
+		"nobody":                   {[]job.Waits{in, in, in, in}, 20 * second, nil},
+		"all compute":              {[]job.Waits{out, out, out, out}, 20 * second, nil},
+		"further behind":           {[]job.Waits{in, in, behind, in}, 20 * second, []int{2}},
+		"others are elsewhere":     {[]job.Waits{in, ahead, out, in}, 20 * second, nil},
+		"one that is not measured": {[]job.Waits{in, in, out, gone}, 20 * second, nil},
+		"one is over":              {[]job.Waits{in, in, out, over}, 20 * second, nil},
+		"one in MPI_Finalize":      {[]job.Waits{barrier, barrier, out, final}, 20 * second, nil},
+		"all but one in it":        {[]job.Waits{final, final, out, final}, 20 * second, []int{2}},
 	} {
 		w := Watch{Window: 4 * second}
 		hear := func(now time.Duration) {
 			for i, r := range c.ranks {
 				r.ID = i
-				w.Hear(now, c.at, []Report{r})
+				w.Hear(now, c.at, []job.Waits{r})
 			}
 		}
 		hear(0)
@@ -78,29 +79,29 @@ func TestLate(t *testing.T) {
 
 // Whatever call of MPI lasts is told of while it does, and who is in none: no such run is "not measured".
 func TestUnderway(t *testing.T) {
-	in := func(call string, since time.Duration) Report {
-		return Report{State: Measured, Call: call, Called: since}
+	in := func(call string, since time.Duration) job.Waits {
+		return job.Waits{State: job.Measured, Call: call, Called: since}
 	}
 	final := in("MPI_Finalize", 8*second)
-	final.State = Finalized
+	final.State = job.Finalized
 	for name, c := range map[string]struct {
-		ranks []Report
+		ranks []job.Waits
 		want  string
 	}{
-		"the first barrier": {[]Report{in("MPI_Barrier", 8*second), in("MPI_Barrier", 9*second), in("", 0), in("MPI_Barrier", 7*second)},
+		"the first barrier": {[]job.Waits{in("MPI_Barrier", 8*second), in("MPI_Barrier", 9*second), in("", 0), in("MPI_Barrier", 7*second)},
 			"ranks [0 1 3] have been in MPI_Barrier for 11 s, and rank 2 is in none"},
-		"who is late waits for a message": {[]Report{in("MPI_Allreduce", 8*second), in("MPI_Allreduce", 8*second), in("MPI_Recv", 2*second)},
+		"who is late waits for a message": {[]job.Waits{in("MPI_Allreduce", 8*second), in("MPI_Allreduce", 8*second), in("MPI_Recv", 2*second)},
 			"ranks [0 1] have been in MPI_Allreduce for 12 s, and rank 2 in MPI_Recv for 18 s"},
-		"one came first":         {[]Report{in("", 0), in("MPI_Bcast", 8*second), in("", 0)}, "rank 1 has been in MPI_Bcast for 12 s, and ranks [0 2] are in none"},
-		"all but one end":        {[]Report{final, final, in("", 0)}, "ranks [0 1] have been in MPI_Finalize for 12 s, and rank 2 is in none"},
-		"all":                    {[]Report{final, final}, "ranks [0 1] have been in MPI_Finalize for 12 s"},
-		"the last came just now": {[]Report{in("MPI_Barrier", 8*second), in("MPI_Barrier", 19*second)}, ""},
-		"nobody":                 {[]Report{in("", 0), {State: Finalized}}, ""},
+		"one came first":         {[]job.Waits{in("", 0), in("MPI_Bcast", 8*second), in("", 0)}, "rank 1 has been in MPI_Bcast for 12 s, and ranks [0 2] are in none"},
+		"all but one end":        {[]job.Waits{final, final, in("", 0)}, "ranks [0 1] have been in MPI_Finalize for 12 s, and rank 2 is in none"},
+		"all":                    {[]job.Waits{final, final}, "ranks [0 1] have been in MPI_Finalize for 12 s"},
+		"the last came just now": {[]job.Waits{in("MPI_Barrier", 8*second), in("MPI_Barrier", 19*second)}, ""},
+		"nobody":                 {[]job.Waits{in("", 0), {State: job.Finalized}}, ""},
 	} {
 		w := Watch{Window: 60 * second}
 		for i, r := range c.ranks {
 			r.ID = i
-			w.Hear(0, 20*second, []Report{r})
+			w.Hear(0, 20*second, []job.Waits{r})
 		}
 		want := c.want
 		if want != "" {
@@ -125,7 +126,7 @@ func TestUnderway(t *testing.T) {
 func TestShortRun(t *testing.T) {
 	w := Watch{Window: 60 * second}
 	for r, points := range program(12, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3) {
-		w.Hear(0, 24*second, []Report{{ID: r, State: Finalized, Seq: 12, Points: points}})
+		w.Hear(0, 24*second, []job.Waits{{ID: r, State: job.Finalized, Seq: 12, Points: points}})
 	}
 	if f := w.Total(3); !slices.Equal(f.Ranks, []int{1}) || f.Share < 0.4 {
 		t.Errorf("%+v", f)
@@ -160,11 +161,11 @@ func TestCalls(t *testing.T) {
 			if rank == 2 {
 				host, offset, shift = "w1", c.offset, c.shift+c.late
 			}
-			var list []Call
+			var list []frameworks.FlightCall
 			for i := range 20 {
-				list = append(list, Call{Seq: uint64(i + 1), At: begun.Add(time.Duration(i)*time.Second + time.Duration(rank)*time.Millisecond + shift)})
+				list = append(list, frameworks.FlightCall{Seq: uint64(i + 1), At: begun.Add(time.Duration(i)*time.Second + time.Duration(rank)*time.Millisecond + shift).UnixNano()})
 			}
-			calls.Hear(rank, host, offset, map[string][]Call{"0": list})
+			calls.Hear(host, offset, frameworks.Flight{Rank: rank, Groups: []frameworks.FlightGroup{{Name: "0", Calls: list}}})
 		}
 		found, measured := calls.Find(10 * second)
 		if !measured || (found.Share > 0) != c.want || c.want && (found.Rank != 2 || found.Host != "w1" || found.Share > 0.35) {
@@ -184,15 +185,15 @@ func FuzzCalls(f *testing.F) {
 		defer cost.Watch(t, cost.Parser, len(text)*(int(ranks)+1))()
 		var calls Calls
 		for rank := range int(ranks%8) + 1 {
-			m := &apiv1.Flight{}
+			m := frameworks.Flight{Rank: rank}
 			for i, b := range text[:min(len(text), 512)] {
 				if i%100 == 0 {
-					m.Groups = append(m.Groups, &apiv1.FlightGroup{Name: fmt.Sprint(i)})
+					m.Groups = append(m.Groups, frameworks.FlightGroup{Name: fmt.Sprint(i)})
 				}
-				g := m.Groups[len(m.Groups)-1]
-				g.Calls = append(g.Calls, &apiv1.FlightCall{Seq: uint64(b), AtNs: step * int64(i+rank)})
+				g := &m.Groups[len(m.Groups)-1]
+				g.Calls = append(g.Calls, frameworks.FlightCall{Seq: uint64(b), At: step * int64(i+rank)})
 			}
-			calls.Hear(rank, "w", Offset{By: time.Duration(step), Within: time.Duration(rank)}, CallsOf(m))
+			calls.Hear("w", Offset{By: time.Duration(step), Within: time.Duration(rank)}, m)
 		}
 		found, _ := calls.Find(time.Second)
 		if found.Share < 0 || found.Share > 1 || found.Times > found.Of {

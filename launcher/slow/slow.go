@@ -4,14 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"time"
-)
 
-// A Point is what a rank said at its Seq-th collective over all ranks: sums since MPI_Init, and when, by its own host's clock.
-type Point struct {
-	Seq               uint64
-	Waited, Other, At time.Duration
-	Loose             uint64
-}
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 // unsteady is by how much a sum may fall: each look at a rank takes the pace of its ticks anew.
 const unsteady = 5 * time.Millisecond
@@ -41,7 +36,7 @@ type Finding struct {
 }
 
 // Find looks at one window: the points of each rank by its number, ascending by Seq.
-func Find(ranks map[int][]Point, window time.Duration) (f Finding) {
+func Find(ranks map[int][]job.WaitPoint, window time.Duration) (f Finding) {
 	if len(ranks) < 2 {
 		return f
 	}
@@ -92,7 +87,7 @@ func share(part, whole time.Duration) float64 {
 }
 
 // common are the numbers that every rank has a point of, ascending.
-func common(ranks map[int][]Point) (seqs []uint64) {
+func common(ranks map[int][]job.WaitPoint) (seqs []uint64) {
 	count := map[uint64]int{}
 	for _, points := range ranks {
 		for _, p := range points {
@@ -124,10 +119,10 @@ type stretch struct {
 
 // cut makes blocks of about a twelfth of the window each, from one common number to another. A block in which a rank need not have waited
 // for all is left out: it says nothing of who came late.
-func cut(seqs []uint64, ranks map[int][]Point, window time.Duration) (blocks []stretch) {
-	at := map[int]map[uint64]Point{}
+func cut(seqs []uint64, ranks map[int][]job.WaitPoint, window time.Duration) (blocks []stretch) {
+	at := map[int]map[uint64]job.WaitPoint{}
 	for r, points := range ranks {
-		at[r] = map[uint64]Point{}
+		at[r] = map[uint64]job.WaitPoint{}
 		for _, p := range points {
 			at[r][p.Seq] = p
 		}
@@ -147,7 +142,7 @@ func cut(seqs []uint64, ranks map[int][]Point, window time.Duration) (blocks []s
 	return blocks
 }
 
-func between(at map[int]map[uint64]Point, from, to uint64) (b stretch, strict bool) {
+func between(at map[int]map[uint64]job.WaitPoint, from, to uint64) (b stretch, strict bool) {
 	strict = true
 	var long, other []time.Duration
 	for r, points := range at {

@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const second = time.Second
 
 // program makes the points of ranks over so many steps of a second: each rank works, in all but what it waits for the last.
-func program(steps int, work func(step, rank int) time.Duration, ranks int) map[int][]Point {
+func program(steps int, work func(step, rank int) time.Duration, ranks int) map[int][]job.WaitPoint {
 	at, waited := make([]time.Duration, ranks), make([]time.Duration, ranks)
-	points := map[int][]Point{}
+	points := map[int][]job.WaitPoint{}
 	for step := range steps {
 		var last time.Duration
 		for r := range ranks {
@@ -23,7 +25,7 @@ func program(steps int, work func(step, rank int) time.Duration, ranks int) map[
 		for r := range ranks {
 			waited[r] += last - at[r]
 			at[r] = last
-			points[r] = append(points[r], Point{Seq: uint64(step + 1), Waited: waited[r], At: at[r]})
+			points[r] = append(points[r], job.WaitPoint{Seq: uint64(step + 1), Waited: waited[r], At: at[r]})
 		}
 	}
 	return points
@@ -96,9 +98,9 @@ func TestUnmeasured(t *testing.T) {
 		loose[0][i].Loose = uint64(i)
 	}
 	apart := program(60, slow, 3)
-	apart[2] = slices.DeleteFunc(apart[2], func(p Point) bool { return p.Seq%2 == 0 })
-	apart[0] = slices.DeleteFunc(apart[0], func(p Point) bool { return p.Seq%2 == 1 })
-	for name, points := range map[string]map[int][]Point{
+	apart[2] = slices.DeleteFunc(apart[2], func(p job.WaitPoint) bool { return p.Seq%2 == 0 })
+	apart[0] = slices.DeleteFunc(apart[0], func(p job.WaitPoint) bool { return p.Seq%2 == 1 })
+	for name, points := range map[string]map[int][]job.WaitPoint{
 		"one rank":             program(60, slow, 1),
 		"three steps":          program(3, slow, 3),
 		"not all wait for all": loose,
@@ -115,10 +117,10 @@ func TestUnmeasured(t *testing.T) {
 // as that time.
 func TestALiarAccusesItself(t *testing.T) {
 	alike := func(_, _ int) time.Duration { return second }
-	for name, lie := range map[string]func(i int, p *Point){
-		"that it waits for ever": func(_ int, p *Point) { p.Waited *= 1000 },
-		"all of the time":        func(i int, p *Point) { p.Waited = time.Duration(i) * second },
-		"that time stands":       func(_ int, p *Point) { p.At = second },
+	for name, lie := range map[string]func(i int, p *job.WaitPoint){
+		"that it waits for ever": func(_ int, p *job.WaitPoint) { p.Waited *= 1000 },
+		"all of the time":        func(i int, p *job.WaitPoint) { p.Waited = time.Duration(i) * second },
+		"that time stands":       func(_ int, p *job.WaitPoint) { p.At = second },
 	} {
 		points := program(60, alike, 4)
 		for i := range points[2] {
@@ -137,13 +139,13 @@ func TestWatch(t *testing.T) {
 	var told []Finding
 	for i := range 40 {
 		at := points[0][i].At
-		var reports []Report
+		var reports []job.Waits
 		for r := range 3 {
-			work := Work{CPU: at - points[r][i].Waited}
+			work := job.RankWork{CPU: at - points[r][i].Waited}
 			if r == 1 {
-				work = Work{CPU: at / 2, Throttled: at / 2}
+				work = job.RankWork{CPU: at / 2, Throttled: at / 2}
 			}
-			reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], Work: work})
+			reports = append(reports, job.Waits{ID: r, State: job.Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], RankWork: work})
 		}
 		w.Hear(at, at, reports)
 		if f, news := w.Look(at, 3); news {
@@ -177,9 +179,9 @@ func TestCrowded(t *testing.T) {
 		var last Finding
 		for i := range 40 {
 			at := points[0][i].At
-			var reports []Report
+			var reports []job.Waits
 			for r := range 3 {
-				reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], Work: Work{CPU: at / 3, Queued: at / 3 * max(c.others, b(r == 1))}})
+				reports = append(reports, job.Waits{ID: r, State: job.Measured, Seq: uint64(i + 1), Points: points[r][i : i+1], RankWork: job.RankWork{CPU: at / 3, Queued: at / 3 * max(c.others, b(r == 1))}})
 			}
 			w.Hear(at, at, reports)
 			if f, _ := w.Look(at, 3); f.Measured {
@@ -199,23 +201,23 @@ func TestCrowded(t *testing.T) {
 // pages come from storage waits for storage for want of memory.
 func TestCauses(t *testing.T) {
 	for name, c := range map[string]struct {
-		its, theirs Work // in a second
+		its, theirs job.RankWork // in a second
 		share       float64
 		want        Cause
 	}{
-		"far memory":             {Work{CPU: second, Far: 0.7}, Work{CPU: second, Far: 0.1}, 0.4, Far},
-		"far, as all are":        {Work{CPU: second, Far: 0.7}, Work{CPU: second, Far: 0.6}, 0.4, Busy},
-		"slower than far can be": {Work{CPU: second, Far: 0.7}, Work{CPU: second}, 0.8, Busy},
-		"far, and it rests":      {Work{Far: 0.7}, Work{CPU: second}, 0.4, Still},
-		"storage":                {Work{Storage: second / 2, ReadBack: 9}, Work{CPU: second}, 0.4, Storage},
-		"pages from storage":     {Work{Storage: second / 2, ReadBack: 90}, Work{CPU: second}, 0.4, Paging},
+		"far memory":             {job.RankWork{CPU: second, Far: 0.7}, job.RankWork{CPU: second, Far: 0.1}, 0.4, Far},
+		"far, as all are":        {job.RankWork{CPU: second, Far: 0.7}, job.RankWork{CPU: second, Far: 0.6}, 0.4, Busy},
+		"slower than far can be": {job.RankWork{CPU: second, Far: 0.7}, job.RankWork{CPU: second}, 0.8, Busy},
+		"far, and it rests":      {job.RankWork{Far: 0.7}, job.RankWork{CPU: second}, 0.4, Still},
+		"storage":                {job.RankWork{Storage: second / 2, ReadBack: 9}, job.RankWork{CPU: second}, 0.4, Storage},
+		"pages from storage":     {job.RankWork{Storage: second / 2, ReadBack: 90}, job.RankWork{CPU: second}, 0.4, Paging},
 	} {
 		w := Watch{Window: 24 * second}
 		for i := range time.Duration(20) {
-			var reports []Report
-			for r, work := range []Work{c.theirs, c.its, c.theirs} {
+			var reports []job.Waits
+			for r, work := range []job.RankWork{c.theirs, c.its, c.theirs} {
 				work.CPU, work.Storage, work.ReadBack = work.CPU*i, work.Storage*i, work.ReadBack*uint64(i)
-				reports = append(reports, Report{ID: r, State: Measured, Work: work})
+				reports = append(reports, job.Waits{ID: r, State: job.Measured, RankWork: work})
 			}
 			w.Hear(i*second, i*second, reports)
 		}
@@ -227,16 +229,16 @@ func TestCauses(t *testing.T) {
 
 // Each reason why nothing is known has its words, and none is that all is well.
 func TestWhyUnmeasured(t *testing.T) {
-	for want, r := range map[string]Report{
-		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                             {State: Unknown},
-		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, as torch over NCCL or Gloo; this flag is for MPI": {State: Never},
-		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                  {State: Lost},
-		"all collectives are over some of the ranks, and which is not known":                                                                                                          {State: Measured, Partial: 3},
-		"there was no collective in which all ranks wait for all":                                                                                                                     {State: Measured},
-		"": {State: Measured, Seq: 1},
+	for want, r := range map[string]job.Waits{
+		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                             {State: job.Unknown},
+		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, as torch over NCCL or Gloo; this flag is for MPI": {State: job.Unwatched},
+		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                  {State: job.Lost},
+		"all collectives are over some of the ranks, and which is not known":                                                                                                          {State: job.Measured, Partial: 3},
+		"there was no collective in which all ranks wait for all":                                                                                                                     {State: job.Measured},
+		"": {State: job.Measured, Seq: 1},
 	} {
 		w := Watch{Window: second}
-		w.Hear(0, 0, []Report{r})
+		w.Hear(0, 0, []job.Waits{r})
 		if got := w.Unmeasured(1); got != want {
 			t.Errorf("%+v: %s", r, got)
 		}
@@ -248,10 +250,10 @@ func TestUnclear(t *testing.T) {
 	w := Watch{Window: 24 * second}
 	points := program(40, func(_, _ int) time.Duration { return second }, 2)
 	for i := range 40 {
-		var reports []Report
+		var reports []job.Waits
 		for r := range 2 {
 			points[r][i].Other = time.Duration(i) * second / 2
-			reports = append(reports, Report{ID: r, State: Measured, Seq: uint64(i + 1), Points: points[r][i : i+1]})
+			reports = append(reports, job.Waits{ID: r, State: job.Measured, Seq: uint64(i + 1), Points: points[r][i : i+1]})
 		}
 		w.Hear(points[0][i].At, points[0][i].At, reports)
 		if _, news := w.Look(points[0][i].At, 2); news {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // lasting is how long all of some ranks have been in a call that is told of: less is no news of a program that goes on.
@@ -21,7 +23,7 @@ func (w *Watch) Underway(now time.Duration, names Names) string {
 	in := map[string][]int{}
 	least := map[string]time.Duration{}
 	for id, t := range w.ranks {
-		if t.State != Measured && t.State != Finalized || t.State == Finalized && t.Call == "" || now-t.heard > max(w.Window, shortest) {
+		if t.State != job.Measured && t.State != job.Finalized || t.State == job.Finalized && t.Call == "" || now-t.heard > max(w.Window, shortest) {
 			continue
 		}
 		in[t.Call] = append(in[t.Call], id)

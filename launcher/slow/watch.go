@@ -8,49 +8,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// State says how far a rank's MPI is, as the library that is before it sees it (agent/watch.State).
-type State uint8
-
-// The states.
-const (
-	Never State = iota
-	Measured
-	Finalized
-	Unknown
-	Lost
-)
-
-// A Report is what a host tells of one of its ranks. Sums count from its start.
-type Report struct {
-	ID        int
-	State     State
-	Seq       uint64        // collectives over all ranks that are over
-	Partial   uint64        // and over some
-	Inside    time.Duration // since when it is in one over all, by its host's clock; 0: it is in none
-	Elsewhere time.Duration // and another call that waits
-	Points    []Point       // ascending; those that were told before count once
-	Work      Work
-	Call      string        // of MPI that it is in, of those that wait; "": none
-	Called    time.Duration // since when, by its host's clock
-}
-
-// Work is what a rank did besides waiting in MPI, and its container with it. Parts that do not show are 0.
-type Work struct {
-	CPU        time.Duration // used by all its threads
-	Queued     time.Duration // its threads were ready, and had no processor
-	Blocked    time.Duration // it waited for block devices
-	ReadBack   uint64        // pages that came from storage, since they were not in memory
-	Throttled  time.Duration // its container was kept from running, by its quota
-	Memory     time.Duration // tasks of its container waited for memory
-	Storage    time.Duration // and for storage
-	Segments   uint64        // of TCP that it sent, as far as its sockets are open, else its container
-	Resent     uint64        // and sent again
-	LinkErrors uint64        // of its host's HCAs
-	Far        float64       // share of its memory that is on NUMA nodes where it has no processor, now
-	MHz        uint32        // of its processors, now
-	GPU        job.Slow      // why its GPUs are held back, now
-}
-
 // A Watch hears what hosts tell, and finds who makes the others wait. The zero value has no window: set it first.
 type Watch struct {
 	Window time.Duration // for so long a rank must hold the others up to be named
@@ -68,7 +25,7 @@ type Watch struct {
 
 // track is one rank's last window, by its host's clock.
 type track struct {
-	Report
+	job.Waits
 	at    time.Duration // when that was
 	heard time.Duration // by the launcher's clock
 	works []moment
@@ -77,7 +34,7 @@ type track struct {
 // moment is a rank's work at a time of its host's clock.
 type moment struct {
 	at time.Duration
-	Work
+	job.RankWork
 }
 
 // sums is what the whole of a run comes to, a window after the other.
@@ -92,7 +49,7 @@ type sums struct {
 const mostPoints = 1024
 
 // Hear takes what a host says at a time of its own clock.
-func (w *Watch) Hear(now, at time.Duration, reports []Report) {
+func (w *Watch) Hear(now, at time.Duration, reports []job.Waits) {
 	if w.ranks == nil {
 		w.ranks = map[int]*track{}
 	}
@@ -106,7 +63,7 @@ func (w *Watch) Hear(now, at time.Duration, reports []Report) {
 	}
 }
 
-func (t *track) hear(now, at time.Duration, r Report, window time.Duration) {
+func (t *track) hear(now, at time.Duration, r job.Waits, window time.Duration) {
 	kept := t.Points
 	if n := len(kept); n > 0 && r.Seq < kept[n-1].Seq {
 		kept = nil // it counts anew, or lies
@@ -122,13 +79,13 @@ func (t *track) hear(now, at time.Duration, r Report, window time.Duration) {
 		kept = append(kept, p)
 	}
 	old := func(then time.Duration) bool { return then < at-window-window/4 }
-	kept = slices.DeleteFunc(kept, func(p Point) bool { return old(p.At) })
+	kept = slices.DeleteFunc(kept, func(p job.WaitPoint) bool { return old(p.At) })
 	works := t.works
-	if n := len(works); n == 0 || r.Work.CPU >= works[n-1].CPU { // else it has ended, and its last look shows no work
-		works = append(works, moment{at, r.Work})
+	if n := len(works); n == 0 || r.CPU >= works[n-1].CPU { // else it has ended, and its last look shows no work
+		works = append(works, moment{at, r.RankWork})
 	}
 	works = slices.DeleteFunc(works, func(m moment) bool { return old(m.at) })
-	t.Report, t.at, t.heard, t.works = r, at, now, works[max(len(works)-mostPoints, 0):]
+	t.Waits, t.at, t.heard, t.works = r, at, now, works[max(len(works)-mostPoints, 0):]
 	t.Points = kept[max(len(kept)-mostPoints, 0):]
 }
 
@@ -157,7 +114,7 @@ func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
 
 // Finding is what the last window shows of so many ranks. One that nobody measures may be the one that others wait for: then it shows nothing.
 func (w *Watch) Finding(ranks int) (f Finding) {
-	return w.explained(w.find(ranks, w.Window, func(t *track) bool { return t.State == Measured }))
+	return w.explained(w.find(ranks, w.Window, func(t *track) bool { return t.State == job.Measured }))
 }
 
 // explained is a finding with its cause, or without its ranks where they are not to blame.
@@ -174,7 +131,7 @@ func (w *Watch) explained(f Finding) Finding {
 }
 
 func (w *Watch) find(ranks int, window time.Duration, counts func(*track) bool) Finding {
-	points := map[int][]Point{}
+	points := map[int][]job.WaitPoint{}
 	for id, t := range w.ranks {
 		if counts(t) {
 			points[id] = t.Points
@@ -226,7 +183,7 @@ func (w *Watch) Total(ranks int) (f Finding) {
 // short is what a run came to that was shorter than a window, as far as it is measured: by what its ranks left at their ends. It is cut into
 // twice as many blocks as a window.
 func (w *Watch) short(ranks int) (f Finding) {
-	f = w.find(ranks, w.length()/2, func(t *track) bool { return t.State == Measured || t.State == Finalized })
+	f = w.find(ranks, w.length()/2, func(t *track) bool { return t.State == job.Measured || t.State == job.Finalized })
 	if f.Window < min(w.Window, shortest) {
 		return Finding{}
 	}
@@ -251,7 +208,7 @@ func (w *Watch) length() time.Duration {
 // Waited is the share of the last window that a rank waited in MPI, with the call that it is in, where it is measured.
 func (w *Watch) Waited(id int) (waited float64, known bool) {
 	t := w.ranks[id]
-	if t == nil || t.State != Measured && (t.State != Finalized || t.Inside == 0) {
+	if t == nil || t.State != job.Measured && (t.State != job.Finalized || t.Inside == 0) {
 		return 0, false
 	}
 	since := max(t.Inside, t.Elsewhere) // it has been in the call that it waits in
@@ -277,7 +234,7 @@ func (w *Watch) Reason(id int, share float64) Reason {
 // Unwatched says that no rank's waits were ever seen.
 func (w *Watch) Unwatched() bool {
 	for _, t := range w.ranks {
-		if t.State != Never {
+		if t.State != job.Unwatched {
 			return false
 		}
 	}
@@ -286,7 +243,7 @@ func (w *Watch) Unwatched() bool {
 
 // Unmeasured says why nothing can be told of ranks so many, "" where something can.
 func (w *Watch) Unmeasured(ranks int) string {
-	states := map[State]int{}
+	states := map[job.WatchState]int{}
 	var done, partial uint64
 	for _, t := range w.ranks {
 		states[t.State]++
@@ -296,12 +253,12 @@ func (w *Watch) Unmeasured(ranks int) string {
 	switch {
 	case len(w.ranks) < ranks:
 		return "some ranks were not heard of: they were too short, or their agents say why they are not watched"
-	case states[Unknown] > 0:
+	case states[job.Unknown] > 0:
 		return "the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)"
-	case states[Never] > 0:
+	case states[job.Unwatched] > 0:
 		return "ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, " +
 			"or have none, as torch over NCCL or Gloo; this flag is for MPI"
-	case states[Lost] > 0:
+	case states[job.Lost] > 0:
 		return "ranks have more than a thousand non-blocking collectives under way at once"
 	case done == 0 && partial > 0:
 		return "all collectives are over some of the ranks, and which is not known"

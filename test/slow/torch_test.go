@@ -28,15 +28,7 @@ func TestTorchRecords(t *testing.T) {
 		}
 	}
 	var calls slow.Calls
-	r.News(t.Context(), func(rec look.Record) {
-		groups := map[string][]slow.Call{}
-		for _, g := range rec.Groups {
-			for _, c := range g.Calls {
-				groups[g.Name] = append(groups[g.Name], slow.Call{Seq: c.Seq, At: time.Unix(0, c.At)})
-			}
-		}
-		calls.Hear(rec.Rank, "w0", slow.Offset{}, groups)
-	})
+	r.News(t.Context(), func(rec look.Record) { calls.Hear("w0", slow.Offset{}, rec.Flight) })
 	if found, measured := calls.Find(10 * time.Second); !measured || found.Rank != 1 || found.Share < 0.3 || found.Share > 0.6 {
 		t.Errorf("%+v, %v", found, measured)
 	}
