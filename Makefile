@@ -104,7 +104,7 @@ blame: build ## failures and hangs made for real, TRIES=20 each with SIDE=5 side
 	    MPIUP_BLAME_PAGE="$(abspath $(or $(BLAME),.cache/blame/results.tsv))" go test -count=1 -run '^TestBlamePage$$' ./test/blame; exit $${failed:-0}
 
 slow: build ## ranks made slow in seven ways, TRIES=1 each, those that docs/data/slow.tsv lacks, and the table in docs/slow.md; ONLY='SIGSTOP, MPICH'; none begins after FOR=3600 seconds (root; an hour and more); not in CI
-	@MPIUP_SLOW='$(or $(ONLY),.)' MPIUP_SLOW_TRIES=$(TRIES) MPIUP_SLOW_FOR=$(FOR) go test -timeout 12h -count=1 -v -run '^TestSlow$$' ./test/slow || failed=1; \
+	@MPIUP_SLOW='$(or $(ONLY),.)' MPIUP_SLOW_TRIES=$(TRIES) MPIUP_SLOW_SIDE=$(SIDE) MPIUP_SLOW_FOR=$(FOR) go test -timeout 12h -count=1 -v -run '^TestSlow$$' ./test/slow || failed=1; \
 	    MPIUP_SLOW_TABLE=1 go test -count=1 -run '^TestSlowTable$$' ./test/slow; exit $${failed:-0}
 
 false-names: build ## balanced programs until docs/data/false-names.tsv has RUNS=1000 runs, SIDE=6 side by side, none after FOR seconds: --watch-ranks may name nobody; WINDOW=1m for the real one (root; half an hour); not in CI

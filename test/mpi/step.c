@@ -5,7 +5,7 @@
 	cpu      it uses so long of a processor
 	memory   it sleeps so long, and reads some pages of a mapped file that was in memory at the beginning
 	storage  it sleeps so long, and writes 16 KiB to a file without the page cache
-	network  it sleeps so long, and sends 64 KiB to the server of $STEP_SERVER (an address, port 7077), which answers with one byte */
+	network  it sleeps so long, and sends 64 KiB to the server of $STEP_SERVER (ADDRESS:PORT), which answers with one byte */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -78,8 +78,11 @@ void step_begin(int rank, const char *what, double seconds, const char *dir) {
 		must((file = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600)) >= 0, path);
 		must(pwrite(file, buffer, WRITTEN, 0) == WRITTEN && fsync(file) == 0, path); /* later writes change no metadata, for which all would wait */
 	} else if (kind == 'n') {
-		struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7077)};
-		must(inet_pton(AF_INET, getenv("STEP_SERVER"), &to.sin_addr) == 1, "STEP_SERVER");
+		struct sockaddr_in to = {.sin_family = AF_INET};
+		char address[16];
+		unsigned short port = 0;
+		must(sscanf(getenv("STEP_SERVER"), "%15[0-9.]:%hu", address, &port) == 2 && inet_pton(AF_INET, address, &to.sin_addr) == 1, "STEP_SERVER");
+		to.sin_port = htons(port);
 		must((server = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && connect(server, (struct sockaddr *)&to, sizeof to) == 0, "connect");
 	}
 }

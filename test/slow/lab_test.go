@@ -24,6 +24,9 @@ const (
 	bound         = 3 * time.Minute
 )
 
+// seconds are the hosts of which each try has one for itself.
+var seconds = []string{second, "w2", "w3", "w4", "w5", "w6"}
+
 // world is what all tries share.
 var world struct {
 	dir, mpiup, key string
@@ -32,7 +35,9 @@ var world struct {
 	slowed          map[string][]string // argv, by what the program is written with
 	balanced        map[string]string   // by MPI library
 	groups          []string            // cgroups to remove
-	alone           sync.RWMutex        // to change what the second host may use, one must be alone
+	alone           sync.RWMutex        // who uses processors must be alone
+	free            chan string         // of seconds, those that no try has
+	mu              sync.Mutex          // guards groups
 }
 
 func TestMain(m *testing.M) {
@@ -62,6 +67,10 @@ func hosted(t *testing.T) {
 
 var up = sync.OnceValue(func() (err error) {
 	w := &world
+	w.free = make(chan string, len(seconds))
+	for _, host := range seconds {
+		w.free <- host
+	}
 	w.key = filepath.Join(w.dir, "key")
 	if w.mpiup, err = lab.Binary(w.dir); err != nil {
 		return err
@@ -69,7 +78,7 @@ var up = sync.OnceValue(func() (err error) {
 	if err = errors.Join(lab.Keygen(w.mpiup, w.key, 0o644), compile()); err != nil {
 		return err
 	}
-	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second}, Share: lab.There(w.dir, filepath.Dir(w.mpiup), venv())})
+	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: append([]string{first}, seconds...), Share: lab.There(w.dir, filepath.Dir(w.mpiup), venv())})
 	if err != nil {
 		return err
 	}
@@ -119,15 +128,16 @@ func compile() error {
 	return errors.Join(errs...)
 }
 
-// job is a mpiup run whose last rank is alone on the second host, or half of whose ranks are there.
+// job is a mpiup run whose last rank is alone on a host, or half of whose ranks are there.
 type job struct {
 	ranks, onFirst int
+	last           string
 	window         time.Duration
 	flags, program []string
 }
 
 func (j job) start(ctx context.Context) (*lab.Process, error) {
-	argv := slices.Concat([]string{world.mpiup, "run", "--key", world.key, "--host", fmt.Sprintf("%s:%d,%s:%d", first, j.onFirst, second, j.ranks-j.onFirst),
+	argv := slices.Concat([]string{world.mpiup, "run", "--key", world.key, "--host", fmt.Sprintf("%s:%d,%s:%d", first, j.onFirst, j.last, j.ranks-j.onFirst),
 		"-n", strconv.Itoa(j.ranks), "--stdin", "none", "--watch-ranks", "--watch-window", j.window.String()}, j.flags, []string{"--"}, j.program)
 	cmd := world.cluster.Command(ctx, netns.Launcher, argv...)
 	cmd.WaitDelay = 5 * time.Second // for what holds its output

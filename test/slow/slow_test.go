@@ -105,7 +105,7 @@ func TestSlow(t *testing.T) {
 	}
 	path, list := data(t)
 	end := time.Now().Add(time.Duration(number("MPIUP_SLOW_FOR", 24*3600)) * time.Second)
-	at, turns := lab.Commit(), make(chan struct{}, number("MPIUP_SLOW_SIDE", 3))
+	at, turns := lab.Commit(), make(chan struct{}, number("MPIUP_SLOW_SIDE", len(seconds)))
 	var mu sync.Mutex // guards list
 	var wg sync.WaitGroup
 	for n := range number("MPIUP_SLOW_TRIES", 1) {
@@ -121,7 +121,7 @@ func TestSlow(t *testing.T) {
 						}
 					}
 					mu.Unlock()
-					if world.slowed[program] == nil || !only.MatchString(cell) || done > n || part < 0.1 && !w.more {
+					if world.slowed[program] == nil || !only.MatchString(cell) || done > n {
 						continue
 					}
 					turns <- struct{}{}

@@ -43,7 +43,8 @@ func TestSlowTable(t *testing.T) {
 	}
 }
 
-// tableOf has a row for each way and a column for each part: tries in which the rank is named, in which the cause is right too, of all.
+// tableOf has a row for each way and a column for each part: tries in which the rank is named, in which the cause is right too, of all;
+// of the least part, in which anybody is.
 func tableOf(list []result) []byte {
 	var out bytes.Buffer
 	out.WriteString("|way|ranks|5 %|20 %|50 %|100 %|\n|---|---|---|---|---|---|\n")
@@ -67,7 +68,7 @@ func tableOf(list []result) []byte {
 			case all == 0:
 				out.WriteString("|-")
 			case part < 0.1:
-				fmt.Fprintf(&out, "|%d/%d", named, all)
+				fmt.Fprintf(&out, "|%d/%d", all-named, all)
 			default:
 				fmt.Fprintf(&out, "|%d,%d/%d", named, caused, all)
 			}

@@ -35,8 +35,8 @@ type way struct {
 	more       bool // the program itself has more to do
 	causes     []string
 	flags      []string
-	// slow makes the second host slow, once the ranks of the program in dir are there; undo is called at their end.
-	slow func(ctx context.Context, dir string, part float64) (undo func() error, err error)
+	// slow makes a host slow, once the rank of the program in dir is there; undo is called at its end.
+	slow func(ctx context.Context, host, dir string, part float64) (undo func() error, err error)
 }
 
 // ways are all. Where ranks use processors, or wait for them, there are no more than this machine has.
@@ -55,8 +55,8 @@ var ways = []way{
 // parts are by how much a rank is slowed; of the first nothing may be said.
 var parts = []float64{0.05, 0.2, 0.5, 1}
 
-// sideBySide says that others may run beside it: it changes nothing of its host, and uses no processor.
-func (w way) sideBySide() bool { return w.kind == "sleep" }
+// sideBySide says that others may run beside it: it uses no processor.
+func (w way) sideBySide() bool { return w.kind != "cpu" }
 
 func (w way) step() time.Duration {
 	if w.kind == "cpu" {
@@ -74,6 +74,8 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 		world.alone.Lock()
 		defer world.alone.Unlock()
 	}
+	host := <-world.free
+	defer func() { world.free <- host }()
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	dir, err := os.MkdirTemp(world.dir, "try-")
@@ -81,19 +83,21 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 		return r, err
 	}
 	defer os.RemoveAll(dir)
+	to := "none"
 	if w.kind == "network" {
 		server, err := serve(ctx)
 		if err != nil {
 			return r, err
 		}
 		defer server.Close()
+		to = server.Addr().String()
 	}
 	slow, factor := -1, 1.0
 	if w.more {
 		slow, factor = w.ranks-1, 1+part
 	}
 	steps := int(lasts.Seconds() / w.step().Seconds() / (1 + part))
-	j := job{ranks: w.ranks, onFirst: w.ranks - 1, window: window, flags: append([]string{"-x", "STEP_SERVER=" + world.cluster.Addr(netns.Launcher).String()}, w.flags...),
+	j := job{ranks: w.ranks, onFirst: w.ranks - 1, last: host, window: window, flags: append([]string{"-x", "STEP_SERVER=" + to}, w.flags...),
 		program: slices.Concat(world.slowed[program], []string{strconv.Itoa(steps), w.kind, fmt.Sprint(w.step().Seconds()), strconv.Itoa(slow), fmt.Sprint(factor), dir})}
 	p, err := j.start(ctx)
 	if err != nil {
@@ -103,7 +107,7 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 	err = p.Until(p.Stdout, fmt.Sprintf("rank %d is there", w.ranks-1))
 	if begun := time.Now(); err == nil {
 		if w.slow != nil {
-			undo, err = w.slow(ctx, dir, part)
+			undo, err = w.slow(ctx, host, dir, part)
 		}
 		if err != nil {
 			cancel()
@@ -124,7 +128,7 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 
 // serve answers each 64 KiB with a byte, on the launcher's host.
 func serve(ctx context.Context) (net.Listener, error) {
-	l, err := world.cluster.Listen(netns.Launcher, "tcp", world.cluster.Addr(netns.Launcher).String()+":7077")
+	l, err := world.cluster.Listen(netns.Launcher, "tcp", world.cluster.Addr(netns.Launcher).String()+":0")
 	if err != nil {
 		return nil, err
 	}
@@ -150,17 +154,17 @@ func serve(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// quota lets the second host use less than the processor that its rank wants.
-func quota(_ context.Context, _ string, part float64) (func() error, error) {
-	return func() error { return world.cluster.Throttle(second, 0) }, world.cluster.Throttle(second, 1/(1+part))
+// quota lets the host use less than the processor that its rank wants.
+func quota(_ context.Context, host, _ string, part float64) (func() error, error) {
+	return func() error { return world.cluster.Throttle(host, 0) }, world.cluster.Throttle(host, 1/(1+part))
 }
 
 // neighbour puts a program on the rank's processor that takes its part of it. Weights are those of the kernel's sched_prio_to_weight, of
 // 1,024 for the rank: niceness counts within a group of the scheduler, which the whole host is.
-func neighbour(ctx context.Context, _ string, part float64) (func() error, error) {
+func neighbour(ctx context.Context, host, _ string, part float64) (func() error, error) {
 	nice := map[float64]string{0.05: "13", 0.2: "7", 0.5: "3", 1: "0"}[part]
 	ctx, cancel := context.WithCancel(ctx)
-	p, err := lab.Start(world.cluster.Command(ctx, second, "taskset", "-c", "1", "nice", "-n", nice, "sh", "-c", "while :; do :; done"))
+	p, err := lab.Start(world.cluster.Command(ctx, host, "taskset", "-c", "1", "nice", "-n", nice, "sh", "-c", "while :; do :; done"))
 	return func() error {
 		cancel()
 		if p != nil {
@@ -186,13 +190,13 @@ const (
 	missing = 0.6      // of the pages, about
 )
 
-// pressure leaves the second host less memory than its rank wants, and lets what is missing come back as slowly as it is to be.
-func pressure(_ context.Context, dir string, part float64) (func() error, error) {
-	undo, err := world.cluster.LimitMemory(second, 8<<30)
+// pressure leaves the host less memory than its rank wants, and lets what is missing come back as slowly as it is to be.
+func pressure(_ context.Context, host, dir string, part float64) (func() error, error) {
+	undo, err := world.cluster.LimitMemory(host, 8<<30)
 	if err != nil {
 		return nil, err
 	}
-	name := groupOf(world.cluster.Pid(second), "memory")
+	name := groupOf(world.cluster.Pid(host), "memory")
 	text, err := os.ReadFile(filepath.Join(memoryGroups, name, "memory.stat"))
 	if err != nil {
 		return undo, err
@@ -207,29 +211,31 @@ func pressure(_ context.Context, dir string, part float64) (func() error, error)
 			}
 		}
 	}
-	less, err2 := world.cluster.LimitMemory(second, keep+room)
-	lift, err3 := throttleDisk(dir, "read_iops_device", int(pages*missing/((1+part)*each.Seconds())))
+	less, err2 := world.cluster.LimitMemory(host, keep+room)
+	lift, err3 := throttleDisk(host, dir, "read_iops_device", int(pages*missing/((1+part)*each.Seconds())))
 	return func() error { return errors.Join(less(), lift()) }, errors.Join(err, err2, err3)
 }
 
 // storage lets the rank write so slowly that a step's writing takes its part of a step: the kernel counts what may be written while it sleeps too.
-func storage(_ context.Context, dir string, part float64) (func() error, error) {
-	return throttleDisk(dir, "write_bps_device", int(written/((1+part)*each.Seconds())))
+func storage(_ context.Context, host, dir string, part float64) (func() error, error) {
+	return throttleDisk(host, dir, "write_bps_device", int(written/((1+part)*each.Seconds())))
 }
 
 // throttleDisk limits the last rank alone for the disk that dir is on: what else is on its host would hold up the file system for all.
-func throttleDisk(dir, what string, limit int) (func() error, error) {
-	group := filepath.Join(blockGroups, fmt.Sprintf("mpiup-slow-%d", os.Getpid()))
+func throttleDisk(host, dir, what string, limit int) (func() error, error) {
+	group := filepath.Join(blockGroups, fmt.Sprintf("mpiup-slow-%d-%s", os.Getpid(), host))
 	undo := func() error {
 		return os.WriteFile(filepath.Join(group, "blkio.throttle."+what), []byte(disk(dir)+" 0"), 0)
 	}
 	err := os.Mkdir(group, 0o755)
 	if err == nil {
+		world.mu.Lock()
 		world.groups = append(world.groups, group)
+		world.mu.Unlock()
 	} else if !os.IsExist(err) {
 		return undo, err
 	}
-	pid, err := rankIn(dir)
+	pid, err := rankIn(host, dir)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 	}
@@ -243,22 +249,22 @@ func disk(dir string) string {
 	return fmt.Sprintf("%d:%d", unix.Major(is.Dev), unix.Minor(is.Dev))
 }
 
-// rankIn is the pid, outside, of the rank on the second host that works in dir.
-func rankIn(dir string) (int, error) {
-	all, err := world.cluster.Processes(second)
+// rankIn is the pid, outside, of the rank on a host that works in dir.
+func rankIn(host, dir string) (int, error) {
+	all, err := world.cluster.Processes(host)
 	for _, q := range all {
 		if strings.Contains(q.Argv, dir) {
 			return q.Pid, nil
 		}
 	}
-	return 0, errors.Join(fmt.Errorf("no rank is on %s", second), err)
+	return 0, errors.Join(fmt.Errorf("no rank is on %s", host), err)
 }
 
-// network gives the second host so thin a way that a step's sending takes its part of a step; what does not fit is dropped. Linux's netem is in
+// network gives the host so thin a way that a step's sending takes its part of a step; what does not fit is dropped. Linux's netem is in
 // few kernels, and not in that of this machine.
-func network(ctx context.Context, _ string, part float64) (func() error, error) {
+func network(ctx context.Context, host, _ string, part float64) (func() error, error) {
 	tc := func(args ...string) error {
-		out, err := world.cluster.Command(ctx, second, append([]string{"tc", "qdisc"}, args...)...).CombinedOutput()
+		out, err := world.cluster.Command(ctx, host, append([]string{"tc", "qdisc"}, args...)...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("tc: %w: %s", err, out)
 		}
@@ -270,8 +276,8 @@ func network(ctx context.Context, _ string, part float64) (func() error, error) 
 }
 
 // stops stops the rank now and then.
-func stops(ctx context.Context, dir string, part float64) (func() error, error) {
-	pid, err := rankIn(dir)
+func stops(ctx context.Context, host, dir string, part float64) (func() error, error) {
+	pid, err := rankIn(host, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +316,7 @@ func groupOf(pid int, controller string) string {
 // asContainers gives each host groups of its own, and shows it only those, as container runtimes do: a group of version 2, whose pressure files
 // need no controller, with version 1's of the processors in it.
 func asContainers(ctx context.Context) error {
-	for _, host := range []string{first, second} {
+	for _, host := range append([]string{first}, seconds...) {
 		if err := world.cluster.Throttle(host, 0); err != nil {
 			return err
 		}
