@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
 // LibraryName is the library's file, beside mpiup.
@@ -24,6 +25,7 @@ const LibraryName = "libmpiup-watch.so"
 // A Job is what is watched of one job's ranks on this host. Its methods may be called by several goroutines.
 type Job struct {
 	dir, library string
+	shared       string // begins the names of pages in memory
 	number       uint32
 	notice       Notice
 
@@ -48,8 +50,8 @@ type pass struct {
 // Notice tells the user something, once.
 type Notice func(warning bool, format string, args ...any)
 
-// NewJob watches the ranks of a session's job with that library, by pages in the session's directory. Where that cannot be it says so
-// once, and is nil.
+// NewJob watches the ranks of a session's job with that library, by pages in /dev/shm, else in the session's directory: on a disk that
+// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil.
 func NewJob(h *host.Host, session string, number uint32, library string, notice Notice) *Job {
 	dir, _ := h.SessionDir(session)
 	j, err := newJob(dir, number, library)
@@ -57,7 +59,7 @@ func NewJob(h *host.Host, session string, number uint32, library string, notice 
 		notice(true, "--watch-ranks: nobody is watched here: %v", err)
 		return nil
 	}
-	j.notice = notice
+	j.notice, j.shared = notice, filepath.Join(leftover.Shm, leftover.Claimed(fmt.Sprintf("watch.%s.%d.", session, number)))
 	return j
 }
 
@@ -101,8 +103,12 @@ func (j *Job) environment(id uint32, program string, env []string) ([]string, er
 			preload = value + ":" + j.library
 		}
 	}
-	path := filepath.Join(j.dir, fmt.Sprint(id))
+	path := j.shared + fmt.Sprint(id)
 	page, err := Create(path)
+	if err != nil {
+		path = filepath.Join(j.dir, fmt.Sprint(id))
+		page, err = Create(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +168,8 @@ func (j *Job) Close() {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, w := range j.ranks {
+	for id, w := range j.ranks {
+		os.Remove(j.shared + fmt.Sprint(id))
 		_ = w.page.Close() // it was read only
 	}
 	clear(j.ranks)

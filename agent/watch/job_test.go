@@ -26,6 +26,7 @@ func TestEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
+	j.shared = filepath.Join(dir, "none", "page.")
 	env, err := j.environment(7, pipe, []string{"A=1", "LD_PRELOAD=" + pipe})
 	if want := "LD_PRELOAD=" + pipe + ":/opt/mpiup/" + LibraryName; err != nil || !slices.Contains(env, want) || slices.Contains(env, "LD_PRELOAD="+pipe) {
 		t.Errorf("%q, %v", env, err)
@@ -42,8 +43,15 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	j.shared = filepath.Join(dir, "shared.")
+	if env, err := j.environment(8, pipe, nil); err != nil || !slices.Contains(env, Variable+"="+j.shared+"8") {
+		t.Errorf("%q, %v", env, err)
+	}
 	j.Close()
 	if _, err := os.Stat(j.dir); err == nil {
 		t.Error("the pages stay")
+	}
+	if _, err := os.Stat(j.shared + "8"); err == nil {
+		t.Error("a page in memory stays")
 	}
 }

@@ -10,6 +10,9 @@ import (
 // claimed begins the names by which agents share a directory of shared memory.
 const claimed = "mpiup_run."
 
+// Claimed is a name in shared memory that Segments leaves alone for as long as somebody has the file open.
+func Claimed(what string) string { return claimed + what }
+
 // Claim asks for the names of a run's segments in shm. Open MPI before 5 names a segment after the host's name, the job and the local rank
 // (opal/mca/btl/vader/btl_vader_component.c), which are equal where two agents of one machine have one /dev/shm: ranks would write into each
 // other's. The first agent of a run has the names, and "". Any other one gets a directory of its own in shm, named after its session. What
