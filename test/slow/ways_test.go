@@ -21,8 +21,8 @@ import (
 
 // Times of a try: each step sleeps or computes so long of itself.
 const (
-	window = 10 * time.Second
-	lasts  = 16 * time.Second
+	window = 6 * time.Second
+	lasts  = 10 * time.Second
 	each   = 100 * time.Millisecond
 	// Those of steps that use a processor are shorter than a period of the quota.
 	eachOfCPU = 40 * time.Millisecond
@@ -271,8 +271,12 @@ func network(ctx context.Context, host, _ string, part float64) (func() error, e
 		return err
 	}
 	rate := fmt.Sprintf("%dbit", int(8*sent/(part*each.Seconds())))
+	limit := "24kb"
+	if part < 0.1 { // less than what is lost costs: all fits
+		limit = "128kb"
+	}
 	return func() error { ctx = context.Background(); return tc("del", "dev", "eth0", "root") },
-		tc("add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "8kb", "limit", "24kb")
+		tc("add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "8kb", "limit", limit)
 }
 
 // stops stops the rank now and then.
@@ -313,6 +317,9 @@ func groupOf(pid int, controller string) string {
 	return ""
 }
 
+// mostShares is what a group can have of the processors beside what else runs on this machine (kernel/sched/sched.h: MAX_SHARES).
+const mostShares = "262144"
+
 // asContainers gives each host groups of its own, and shows it only those, as container runtimes do: a group of version 2, whose pressure files
 // need no controller, with version 1's of the processors in it.
 func asContainers(ctx context.Context) error {
@@ -320,11 +327,17 @@ func asContainers(ctx context.Context) error {
 		if err := world.cluster.Throttle(host, 0); err != nil {
 			return err
 		}
+		if _, err := world.cluster.LimitMemory(host, 8<<30); err != nil { // what ranks have is counted where they begin
+			return err
+		}
 		all, err := world.cluster.Processes(host)
 		if err != nil {
 			return err
 		}
 		cpu := groupOf(world.cluster.Pid(host), "cpu")
+		if err := os.WriteFile(filepath.Join("/sys/fs/cgroup/cpu", cpu, "cpu.shares"), []byte(mostShares), 0); err != nil {
+			return err
+		}
 		dir := filepath.Join(newGroups, fmt.Sprintf("mpiup-slow-%d-%s", os.Getpid(), host))
 		if err := os.MkdirAll(filepath.Join(dir, "cpu"), 0o755); err != nil {
 			return err
