@@ -124,6 +124,7 @@ func balancedRun(ctx context.Context, k kind, window time.Duration, seed int) (n
 	if err != nil {
 		return nil, err
 	}
+	<-p.Done // or ctx ends it
 	r, err := p.End()
 	if named = said(r.Stderr); err == nil && r.Code != 0 {
 		err = fmt.Errorf("code %d\n%s", r.Code, r.Stderr)
