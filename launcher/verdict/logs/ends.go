@@ -144,6 +144,8 @@ type block struct {
 	at   int // number of its first line; 0: none
 	root bool
 	who  ending
+	time string           // of the entry, to the second
+	same map[string][]int // ranks by theirs, of those that torchrun does not name first
 }
 
 var (
@@ -181,13 +183,15 @@ func (r *Reader) learn(l line) {
 	}
 	switch {
 	case l.text == "Failures:":
-		r.torch = block{at: r.number}
+		r.torch = block{at: r.number, same: map[string][]int{}}
 		return
+	case strings.HasPrefix(l.text, "time ") && (r.torch.at > 0 || r.torch.root):
+		r.torch.time = l.text
 	case strings.HasPrefix(l.text, "Root Cause (first observed failure)"):
 		if at := r.torch.at; at > 0 {
 			r.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
 		}
-		r.torch = block{root: true, who: ending{rank: -1}}
+		r.torch = block{root: true, who: ending{rank: -1}, same: r.torch.same}
 		return
 	case strings.HasPrefix(l.text, "======"):
 		r.torch.root = false
@@ -215,6 +219,9 @@ func (r *Reader) learn(l line) {
 					r.wait(number(n))
 				}
 			}
+		}
+		if r.torch.at > 0 && who.rank >= 0 && len(r.torch.same[r.torch.time]) < maxFound {
+			r.torch.same[r.torch.time] = append(r.torch.same[r.torch.time], who.rank)
 		}
 		if r.torch.root {
 			r.torch.who = r.torch.who.or(who)

@@ -77,7 +77,7 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
 	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
-	case f.kind == verdict.Killed: // by the batch system, of which another line tells why
+	case f.kind == verdict.Killed, f.kind == verdict.OutOfMemory && f.likely: // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			return g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after
 		})
@@ -93,7 +93,8 @@ func (r *Reader) behind(f *finding) *finding {
 	}
 	if len(list) == 0 && f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed || f.likely) {
 		list = r.of(verdict.Wait, func(g *finding) bool {
-			if g.general && (g.kind == f.kind || g.number-f.number > before) || !g.general && g.order > f.order {
+			what := f.kind == verdict.Crash && g.number-f.number == 1 // of the exception that ended a program of C++
+			if g.general && (g.kind == f.kind || g.number-f.number > before) || !g.general && g.order > f.order && !what {
 				return false
 			}
 			return !g.weak && g.kind != verdict.Network && g.file == f.file
@@ -103,7 +104,8 @@ func (r *Reader) behind(f *finding) *finding {
 		return f
 	}
 	why := slices.MinFunc(list, compare)
-	if why.general && why.lane == f.lane && max(why.number-f.number, f.number-why.number) <= after {
+	// Who was killed did not end by an error of its own.
+	if why.general && why.lane == f.lane && max(why.number-f.number, f.number-why.number) <= after && f.kind != verdict.OutOfMemory {
 		why.who = why.who.or(f.who)
 	}
 	return why

@@ -424,6 +424,9 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 func (r *Reader) exception(text string, h *heard) *finding {
 	f := &finding{kind: verdict.Python, weight: verdict.Program, who: ending{rank: -1}}
 	s, known := verdict.Recognise(text)
+	if s != nil && s.Kind == "" { // what looks like a failure and is none
+		return nil
+	}
 	known = known && (!s.General || s.Weight() == verdict.Wait)
 	if relayed(text) {
 		if !known {

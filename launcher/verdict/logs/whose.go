@@ -33,6 +33,11 @@ func (r *Reader) whose(f *finding) named {
 	case f.likely || f.weak:
 		n.sure = verdict.Probable
 	}
+	// torchrun names as the first, of those that ended in one second, whom it looked at first.
+	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
+	if n.sure == verdict.Probable && len(all) > 1 && slices.Contains(all, n.who.rank) {
+		n = several(all)
+	}
 	return n
 }
 
