@@ -7,8 +7,11 @@ cd "$(dirname "$0")/../../.."
 mkdir -p "$(dirname "$2")"
 named=$(mktemp -d)
 trap 'rm -rf "$named"' EXIT
+# gcc for arm64 calls libgcc for atomic operations unless told otherwise; nothing but a libc's own may be undefined here, and that is weak (-z defs).
+atomics=()
+case $("$1" -dumpmachine) in aarch64*) atomics=(-mno-outline-atomics) ;; esac
 "$1" -shared -nostdlib -Wl,-soname,libdl.so.2 -o "$named/libdl.so.2" -x c /dev/null
 "$1" -std=c11 -O2 -Wall -Wextra -Werror -fPIC -shared -nostdlib -fvisibility=hidden -fno-stack-protector -fno-plt -fexceptions \
-    -ftls-model=initial-exec -ffile-prefix-map="$PWD"=. -Wl,-z,now,-z,relro,-z,noexecstack,--build-id=none,-s,-soname,libmpiup-watch.so \
+    -ftls-model=initial-exec -ffile-prefix-map="$PWD"=. "${atomics[@]}" -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,--build-id=none,-s,-soname,libmpiup-watch.so \
     -o "$2.new" agent/watch/preload/{calls,comm,pace,request,state,sum}.c -Wl,--no-as-needed "$named/libdl.so.2"
 mv "$2.new" "$2"
