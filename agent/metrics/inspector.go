@@ -18,12 +18,13 @@ import (
 // in Prometheus' text format, for an exporter of the node's (plugins/profiler/inspector/README.md of NCCL 2.29, and RCCL's). A pod has
 // none, so a rank is given a folder of its own, and the agent's /metrics shows what it writes there, with rank and pod.
 //
-// A rank may write anything. Only Inspector's own names and labels are taken, so many and so long as inspectorBounds says.
+// A rank may write anything, and, as ranks are one user, into another's folder. Only Inspector's own names and labels are taken, so many and so long as inspectorBounds says.
 
 // The bounds of what is read of ranks' files, for one page.
 const (
 	inspectorFolder = "nccl-inspector" // in the directory of a session: JOB.RANK/*.prom
 	inspectorStale  = 2 * time.Minute  // its files are written anew every 30 s
+	inspectorRanks  = 1024             // of one session
 	inspectorFiles  = 16               // of one rank: one a GPU
 	inspectorBytes  = 256 << 10        // of one file: 1,000 a communicator and metric
 	inspectorSeries = 8192             // of all
@@ -63,7 +64,13 @@ func (m *Metrics) inspected() []exposition.Family {
 	if m.cfg.Host == nil {
 		return nil
 	}
-	folders, _ := filepath.Glob(filepath.Join(m.cfg.Host.SessionsDir(), "*", inspectorFolder, "*")) // the pattern is right
+	sessions, _ := filepath.Glob(filepath.Join(m.cfg.Host.SessionsDir(), "session-*", inspectorFolder)) // the pattern is right
+	var folders []string
+	for _, folder := range sessions {
+		for _, name := range some(folder, inspectorRanks) {
+			folders = append(folders, filepath.Join(folder, name))
+		}
+	}
 	shown := map[string]exposition.Family{}
 	left := inspectorSeries
 	for _, folder := range folders {
@@ -97,15 +104,8 @@ func (m *Metrics) inspected() []exposition.Family {
 
 // freshFiles are a rank's files that Inspector has written lately.
 func freshFiles(folder string) (texts [][]byte) {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(4 * inspectorFiles) // in no order, of a folder with more
-	slices.Sort(names)
 	oldest := time.Now().Add(-inspectorStale)
-	for _, name := range names {
+	for _, name := range some(folder, 4*inspectorFiles) {
 		path := filepath.Join(folder, name)
 		fi, err := os.Lstat(path)
 		if filepath.Ext(name) != ".prom" || err != nil || fi.ModTime().Before(oldest) || len(texts) == inspectorFiles {
@@ -116,6 +116,18 @@ func freshFiles(folder string) (texts [][]byte) {
 		}
 	}
 	return texts
+}
+
+// some are names in a folder, sorted, at most so many: anything may have been put there.
+func some(folder string, most int) []string {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(most) // those that could be read
+	slices.Sort(names)
+	return names
 }
 
 // inspectorLine reads NAME{LABEL="TEXT",...} NUMBER, and keeps the labels that are shown, in their order.

@@ -61,7 +61,7 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// A rank cannot speak for another, hold the page up, or grow it without a bound.
+// What a rank writes in its folder is said of it alone, and cannot hold the page up or grow it without a bound.
 func TestInspectorOfALiar(t *testing.T) {
 	m, write, page := inspector(t)
 	folder := filepath.Join(m.cfg.Host.SessionsDir(), "session-0123abcd45", inspectorFolder, "1.0")
@@ -95,6 +95,14 @@ nccl_bus_bandwidth_gbs{`+strings.Repeat(`l="1",`, 100)+"} x\n")
 	}
 	if n := strings.Count(page(), "\n"); n > inspectorSeries+8 {
 		t.Errorf("one rank fills %d lines", n)
+	}
+	for i := range inspectorRanks + 10 {
+		if err := os.Mkdir(filepath.Join(filepath.Dir(folder), fmt.Sprint("2.", i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(some(filepath.Dir(folder), inspectorRanks)); n != inspectorRanks {
+		t.Errorf("%d folders are read", n)
 	}
 	if off := New(Config{Address: "off", Host: m.cfg.Host}); off.Inspect("1", 1, []uint32{0}) != "" {
 		t.Error("where nobody reads, Inspector is told to write elsewhere")
