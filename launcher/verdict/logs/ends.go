@@ -183,7 +183,7 @@ func (r *Reader) learn(l line) {
 	}
 	switch {
 	case l.text == "Failures:":
-		r.torch = block{at: r.number, same: map[string][]int{}}
+		r.torch = block{at: r.number, who: ending{rank: -1}, same: map[string][]int{}}
 		return
 	case strings.HasPrefix(l.text, "time ") && (r.torch.at > 0 || r.torch.root):
 		r.torch.time = l.text

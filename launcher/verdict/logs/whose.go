@@ -35,7 +35,7 @@ func (r *Reader) whose(f *finding) named {
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
-	if n.sure == verdict.Probable && len(all) > 1 && slices.Contains(all, n.who.rank) {
+	if n.sure == verdict.Probable && r.torch.who.rank >= 0 && len(all) > 1 && slices.Contains(all, n.who.rank) {
 		n = several(all)
 	}
 	return n
