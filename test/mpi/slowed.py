@@ -1,4 +1,5 @@
 """slowed.py LIBRARY STEPS KIND SECONDS SLOW FACTOR DIR: as slowed.c, by mpi4py; LIBRARY is step.c as a shared library."""
+import array
 import ctypes
 import sys
 
@@ -10,6 +11,7 @@ rank = world.Get_rank()
 work.step_begin(rank, sys.argv[3].encode(), ctypes.c_double(float(sys.argv[4])), sys.argv[7].encode())
 world.Barrier()
 print(f"rank {rank} is there", flush=True)
+x, y = array.array("d", [1]), array.array("d", [0])
 for _ in range(int(sys.argv[2])):
     work.step(ctypes.c_double(float(sys.argv[6]) if rank == int(sys.argv[5]) else 1.0))
-    world.allreduce(1)
+    world.Allreduce(x, y)  # that of objects, allreduce, is calls between two ranks

@@ -5,7 +5,9 @@
 	cpu      it uses so long of a processor
 	memory   it sleeps so long, and reads some pages of a mapped file that was in memory at the beginning
 	storage  it sleeps so long, and writes 16 KiB to a file without the page cache
-	network  it sleeps so long, and sends 64 KiB to the server of $STEP_SERVER (ADDRESS:PORT), which answers with one byte */
+	network  it sleeps so long, and sends 64 KiB to the server of $STEP_SERVER (ADDRESS:PORT), which answers with one byte
+
+   At its exit a rank writes how long a step took in truth. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -26,6 +28,8 @@ static int file = -1, server = -1;
 static volatile char *map;
 static char *buffer;
 static unsigned chance;
+static int own, steps;
+static double worked;
 
 static double now(clockid_t clock) {
 	struct timespec t;
@@ -51,10 +55,19 @@ static void must(int well, const char *what) {
 	}
 }
 
+static void tell(void) {
+	if (steps > 0) {
+		printf("rank %d worked %.6f s a step\n", own, worked / steps);
+		fflush(stdout);
+	}
+}
+
 void step_begin(int rank, const char *what, double seconds, const char *dir) {
 	char path[4096];
 	kind = what[0] == 's' && what[1] == 'l' ? 'z' : what[0];
 	wanted = seconds;
+	own = rank;
+	must(atexit(tell) == 0, "atexit");
 	chance = (unsigned)rank + 1;
 	if (getenv("STEP_PIN")) {
 		cpu_set_t set;
@@ -87,8 +100,7 @@ void step_begin(int rank, const char *what, double seconds, const char *dir) {
 	}
 }
 
-/* step makes one step, of which more says how many times as much work it is. */
-void step(double more) {
+static void work(double more) {
 	if (kind == 'c') {
 		step_use(wanted * more);
 		return;
@@ -105,4 +117,12 @@ void step(double more) {
 			must((n = (int)write(server, buffer + done, (size_t)(SENT - done))) > 0, "send");
 		must(read(server, &answer, 1) == 1, "answer");
 	}
+}
+
+/* step makes one step, of which more says how many times as much work it is. */
+void step(double more) {
+	double from = now(CLOCK_MONOTONIC);
+	work(more);
+	worked += now(CLOCK_MONOTONIC) - from;
+	steps++;
 }

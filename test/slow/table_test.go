@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/lab"
@@ -43,32 +44,43 @@ func TestSlowTable(t *testing.T) {
 	}
 }
 
-// tableOf has a row for each way and a column for each part: tries in which the rank is named, in which the cause is right too, of all;
-// of the least part, in which anybody is.
+// losses are the table's columns: tries in which the others lost less than so much of their time, and no less than the column before.
+var losses = []struct {
+	head string
+	less float64
+}{{"under 8 %", mayBeSaid}, {"to 12 %", mustBeSaid}, {"to 25 %", 0.25}, {"to 42 %", 0.42}, {"over 42 %", 2}}
+
+// tableOf has a row for each way and a column for each loss: tries in which the rank is named, in which the cause is right too, of all;
+// of the least, in which anybody is, which is wrong.
 func tableOf(list []result) []byte {
 	var out bytes.Buffer
-	out.WriteString("|way|ranks|5 %|20 %|50 %|100 %|\n|---|---|---|---|---|---|\n")
+	out.WriteString("|way|ranks")
+	for _, l := range losses {
+		out.WriteString("|" + l.head)
+	}
+	out.WriteString("|\n|---|---" + strings.Repeat("|---", len(losses)) + "|\n")
 	for _, w := range ways {
 		fmt.Fprintf(&out, "|%s|%d", w.name, w.ranks)
-		for _, part := range parts {
+		from := 0.0
+		for _, l := range losses {
 			named, caused, all := 0, 0, 0
 			for _, r := range list {
-				if r.way != w.name || r.ranks != w.ranks || r.part != part {
+				if r.way != w.name || r.ranks != w.ranks || r.lost < from || r.lost >= l.less {
 					continue
 				}
 				all++
-				if r.named == "right" {
+				if r.seconds > 0 && r.named != "wrong" || l.less == mayBeSaid && r.named != "right" {
 					named++
 				}
 				if r.named == "right" && r.cause == "right" {
 					caused++
 				}
 			}
-			switch {
+			switch from = l.less; {
 			case all == 0:
 				out.WriteString("|-")
-			case part < 0.1:
-				fmt.Fprintf(&out, "|%d/%d", all-named, all)
+			case l.less == mayBeSaid:
+				fmt.Fprintf(&out, "|%d/%d", named, all)
 			default:
 				fmt.Fprintf(&out, "|%d,%d/%d", named, caused, all)
 			}

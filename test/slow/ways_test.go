@@ -111,13 +111,16 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 		}
 		if err != nil {
 			cancel()
-		} else if p.Until(p.Stderr, "the others waited ") == nil {
+		} else if p.Until(p.Stderr, "waited ") == nil { // the others, or all others have
 			r.seconds = time.Since(begun).Seconds()
 		}
 	}
 	end, endErr := p.End()
 	if err = errors.Join(err, endErr, undo()); err == nil && end.Code != 0 {
 		err = fmt.Errorf("code %d\n%s", end.Code, end.Stderr)
+	}
+	if err == nil {
+		err = r.measure(w, end.Stdout)
 	}
 	if r.judge(w, part, said(end.Stderr)); r.named != "right" || r.cause != "right" {
 		r.whole = end.Stderr
