@@ -13,8 +13,12 @@ static __thread char *outermost;
 
 static int within(void *frame) { return outermost && (char *)frame < outermost; }
 
+static void *narrowed(const char *name, void *caller);
+
 static __attribute__((noinline, cold)) void *first(void **next, const char *name, void *caller) {
 	void *f = find(name, caller);
+	if (!f)
+		f = narrowed(name, caller);
 	__atomic_store_n(next, f, __ATOMIC_RELAXED);
 	return f;
 }
@@ -313,6 +317,103 @@ SPELLINGS(SOME, Test, test, 3, 4, 1, a, 0, if (*(int *)b) every_over(&all, lang)
 SPELLINGS(SOME, Testall, testall, 4, 5, value(a, lang), b, 0, if (*(int *)c) every_over(&all, lang))
 SPELLINGS(SOME, Testany, testany, 5, 6, value(a, lang), b, 0, if (*(int *)d) one_over(&all, *(int *)c, lang))
 SPELLINGS(SOME, Testsome, testsome, 5, 6, value(a, lang), b, 0, some_over(&all, d, *(int *)c, lang))
+
+/* MPI 4's calls with counts of 64 bits. mpi4py has each as a weak symbol, and finds those here though its library may have none: then the call
+   with counts of 32 bits is made, as mpi4py makes it there, and counts that do not fit are an error. Counts of which only the root's are read
+   cannot be handed down so: Gather, Scatter and their like are not here. */
+static int (*size_of)(word, int *), (*remote_size_of)(word, int *), (*is_inter)(word, int *);
+
+/* How many ranks a communicator has; where others are wanted, those of its other side. */
+static int ranks_of(word comm, int others) {
+	int inter = 0, n = 0;
+	if (others && is_inter && is_inter(comm, &inter) == 0 && inter && remote_size_of)
+		remote_size_of(comm, &n);
+	else if (size_of)
+		size_of(comm, &n);
+	return n;
+}
+
+/* Whether a buffer is MPI_IN_PLACE, so that the counts that go with it mean nothing: in MPICH, and in Open MPI and MPI 5's ABI. */
+static int in_place(word buffer) { return buffer == -1 || buffer == 1; }
+
+static int shorten(int *to, word from, int n) {
+	for (int i = 0; from && i < n; i++) {
+		to[i] = (int)((int64_t *)from)[i];
+		if (to[i] != ((int64_t *)from)[i])
+			return 0;
+	}
+	return 1;
+}
+
+static int has_large_zero(word counts, int n) {
+	for (int i = 0; i < n; i++)
+		if (((int64_t *)counts)[i] == 0)
+			return 1;
+	return 0;
+}
+
+#define FIT(count, buffer)                                    \
+	if (!in_place(buffer) && (count) != (int)(count))     \
+	return NO_SUCH_CALL
+#define SHORT(array, buffer, ranks)                                              \
+	int short_##array[(ranks) > 0 ? (ranks) : 1];                            \
+	if (!in_place(buffer) && !shorten(short_##array, array, ranks))          \
+		return NO_SUCH_CALL;                                             \
+	array = array ? (word)short_##array : 0
+
+#define LARGES(X)                                                                                                                       \
+	X(ALL, Allreduce, 6, FIT(c, 0), f, c == 0, 0)                                                                                   \
+	X(ALL, Allgather, 7, FIT(b, a); FIT(e, 0), g, e == 0, 0)                                                                        \
+	X(ALL, Allgatherv, 8, FIT(b, a); const int n = ranks_of(h, 1); SHORT(e, 0, n); SHORT(f, 0, n), h, has_large_zero(e, page->size), 0) \
+	X(ALL, Alltoall, 7, FIT(b, a); FIT(e, 0), g, e == 0, 0)                                                                         \
+	X(ALL, Alltoallv, 9, const int n = ranks_of(i, 1); SHORT(b, a, n); SHORT(c, a, n); SHORT(f, 0, n); SHORT(g, 0, n), i, 0,        \
+	  has_large_zero(f, page->size))                                                                                                \
+	X(ALL, Reduce_scatter, 6, const int n = ranks_of(f, 0); SHORT(c, 0, n), f, has_large_zero(c, page->size), 0)                    \
+	X(ALL, Reduce_scatter_block, 6, FIT(c, 0), f, c == 0, 0)                                                                        \
+	X(STARTS, Iallreduce, 7, FIT(c, 0), f, g, c == 0)                                                                               \
+	X(STARTS, Iallgather, 8, FIT(b, a); FIT(e, 0), g, h, e == 0)                                                                    \
+	X(STARTS, Ialltoall, 8, FIT(b, a); FIT(e, 0), g, h, e == 0)                                                                     \
+	X(STARTS, Ireduce_scatter_block, 7, FIT(c, 0), f, g, c == 0)                                                                    \
+	X(OTHER, Bcast, 5, FIT(b, 0), 0)                                                                                                \
+	X(OTHER, Reduce, 7, FIT(c, 0), 0)                                                                                               \
+	X(OTHER, Scan, 6, FIT(c, 0), 0)                                                                                                 \
+	X(OTHER, Exscan, 6, FIT(c, 0), 0)                                                                                               \
+	X(OTHER, Send, 6, FIT(b, 0), 0)                                                                                                 \
+	X(OTHER, Ssend, 6, FIT(b, 0), 0)                                                                                                \
+	X(OTHER, Recv, 7, FIT(b, 0), 0)                                                                                                 \
+	X(OTHER, Sendrecv, 12, FIT(b, 0); FIT(g, 0), 0)                                                                                 \
+	X(OTHER, Sendrecv_replace, 9, FIT(b, 0), 0)
+
+#define LARGE(KIND, name, n, narrow, ...)                               \
+	static void *plain_##name;                                      \
+	static word narrow_##name(P##n) {                               \
+		narrow;                                                 \
+		return ((word(*)(P##n))plain_##name)(A##n);             \
+	}                                                               \
+	KIND(MPI_##name##_c, name, n, LANG_C, __VA_ARGS__)
+LARGES(LARGE)
+
+/* What is called where the program's library has no call of that name; 0 where there is nothing. */
+static void *narrowed(const char *name, void *caller) {
+#define ROW(KIND, name, ...) {"MPI_" #name "_c", "MPI_" #name, (void *)narrow_##name, &plain_##name},
+	static const struct {
+		const char *name, *plain;
+		void *narrow, **to;
+	} rows[] = {LARGES(ROW)};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		size_t at = 0;
+		while (name[at] && name[at] == rows[i].name[at])
+			at++;
+		if (name[at] || rows[i].name[at])
+			continue;
+		size_of = (int (*)(word, int *))find("MPI_Comm_size", caller);
+		remote_size_of = (int (*)(word, int *))find("MPI_Comm_remote_size", caller);
+		is_inter = (int (*)(word, int *))find("MPI_Comm_test_inter", caller);
+		*rows[i].to = find(rows[i].plain, caller);
+		return *rows[i].to ? rows[i].narrow : 0;
+	}
+	return 0;
+}
 
 #define FREES(symbol, name, n, language, ...)                                                                 \
 	EXPORT word symbol(P##n) {                                                                      \
