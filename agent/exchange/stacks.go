@@ -13,7 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
-// StackTime is for all tools together that look where processes are, before a run is ended. The launcher waits a little longer.
+// StackTime is for all tools together that look where processes are, for one question of a launcher. The launcher waits a little longer.
 const StackTime = 4 * time.Second
 
 const (

@@ -6,6 +6,7 @@
 //	Record     of each process's collectives ───────Records──▶ who is absent from one in which others wait (collective.go, records.go)
 //	Facts      all of these ───────────────────────Blame────▶ who is waited for, as far as they tell (blame.go)
 //	Stack      of ranks, before the run is ended ───ByStacks─▶ who computes while all others wait in one call of MPI (stacks.go)
+//	Stack      five times, while others wait ───────Opinions─▶ where a rank is that they are said to wait for, or a doubt (opinion.go)
 //	Meeting    where frameworks' ranks meet ────────Roll─────▶ who has not come there, and who never met (roll.go)
 //
 // A run seems to hang when for the whole time After no rank has shown work (output, I/O, bytes of its sockets, pages, a GPU, a word to

@@ -2,6 +2,7 @@ package hang
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	maxOps    = 5       // of a group
 	maxCalls  = 64      // likewise
 	maxWord   = 200     // bytes
+	maxStacks = 16      // of a host
+	maxNotes  = 3
+	maxNote   = 400 // bytes
 )
 
 // BarriersOf is a host's answer to who waits for whom, in a run of so many processes. What does not keep to the protocol is an error.
@@ -84,6 +88,19 @@ func WhereaboutsOf(m *apiv1.ProcStack) (w Whereabouts) {
 		w.Frames = append(w.Frames, Word(f))
 	}
 	return w
+}
+
+// StacksOf are where a host tells that processes are of which that was asked, each once, and why others are not told of, or what would tell more.
+func StacksOf(m *apiv1.Waits, asked idset.Set) (list []Stack, notes []string) {
+	for _, p := range m.GetStacks()[:min(len(m.GetStacks()), maxStacks)] {
+		if id := int(p.GetId()); asked.Contains(id) && !slices.ContainsFunc(list, func(s Stack) bool { return s.ID == id }) {
+			list = append(list, Stack{ID: id, Whereabouts: WhereaboutsOf(p)})
+		}
+	}
+	for _, n := range m.GetNotes()[:min(len(m.GetNotes()), maxNotes)] {
+		notes = append(notes, visible.Line(n[:min(len(n), maxNote)]))
+	}
+	return list, notes
 }
 
 // CrashOf is what a host tells of where a process crashed.

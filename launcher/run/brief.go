@@ -79,7 +79,8 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		Id: r.cfg.ID, Number: uint32(j.Number), Base: uint32(j.Base), Size: uint32(j.Size()), Hosts: uint32(len(j.Hosts)),
 		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: apiv1.Pmi(r.cfg.PMI),
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
-		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.fabric(), Meeting: r.meeting(j),
+		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Meeting: r.meeting(j),
+		Fabric:      &apiv1.Fabric{Use: string(r.cfg.Fabric.Fabric), Nccl: r.cfg.Fabric.NCCL.String(), NoHints: r.cfg.Fabric.NoHints},
 		GpusPerRank: uint32(r.cfg.GPUs.PerRank), GpuBind: r.cfg.GPUs.Bind(), Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
 		Restarts: uint32(r.cfg.Preempt.Restarts + r.cfg.Restarts), MaxRestarts: uint32(r.cfg.MaxRestarts), Failures: uint32(r.cfg.Failures),
 		PreemptSignal: uint32(r.cfg.Preempt.Signal), CheckpointDir: r.cfg.Preempt.CheckpointDir,
@@ -99,11 +100,6 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		d.Namespace, d.Layout = r.cfg.Namespace(), r.layout(j)
 	}
 	return d
-}
-
-func (r *briefing) fabric() *apiv1.Fabric {
-	w := r.cfg.Fabric
-	return &apiv1.Fabric{Use: string(w.Fabric), Nccl: w.NCCL.String(), NoHints: w.NoHints}
 }
 
 // pmix says that ranks may speak PMIx.

@@ -24,12 +24,13 @@ import (
 // Each file of testdata holds runs: commands stand at the beginning of a line, the orders that follow are indented.
 // go test -update writes the orders anew. Frames' texts stand last, and may have blanks.
 //
-//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
+//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D watch=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
 //	abort ID CODE | cull ID TARGETS | unwired ID TEXT | stranded ID GONE | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | shutdown HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
 //	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
+//	waited HOST ID=SECONDS...                                                          for how long its ranks have been in a collective over all; 0: in none
 //	activity HOST WORKS BUSY IDLE                                                      what its ranks do; -: none
 //	lost HOST TEXT | gone HOST | spare-lost NAME TEXT                                                       the end of its connection
 //	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
@@ -86,6 +87,8 @@ func (s *script) begin(args []string) {
 			cfg.Stall.After, _ = time.ParseDuration(value)
 		case "init":
 			cfg.Stall.Init, _ = time.ParseDuration(value)
+		case "watch":
+			cfg.Stall.Watch, _ = time.ParseDuration(value)
 		case "abort":
 			cfg.Stall.Abort = true
 		case "stacks":
@@ -202,6 +205,17 @@ func (s *script) do(command string, args []string) {
 			w.Stacks = append(w.Stacks, &apiv1.ProcStack{Id: uint32(n), Pid: int32(10 + n), Means: "eu-stack", Frames: strings.Split(frames, ",")})
 		}
 		from(w)
+	case "waited":
+		m := &apiv1.Waited{AtNs: int64(s.now.Clock + time.Hour)}
+		for _, a := range args[1:] {
+			id, seconds, _ := strings.Cut(a, "=")
+			w := &apiv1.RankWaited{Id: uint32(s.number(id)), State: apiv1.WatchState_WATCH_MEASURED, Seq: 7}
+			if long := s.number(seconds); long > 0 {
+				w.InsideNs, w.Call = m.AtNs-int64(time.Duration(long)*time.Second), "MPI_Allreduce"
+			}
+			m.Ranks = append(m.Ranks, w)
+		}
+		from(m)
 	case "activity":
 		ids := func(n int) string {
 			if args[n] == "-" {

@@ -31,12 +31,37 @@ func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
 		return err
 	}
 	g.slow.Hear(now, at, reports)
-	if line := g.slow.News(now, g.jobs[0].Size(), g.slowNames()); line != "" && g.job == jobRunning {
-		g.say("%s", line)
-		ranks, lost := g.slow.Last()
-		g.give(Held{report.Wait{Ranks: ranks, Share: lost, Cause: g.slow.Why().String(), Text: line}})
+	line := g.slow.News(now, g.jobs[0].Size(), g.slowNames())
+	if g.job != jobRunning {
+		return nil
+	}
+	g.tellHeld(line)
+	ranks, lost := g.slow.Suspects()
+	if q := g.inquiry; q.open == nil && g.second.Due(now, g.slow.Window/6, ranks, lost) {
+		ids, _ := hang.LookAt(g.second.Of(), g.running().Intersect(idset.Range(0, g.jobs[0].Size()-1)), g.who.HostOf)
+		q.askStacks(whySlow, ids, hang.OpinionTime)
 	}
 	return nil
+}
+
+// opine takes a look at who holds the others up: all hosts have told where ranks are, or their time is up.
+func (g *stalls) opine(now time.Duration) {
+	ids, answered := g.second.Of().Slice(), g.inquiry.close()
+	says := g.second.See(now, g.inquiry.look.found, answered)
+	g.inquiry.look = look{}
+	if line := g.slow.Opine(now, ids, says, g.slowNames()); g.job == jobRunning {
+		g.tellHeld(line)
+	}
+}
+
+// tellHeld says who holds the others up.
+func (g *stalls) tellHeld(line string) {
+	if line == "" {
+		return
+	}
+	g.say("%s", line)
+	ranks, lost := g.slow.Last()
+	g.give(Held{report.Wait{Ranks: ranks, Share: lost, Cause: g.slow.Why().String(), Text: line}})
 }
 
 func (r *roster) slowNames() slow.Names {
@@ -77,7 +102,7 @@ func (g *stalls) blame(f hang.Facts) hang.Blame {
 		return b
 	}
 	if l := g.slow.Awaited(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 {
-		return hang.Blame{Sure: l.Sure, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: l.Why(), Many: l.Why()}}}
+		return hang.Blame{Sure: l.Sure && !l.Also.Doubts, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: l.Why(), Many: l.Why()}}}
 	}
 	return b
 }

@@ -178,10 +178,13 @@ func (r *Run) giveUp(f verdict.Fault) {
 
 // inquired: the hosts have answered who waits for whom, or their time is up.
 func (r *Run) inquired() {
-	switch {
-	case r.inquiry.looks():
+	switch what := r.inquiry.what; {
+	case r.inquiry.open == nil:
+	case what == whereTheyAre:
 		r.looked()
-	case r.inquiry.forHang():
+	case what == whySlow:
+		r.stalls.opine(r.now.Clock)
+	case what == whetherStalled || what == whetherInInit:
 		silent := r.inquiry.open
 		if f, s, blame := r.stalls.conclude(r.now.Clock); f != nil {
 			facts, names := r.stalls.facts(r.now.Clock, r.cfg.Stall.After), r.names()
@@ -189,7 +192,7 @@ func (r *Run) inquired() {
 			r.inquiry.look = look{hung: f, stall: s, lines: blame.Lines(names), blame: blame, tell: tell}
 			r.lookBefore(silent)
 		}
-	case r.inquiry.last && r.inquiry.open != nil:
+	case r.inquiry.last:
 		silent := r.inquiry.open
 		all := r.inquiry.close()
 		away, unmet := r.meet.missing(r.now.Wall)
@@ -206,7 +209,7 @@ func (r *Run) inquired() {
 		}
 		r.inquiry.look = look{blame: blame, lines: lines, tell: tell}
 		r.lookBefore(silent)
-	case r.inquiry.open != nil:
+	default:
 		r.inquiry.close()
 		r.inquiry.tell()
 	}
@@ -222,7 +225,7 @@ func (r *Run) lookBefore(silent map[int]bool) {
 	}
 	ids, all := hang.LookAt(q.look.blame.IDs(), running, r.who.HostOf)
 	q.look.all = all && len(silent) == 0
-	if r.cfg.Exec != nil || r.cfg.Linger || q.askStacks(ids, lookBound) {
+	if r.cfg.Exec != nil || r.cfg.Linger || q.askStacks(whereTheyAre, ids, lookBound) {
 		r.looked()
 	}
 }
@@ -233,7 +236,7 @@ func (r *Run) looked() {
 	l := &q.look
 	answered := len(q.open) == 0
 	if l.seen != nil && l.asked.Empty() { // the pause is over
-		if q.askStacks(l.again, l.left(r.now.Clock)) {
+		if q.askStacks(whereTheyAre, l.again, l.left(r.now.Clock)) {
 			r.looked()
 		}
 		return
@@ -315,7 +318,7 @@ func (r *Run) endHung() {
 // cutLook ends the look, since something else ends the run, which does not wait for it.
 func (r *Run) cutLook() {
 	q := &r.inquiry
-	if !q.looks() {
+	if q.open == nil || q.what != whereTheyAre {
 		return
 	}
 	q.close()

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/docs"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/slow"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -39,6 +39,7 @@ const (
 	whetherStalled
 	whetherInInit
 	whereTheyAre
+	whySlow // likewise, of who makes the others wait
 )
 
 const (
@@ -48,6 +49,7 @@ const (
 	lookPause   = time.Second     // between two looks
 	longWait    = 60 * time.Second
 	maxHoldups  = 8 // notices of one run
+	maxNotes    = 3 // of a look
 )
 
 // ask asks every host with ranks, for a bounded time. done: there is none to be waited for.
@@ -70,14 +72,6 @@ func (q *inquiry) ask(what question) (done bool) {
 	return len(q.open) == 0
 }
 
-// forHang says that an inquiry is under way because the run seems to hang.
-func (q *inquiry) forHang() bool {
-	return q.open != nil && (q.what == whetherStalled || q.what == whetherInInit)
-}
-
-// looks says that hosts are asked where ranks are, before the run is ended.
-func (q *inquiry) looks() bool { return q.open != nil && q.what == whereTheyAre }
-
 // hear takes a host's answer, or its word that ranks there have waited for long. done: all have answered.
 func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	switch {
@@ -85,7 +79,7 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 		return q.open == nil && q.said < maxHoldups && q.job != jobStopping && q.ask(whoWaits), nil
 	case m.Id != q.id || !q.open[h]:
 		return false, nil // too late
-	case q.what == whereTheyAre:
+	case q.what >= whereTheyAre:
 		q.look.hear(q.shared, h, m)
 	}
 	report, err := hang.BarriersOf(m, len(q.ranks))
@@ -141,37 +135,25 @@ type look struct {
 	again   idset.Set    // that are looked at once more
 }
 
-// Bounds of what hosts tell of stacks.
-const (
-	maxStacks = 16 // of one host
-	maxNotes  = 3
-	maxNote   = 400 // bytes
-)
-
 // hear takes what a host tells of those that it was asked for.
 func (l *look) hear(s shared, h int, m *apiv1.Waits) {
-	for _, p := range m.GetStacks()[:min(len(m.GetStacks()), maxStacks)] {
-		id := int(p.GetId())
-		if !l.asked.Contains(id) || s.who.HostOf(id) != h || slices.ContainsFunc(l.found, func(k hang.Stack) bool { return k.ID == id }) {
-			continue
-		}
-		at := s.who.Process(id)
-		k := hang.Stack{ID: id, Whereabouts: hang.WhereaboutsOf(p)}
+	stacks, notes := hang.StacksOf(m, l.asked.Intersect(s.who.On(h)))
+	for _, k := range stacks {
+		at := s.who.Process(k.ID)
 		k.Number, k.Rank, k.Host = uint32(at.Job), uint32(at.Rank), s.hosts[h].Name
 		l.found = append(l.found, k)
 	}
-	for _, n := range m.GetNotes()[:min(len(m.GetNotes()), maxNotes)] {
-		n = ": " + visible.Line(n[:min(len(n), maxNote)])
-		if len(l.notes) < maxNotes && !slices.ContainsFunc(l.notes, func(l string) bool { return strings.HasSuffix(l, n) }) {
-			l.notes = append(l.notes, "where ranks of "+s.hosts[h].Name+" are"+n)
+	for _, n := range notes {
+		if len(l.notes) < maxNotes && !slices.ContainsFunc(l.notes, func(l string) bool { return strings.HasSuffix(l, ": "+n) }) {
+			l.notes = append(l.notes, "where ranks of "+s.hosts[h].Name+" are: "+n)
 		}
 	}
 }
 
 // askStacks asks the hosts of processes where these are. done: there is none to be waited for.
-func (q *inquiry) askStacks(ids idset.Set, bound time.Duration) (done bool) {
+func (q *inquiry) askStacks(what question, ids idset.Set, bound time.Duration) (done bool) {
 	q.id++
-	q.what, q.open = whereTheyAre, map[int]bool{}
+	q.what, q.open = what, map[int]bool{}
 	q.look.asked, q.look.found = ids, nil
 	own := map[int]idset.Set{}
 	for id := range ids.All() {
@@ -221,10 +203,7 @@ func (c *Config) hangEvery() time.Duration {
 		return every
 	}
 	init := max(c.Stall.Init/8, 100*time.Millisecond)
-	if every == 0 {
-		return init
-	}
-	return min(every, init)
+	return min(cmp.Or(every, init), init)
 }
 
 // stalls is what is known of whether the run hangs.
@@ -233,7 +212,8 @@ type stalls struct {
 	cfg     *Config
 	inquiry *inquiry
 	flights *flights
-	slow    slow.Watch   // who makes the others wait
+	slow    slow.Watch // who makes the others wait
+	second  hang.Opinions
 	known   []docs.Known // of the ranks' libraries: that they are known to hang
 
 	watch   hang.Watch

@@ -14,6 +14,7 @@ type Late struct {
 	Call  string        // in which all of them are; "": it does not show
 	Sure  bool          // two looks saw the same, and were not nearer than a window's Looks are
 	Cause Reason        // of the first of Ranks
+	Also  Opinion
 
 	seq  uint64        // collectives that were over
 	seen time.Duration // when it was seen first
@@ -41,6 +42,7 @@ func (w *Watch) Awaited(now time.Duration, ranks int) Late {
 		found.seen = now
 	}
 	found.Cause = w.cause(Finding{Ranks: found.Ranks, Share: 1})
+	found.Also = w.also(found.Ranks)
 	w.late = found
 	return found
 }

@@ -77,6 +77,90 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// What stacks say of the named rank is told once while it runs, and with its name when the run ends. While tools stop ranks nobody is named anew.
+func TestOpine(t *testing.T) {
+	const says = "in 5 of 5 looks it was in read_batch"
+	opinion := Opinion{Says: says}
+	for name, c := range map[string]struct {
+		slow    int
+		still   bool // it neither computes nor waits for a processor
+		suspect bool
+	}{
+		"it rests":                {1, true, true},
+		"its quota throttles it":  {1, false, false},
+		"others than was thought": {2, true, false},
+	} {
+		w := Watch{Window: 24 * second}
+		hear := func(points map[int][]job.WaitPoint, from time.Duration) (news []string) {
+			for i := range points[0] {
+				at := from + points[0][i].At
+				for r := range 3 {
+					p := points[r][i]
+					p.At, p.Seq, p.Waited = at, p.Seq+uint64(from/second), p.Waited+from
+					work := job.RankWork{}
+					if !c.still {
+						work.Throttled = at / 2 * b(r == c.slow)
+					}
+					w.Hear(at, at, []job.Waits{{ID: r, State: job.Measured, Seq: p.Seq, Points: []job.WaitPoint{p}, RankWork: work}})
+				}
+				if line := w.News(at, 3, plain); line != "" {
+					news = append(news, line)
+				}
+			}
+			return news
+		}
+		of := func(slow int) map[int][]job.WaitPoint {
+			return program(20, func(_, r int) time.Duration { return second + second*b(r == slow) }, 3)
+		}
+		if news := hear(of(c.slow), 0); len(news) != 1 {
+			t.Fatalf("%s: %q", name, news)
+		}
+		ranks, share := w.Suspects()
+		if slices.Equal(ranks, []int{c.slow}) != c.still || (share > 0.4) != c.still {
+			t.Errorf("%s: suspects are %v", name, ranks)
+		}
+		if line := w.Opine(60*second, []int{1}, opinion, plain); (line == "rank 1: "+says) != c.suspect || line == "" == c.suspect {
+			t.Errorf("%s: it says %q", name, line)
+		}
+		if end := w.End(3, plain); strings.HasSuffix(end, "; "+says) != c.suspect || !strings.Contains(end, "the others waited ") {
+			t.Errorf("%s: at the end %q", name, end)
+		}
+		if before := w.Before(40*second, 3, plain); strings.HasSuffix(before, "; "+says) != c.suspect {
+			t.Errorf("%s: before the end %q", name, before)
+		}
+		if line := w.Opine(60*second, []int{1}, Opinion{}, plain); line != "" {
+			t.Errorf("%s: of nothing %q", name, line)
+		}
+		if news := hear(of(0), 40*second); c.suspect && len(news) > 0 {
+			t.Errorf("%s: while ranks were stopped it names %q", name, news)
+		}
+		if news := hear(of(0), 80*second); len(news) != 1 || !strings.HasPrefix(news[0], "rank 0: ") {
+			t.Errorf("%s: afterwards it names %q", name, news)
+		}
+	}
+	w := Watch{Window: 4 * second}
+	late := func(now time.Duration) string {
+		for i, in := range []time.Duration{10 * second, 10 * second, 0} {
+			w.Hear(now, 20*second+now, []job.Waits{{ID: i, State: job.Measured, Seq: 7, Inside: in}})
+		}
+		return w.News(now, 3, plain)
+	}
+	if ranks, _ := w.Suspects(); late(0) != "" || len(ranks) > 0 {
+		t.Errorf("before it is told of, rank %v is a suspect", ranks)
+	}
+	line := late(second)
+	ranks, share := w.Suspects()
+	if line == "" || !slices.Equal(ranks, []int{2}) || share != 1 {
+		t.Errorf("%q, %v, %v", line, ranks, share)
+	}
+	if line := w.Opine(2*second, []int{2}, opinion, plain); line != "rank 2: "+says {
+		t.Errorf("of one who is late it says %q", line)
+	}
+	if before := w.Before(2*second, 3, plain); !strings.HasSuffix(before, "; "+says) {
+		t.Errorf("before the end %q", before)
+	}
+}
+
 // Whatever call of MPI lasts is told of while it does, and who is in none: no such run is "not measured".
 func TestUnderway(t *testing.T) {
 	in := func(call string, since time.Duration) job.Waits {

@@ -51,7 +51,7 @@ func (w *Watch) End(ranks int, names Names) string {
 	case !f.Measured:
 		return "--watch-ranks: who is slow was not measured: the ranks had no " + long(min(w.Window, shortest)) + " in which each had enough collectives"
 	case len(f.Ranks) > 0, f.Moves && !w.moved:
-		return f.sentence("of "+long(f.Window), names)
+		return f.sentence("of "+long(f.Window), names) + w.also(f.Ranks).sentence()
 	case f.Crowded >= Enough:
 		return fmt.Sprintf("--watch-ranks: who is slow does not show: all ranks were ready to run %.0f %% of %s, and others had the processors",
 			100*f.Crowded, long(f.Window))
@@ -74,7 +74,7 @@ func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
 		return w.Underway(now, names)
 	}
 	who, _ := names.of(w.last.Ranks)
-	return fmt.Sprintf("before that, the others waited %.0f %% of %s for %s%s", 100*w.last.Share, long(w.last.Window), who, w.last.Cause.Sentence())
+	return fmt.Sprintf("before that, the others waited %.0f %% of %s for %s%s", 100*w.last.Share, long(w.last.Window), who, w.last.Cause.Sentence()) + w.also(w.last.Ranks).sentence()
 }
 
 // Tells says that one of these lines has what Before says: who all others wait for now, or who has not come to a call.
@@ -115,6 +115,52 @@ func (w *Watch) Why() Cause {
 	return w.last.Cause.Cause
 }
 
+// Suspects are who is named now, and for what share of a window the others wait for them, where it shows at most that they worked or rested: their
+// stacks may say more.
+func (w *Watch) Suspects() ([]int, float64) {
+	cause := w.last.Cause.Cause
+	if len(w.late.Ranks) > 0 {
+		cause = w.late.Cause.Cause
+	}
+	if cause != Unclear && cause != Busy && cause != Still || len(w.late.Ranks) > 0 && !w.late.told {
+		return nil, 0
+	}
+	return w.Last()
+}
+
+// An Opinion is what stacks say of ranks, a second one. The zero value says nothing.
+type Opinion struct {
+	Says   string
+	Doubts bool // they show nothing that bears the name out, and should
+}
+
+func (o Opinion) sentence() string {
+	if o.Says == "" {
+		return ""
+	}
+	return "; " + o.Says
+}
+
+// Opine takes what stacks say of ranks and returns what is to be told of that, "" for nothing. Tools have stopped ranks for a moment until now:
+// nobody is named by that.
+func (w *Watch) Opine(now time.Duration, ranks []int, o Opinion, names Names) string {
+	w.blind = now + w.Window*5/4
+	if suspects, _ := w.Suspects(); o.Says == "" || !slices.Equal(ranks, suspects) {
+		return ""
+	}
+	w.opined, w.opinion = ranks, o
+	who, _ := names.of(ranks)
+	return who + ": " + o.Says
+}
+
+// also is what stacks say of ranks.
+func (w *Watch) also(ranks []int) (o Opinion) {
+	if slices.Equal(ranks, w.opined) {
+		return w.opinion
+	}
+	return o
+}
+
 // Sentence names whom the others wait for.
 func (f Finding) Sentence(names Names) string {
 	return f.sentence("of the last "+long(f.Window), names)
@@ -144,7 +190,7 @@ func (l Late) Why() string {
 	if l.Sure {
 		sure = "as several looks show"
 	}
-	return fmt.Sprintf("all others have waited %s for %s in %s, %s%s", long(l.For), it, cmp.Or(l.Call, "a collective over all ranks"), sure, l.Cause.Sentence())
+	return fmt.Sprintf("all others have waited %s for %s in %s, %s%s", long(l.For), it, cmp.Or(l.Call, "a collective over all ranks"), sure, l.Cause.Sentence()) + l.Also.sentence()
 }
 
 // long is a length of time as people read it.

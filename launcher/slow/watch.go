@@ -21,6 +21,10 @@ type Watch struct {
 	lates  int  // told
 	before bool // Before has said where ranks are
 	sum    sums
+
+	opinion Opinion
+	opined  []int         // of whom it is
+	blind   time.Duration // until then windows have moments in which tools stopped ranks
 }
 
 // track is one rank's last window, by its host's clock.
@@ -97,6 +101,9 @@ func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
 	}
 	w.looked = now
 	if f = w.Finding(ranks); !f.Measured || f.Window < w.Window*3/4 {
+		return f, false
+	}
+	if now < w.blind && f.Share > 0 && (f.Moves || !slices.Equal(f.Ranks, w.told)) {
 		return f, false
 	}
 	w.sum.add(f, w.Window/4)

@@ -1,5 +1,5 @@
 /* waits STEPS SECONDS SLOW FACTOR: every kind of call that libmpiup-watch.so stands before, and what each computes; then STEPS steps of
-   so many seconds of sleep and an Allreduce, in which rank SLOW needs FACTOR times as long (-1: nobody). All ranks print the same sum. */
+   so many seconds of sleep and an Allreduce, in which rank SLOW needs FACTOR times as long, for read_batch (-1: nobody). All ranks print the same sum. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,11 @@ static void nap(double s) {
 	struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
 	while (nanosleep(&t, &t))
 		;
+}
+
+__attribute__((noinline)) static void read_batch(double s) {
+	nap(s);
+	add(0);
 }
 
 static void blocking(MPI_Comm c, int rank, int n) {
@@ -112,7 +117,9 @@ int main(int argc, char **argv) {
 	}
 	double wait = atof(argv[2]), x = 1, y;
 	for (int i = 0; i < atoi(argv[1]); i++) {
-		nap(rank == atoi(argv[3]) ? wait * atof(argv[4]) : wait);
+		nap(wait);
+		if (rank == atoi(argv[3]))
+			read_batch(wait * (atof(argv[4]) - 1));
 		MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 	}
 	printf("rank %d of %d: %a\n", rank, n, sum);

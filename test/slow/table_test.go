@@ -44,6 +44,16 @@ func TestSlowTable(t *testing.T) {
 	}
 }
 
+// What stacks say of a rank is no second name.
+func TestSaid(t *testing.T) {
+	const named = "rank 1 (w1, pid 7): the others waited 50 % of the last 6 s for it; it was computing"
+	text := "mpiup: " + named + "\nmpiup: rank 1 (w1, pid 7): in 5 of 5 looks within 5 s it was in step, called by main, the others in MPI_Allreduce\n" +
+		"mpiup: rank 1 (w1, pid 7): its stacks show nothing that differs: in 0 of 5 looks within 5 s it was elsewhere than the others\nrank 0: the others waited \n"
+	if got := said(text); !slices.Equal(got, []string{named}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // losses are the table's columns: tries in which the others lost less than so much of their time, and no less than the column before.
 var losses = []struct {
 	head string
