@@ -19,3 +19,29 @@ func TestOf(t *testing.T) {
 	}()
 	none()
 }
+
+func TestWith(t *testing.T) {
+	p := With("done|exit", `(?i)\b(done|exit) (\d+)`)
+	for text, want := range map[string]string{"Done 3": "3", "all EXIT 7": "7", "exit": "", "rank 7 on w1": ""} {
+		got := ""
+		if m := p.Find(text); m != nil {
+			got = m[2]
+		}
+		if got != want || p.Match(text) != (want != "") {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if With("done", `(`).Match("rank 7") {
+		t.Error("it is compiled for a text without its word")
+	}
+}
+
+func TestWords(t *testing.T) {
+	w := Looked([]string{"out of memory", "rank*died", "ab", "signal 1", "out of"})
+	for text, want := range map[string]int{"it is out of memory": 0, "out of it": 4, "rank 3 has died": 1, "died rank": -1, "ab": 2, "cab": 2, "a": -1, "": -1,
+		"signal 11": -1, "signal 11, signal 1": 3} {
+		if got := w.First(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

@@ -1,13 +1,13 @@
 package verdict
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // Sign is one way to say one kind of failure.
@@ -18,8 +18,6 @@ type Sign struct {
 	// General says that its words are so general that all else is believed first. It is Likely.
 	General bool
 	weight  *Weight
-	parts   []string
-	grams   []uint16 // of the longest part: texts without them are passed over
 }
 
 // Weight is how much it explains: its kind's, unless the sign is a lesser one.
@@ -30,58 +28,17 @@ func (s Sign) Weight() Weight {
 	return Of(s.Kind).Weight
 }
 
-// knows says that all parts are in a text in lower case, in their order. A number in a sign is a whole one: signal 1 is not signal 11.
-func (s *Sign) knows(lower string) bool {
-	for _, part := range s.parts {
-		for {
-			_, after, ok := strings.Cut(lower, part)
-			if !ok {
-				return false
-			}
-			lower = after
-			if !digit(part[max(len(part)-1, 0):]) || !digit(lower[:min(len(lower), 1)]) {
-				break
-			}
-		}
-	}
-	return true
-}
-
-func digit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
-
 // Recognise is the first sign that knows a text.
 func Recognise(text string) (*Sign, bool) {
 	lower := strings.ToLower(text)
 	if strings.TrimSpace(lower) == "" {
 		return nil, false // before the table is read, for a rank that said nothing is to be told of soon
 	}
-	var in [grams / 64]uint64
-	for i := range len(lower) - 2 {
-		g := gram(lower[i:])
-		in[g/64] |= 1 << (g % 64)
-	}
-	all := Signs()
-	for i := range all {
-		s := &all[i]
-		if !slices.ContainsFunc(s.grams, func(g uint16) bool { return in[g/64]&(1<<(g%64)) == 0 }) && s.knows(lower) {
-			return s, s.Kind != ""
-		}
+	if i := words().First(lower); i >= 0 {
+		s := &Signs()[i]
+		return s, s.Kind != ""
 	}
 	return nil, false
-}
-
-// grams is how many sets of three bytes are told apart: most lines have none of most signs' bytes, and logs are long.
-const grams = 1 << 12
-
-func gram(s string) uint16 { return (uint16(s[0])*961 + uint16(s[1])*31 + uint16(s[2])) % grams }
-
-// gramsOf is three of the longest part's.
-func gramsOf(parts []string) (list []uint16) {
-	longest := slices.MaxFunc(parts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-	if last := len(longest) - 3; last >= 0 {
-		list = []uint16{gram(longest), gram(longest[last/2:]), gram(longest[last:])}
-	}
-	return list
 }
 
 //go:embed signs.txt
@@ -94,6 +51,14 @@ var Signs = sync.OnceValue(func() []Sign {
 		panic(err)
 	}
 	return all
+})
+
+var words = sync.OnceValue(func() *pattern.Words {
+	var texts []string
+	for _, s := range Signs() {
+		texts = append(texts, strings.ToLower(s.Text))
+	}
+	return pattern.Looked(texts)
 })
 
 // readSigns takes the table's text apart, whose first lines say how it is written.
@@ -118,8 +83,7 @@ func readSigns(text string) (all []Sign, err error) {
 			}
 		}
 		s, text, guess := of, strings.TrimPrefix(row, "?"), row[0] == '?'
-		s.Text, s.Likely, s.parts = text, of.Likely || guess, strings.Split(strings.ToLower(text), "*")
-		s.grams = gramsOf(s.parts)
+		s.Text, s.Likely = text, of.Likely || guess
 		all = append(all, s)
 	}
 	return all, nil

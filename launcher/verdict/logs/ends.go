@@ -13,22 +13,19 @@ import (
 
 // fact is a text by which a line names a process. The groups rank, local, host and pid are what it says.
 type fact struct {
-	has   string // what a line must have, lest each be matched against all of them
-	re    *regexp.Regexp
+	pattern.Hinted
 	first bool // the launcher names the first one that failed
 	waits bool // it is one that others wait for
 	own   bool // mpiup says it, and no rank
 	self  bool // the process itself says it, whose line it is
 }
 
-func says(has, text string) fact   { return fact{has: has, re: regexp.MustCompile(text)} }
-func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompile(text), first: true} }
-func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
-func oneself(has, text string) fact {
-	return fact{has: has, re: regexp.MustCompile(text), self: true}
-}
+func says(has, text string) fact    { return fact{Hinted: pattern.With(has, text)} }
+func first(has, text string) fact   { return fact{Hinted: pattern.With(has, text), first: true} }
+func waited(has, text string) fact  { return fact{Hinted: pattern.With(has, text), waits: true} }
+func oneself(has, text string) fact { return fact{Hinted: pattern.With(has, text), self: true} }
 func ours(has, text string) fact {
-	return fact{has: has, re: regexp.MustCompile(text), first: true, own: true}
+	return fact{Hinted: pattern.With(has, text), first: true, own: true}
 }
 
 var facts = sync.OnceValue(func() []fact {
@@ -49,7 +46,7 @@ var facts = sync.OnceValue(func() []fact {
 		says(`0031-250`, `0031-250 +task (?P<rank>\d+): `),                                                     // IBM's poe
 		first(`0031-300`, `due to exit code \d+ in task (?P<rank>\d+)`),
 		first(`before MPI_`, `MPI Application rank (?P<rank>\d+) (?:exited|killed) before MPI_`), // Platform's
-		oneself(`on `, `^on (?P<host>[\w.-]+)$`),                                                 // MS-MPI's analysis, below a rank in brackets
+		oneself(`^o`, `^on (?P<host>[\w.-]+)$`),                                                  // MS-MPI's analysis, below a rank in brackets
 		first(`first noticed rank`, `\(first noticed rank (?P<rank>\d+)\) terminated`),           // IBM's jsrun
 		// Open MPI and PRRTE, orterun's and prterun's help texts.
 		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+)(?: with PID (?P<pid>\S+))?(?: on node (?P<host>\S+))?`),
@@ -60,8 +57,8 @@ var facts = sync.OnceValue(func() []fact {
 		says(`while attempting to start`, `while attempting to start process rank (?P<rank>\d+)`),
 		says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
 		says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
-		says(`: `, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
-		says(`exiting`, `^node (?P<host>\S+) exiting`),
+		says(`^hNHLPn`, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
+		says(` exiting`, `^node (?P<host>\S+) exiting`),
 		// MPICH and Intel MPI.
 		first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
 		first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
@@ -86,7 +83,7 @@ var facts = sync.OnceValue(func() []fact {
 		says(`Rank `, `\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
 		says(`(local_rank: `, `^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
 		says(`exitcode`, `^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
-		says(`host`, `^host\s*: (?P<host>\S+)`),
+		says(`^h`, `^host\s*: (?P<host>\S+)`),
 		says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
 		says(`terminated with`, `process (?P<local>\d+) terminated with (?:signal|exit)`),              // torch.multiprocessing's, on its host
 		first(`MPI processes was aborted`, `One of MPI processes was aborted\.\(rank=(?P<rank>\d+)\)`), // Fujitsu's plexec
@@ -104,27 +101,24 @@ var facts = sync.OnceValue(func() []fact {
 		first(`: exited`, `^srun: S\w+=\S+ task (?P<rank>\d+): exited abnormally`),
 		says(`run: error: `, `^(?:s|yh)run: error: (?P<host>\S+): task (?P<rank>\d+)`),
 		// mpiup.
-		ours(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
+		ours(`^rhtm`, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
 	}
 })
 
 // srunTasks is several ranks that ended alike, in one line of srun's.
-var srunTasks = pattern.Of(`^srun: (?:error: \S+:|S\w+=\S+) tasks (\d{1,7}[,-][\d,-]{1,200}): `)
+var srunTasks = pattern.With("srun: ", `^srun: (?:error: \S+:|S\w+=\S+) tasks (\d{1,7}[,-][\d,-]{1,200}): `)
 
 // loose is a rank that a failure's own line speaks of.
 var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world |global[_ ]?)?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
 
 // names says which process a fact's line names; false: none.
 func (f fact) names(text string) (ending, bool) {
-	if !strings.Contains(text, f.has) {
-		return ending{rank: -1}, false
-	}
-	m := f.re.FindStringSubmatch(text)
-	if m == nil {
-		return ending{rank: -1}, false
-	}
 	e := ending{rank: -1}
-	for i, name := range f.re.SubexpNames() {
+	m := f.Find(text)
+	if m == nil {
+		return e, false
+	}
+	for i, name := range f.In(text).SubexpNames() {
 		switch name {
 		case "rank":
 			e.rank = number(m[i])
@@ -196,7 +190,7 @@ func (r *Reader) learn(l line) {
 	case strings.HasPrefix(l.text, "======"):
 		r.torch.root = false
 	}
-	if srunTasks().MatchString(l.text) && !strings.HasSuffix(l.text, ": running") {
+	if srunTasks.Match(l.text) && !strings.HasSuffix(l.text, ": running") {
 		for _, f := range r.open {
 			f.toldBy = byMany
 		}
@@ -342,10 +336,10 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = pattern.Of(`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|` +
+var raisedLine = pattern.With("error|exception|interrupt|failure|.exc.|.errors.|iteration: |expired: ", `^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|`+
 	`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|subprocess.TimeoutExpired): \S)`)
 
-func looksRaised(text string) bool { return raisedLine().MatchString(text) }
+func looksRaised(text string) bool { return raisedLine.Match(text) }
 
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
@@ -361,14 +355,14 @@ func relayed(text string) bool {
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
-var warning = pattern.Of(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|Warning:`)
+var warning = pattern.With("^W|[w|warning|tensorflow/", `^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|Warning:`)
 
 func warns(text string) bool {
-	return warning().MatchString(text) && !strings.Contains(text, "NCCL WARN")
+	return warning.Match(text) && !strings.Contains(text, "NCCL WARN")
 }
 
 // complaint is a line that begins as one of an error does, whoever's.
-var complaint = pattern.Of(`^\W*(?:(?i:fatal|internal|severe|critical|runtime|input|syntax|unhandled|unexpected|unrecoverable) )?` +
+var complaint = pattern.With("error|fatal|abort", `^\W*(?:(?i:fatal|internal|severe|critical|runtime|input|syntax|unhandled|unexpected|unrecoverable) )?`+
 	`(?:(?:ERROR|Error|FATAL|Fatal)\b(?:[!*]|:? \S|:$)|error(?:: \S|:$)|Abort(?:ing|ed)? \w)`)
 
 // complains says that a line tells of an error by its own word: its level, or how it begins.
@@ -376,7 +370,7 @@ func complains(text string) bool {
 	if level, said := stated(text); said {
 		return level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
 	}
-	return complaint().MatchString(text)
+	return complaint.Match(text)
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or

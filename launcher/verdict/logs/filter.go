@@ -217,9 +217,9 @@ func (m *manner) level(l line) Level {
 
 var (
 	// Words of Python's logging, log4j, spdlog, slog, NCCL, UCX and their kin, at the beginning of a line.
-	levelWord = pattern.Of(`(?:^|[\s\[|(:<"=])(?i:(level)["=: ]*[=:"] ?)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
+	levelWord = pattern.With("trace|debug|diag|info|notice|warn|error|critical|fatal|panic", `(?:^|[\s\[|(:<"=])(?i:(level)["=: ]*[=:"] ?)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
 	// glog's and klog's first letter, torch's and TensorFlow's.
-	levelLetter = pattern.Of(`^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
+	levelLetter = pattern.With("^[IWEF|tensorflow/|external/", `^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
 )
 
 const maxLevelAt = 100 // bytes into a line where its level stands, if anywhere
@@ -227,10 +227,14 @@ const maxLevelAt = 100 // bytes into a line where its level stands, if anywhere
 // stated is the level that a line states.
 func stated(text string) (Level, bool) {
 	text = text[:min(len(text), maxLevelAt)]
-	if m := levelLetter().FindStringSubmatch(text); m != nil {
+	if m := levelLetter.Find(text); m != nil {
 		return map[string]Level{"I": Info, "W": Warn, "E": Error, "F": Error}[m[1]+m[2]], true
 	}
-	for _, m := range levelWord().FindAllStringSubmatchIndex(text, -1) {
+	re := levelWord.In(text)
+	if re == nil {
+		return Info, false
+	}
+	for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 		word := text[m[4]:m[5]]
 		lower := strings.ToLower(word)
 		// A small word is a level only where it is marked as one: "an error" is none.

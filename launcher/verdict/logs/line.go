@@ -2,7 +2,6 @@ package logs
 
 import (
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -57,50 +56,50 @@ func (e ending) or(o ending) ending {
 const hostName = `[\w.-]*[A-Za-z][\w.-]*`
 
 // tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
-var tags = []func() *regexp.Regexp{
+var tags = []pattern.Hinted{
 	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
-	pattern.Of(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
-	pattern.Of(`^\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?`),
-	pattern.Of(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
-	pattern.Of(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
-	pattern.Of(`^\d+\.\d+s\t\d+\t`), // Kaggle's
+	pattern.With("^[0123456789", `^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
+	pattern.With("^[MTWFS", `^\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?`),
+	pattern.With("^[", `^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
+	pattern.With("^012", `^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
+	pattern.With("^0123456789", `^\d+\.\d+s\t\d+\t`), // Kaggle's
 	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
-	pattern.Of(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
+	pattern.With("^[", `^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
 	// torch 2.2 and later; torchrun --tee, whose number is local.
-	pattern.Of(`^\[rank(?P<rank>\d+)\]: ?`),
-	pattern.Of(`^\[default(?P<local>\d+)\]: ?`),
+	pattern.With("^[", `^\[rank(?P<rank>\d+)\]: ?`),
+	pattern.With("^[", `^\[default(?P<local>\d+)\]: ?`),
 	// PSM.
-	pattern.Of(`^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
+	pattern.With(":rank", `^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
 	// kubectl logs --prefix, docker compose, stern.
-	pattern.Of(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
-	pattern.Of(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
+	pattern.With("^[", `^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
+	pattern.With(" ", `^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
 	// Ray.
-	pattern.Of(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
-	pattern.Of(`^std(?:err|out): `),
+	pattern.With("^(", `^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
+	pattern.With("^s", `^std(?:err|out): `),
 	// vLLM's logger, which writes tracebacks line by line.
-	pattern.Of(`^(?:ERROR|CRITICAL) (?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)? \[[\w./-]+:\d+\] ?`),
+	pattern.With("^EC", `^(?:ERROR|CRITICAL) (?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)? \[[\w./-]+:\d+\] ?`),
 	// Determined: a level, and after the time a container.
-	pattern.Of(`^<\w*> +`),
-	pattern.Of(`^[0-9a-f]{8} \|\| `),
+	pattern.With("^<", `^<\w*> +`),
+	pattern.With("^0123456789abcdef", `^[0-9a-f]{8} \|\| `),
 	// xla_dist: the host, whose number is no rank.
-	pattern.Of(`^(?P<host>\d{1,3}(?:\.\d{1,3}){3}) \[\d+\] `),
-	pattern.Of(`^(?P<stream>std(?:err|out)) [FP] `), // a kubelet's files
-	pattern.Of(`^\| +`),
-	pattern.Of(`^> `), // quoted
+	pattern.With("^0123456789", `^(?P<host>\d{1,3}(?:\.\d{1,3}){3}) \[\d+\] `),
+	pattern.With("^s", `^(?P<stream>std(?:err|out)) [FP] `), // a kubelet's files
+	pattern.With(" ", `^\| +`),
+	pattern.With("^>", `^> `), // quoted
 	// MVAPICH's handler of signals.
-	pattern.Of(`^\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\](?:\[\w+\])* ?`),
+	pattern.With("^[", `^\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\](?:\[\w+\])* ?`),
 	// srun --label, mpiup --output tag, mpiexec -l; ctest, whose number is no rank's.
-	pattern.Of(`^(?P<label>\d{1,6}): `),
+	pattern.With("^0123456789", `^(?P<label>\d{1,6}): `),
 	// mpiup --tag-with.
-	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.:-]+) )?(?P<stream>std(?:err|out))\](?: |$)`),
-	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>` + hostName + `|\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*::[0-9a-fA-F:.]*)\](?: |$)`),
+	pattern.With("^[", `^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.:-]+) )?(?P<stream>std(?:err|out))\](?: |$)`),
+	pattern.With("^[", `^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>`+hostName+`|\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*::[0-9a-fA-F:.]*)\](?: |$)`),
 	// NCCL: host:pid:thread [GPU], which is no rank.
-	pattern.Of(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] `),
+	pattern.With(" [", `^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] `),
 	// UCX and Open MPI.
-	pattern.Of(`^\[(?P<host>` + hostName + `):(?P<pid>\d+)(?: ?:\d+)*\] `),
-	pattern.Of(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
+	pattern.With("^[", `^\[(?P<host>`+hostName+`):(?P<pid>\d+)(?: ?:\d+)*\] `),
+	pattern.With("^[", `^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
 	// Hydra.
-	pattern.Of(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
+	pattern.With("^[", `^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
 }
 
 // rankInside is a rank that the line itself names, which says more than a number before it.
@@ -192,7 +191,10 @@ func lowerTag(text string) bool {
 // untag takes one tag off.
 func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 	for _, tag := range tags {
-		re := tag()
+		re := tag.In(text)
+		if re == nil {
+			continue
+		}
 		m := re.FindStringSubmatchIndex(text)
 		if m == nil {
 			continue

@@ -195,7 +195,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.who = f.who.or(r.recent)
 		f.near = r.near
 	}
-	if m := srunTasks().FindStringSubmatch(l.text); m != nil {
+	if m := srunTasks.Find(l.text); m != nil {
 		f.among, _ = idset.Within(m[1], maxTask)
 	}
 	if f.weight == verdict.Ending {
@@ -223,6 +223,10 @@ func (r *Reader) add(f *finding, l line, key lane) {
 
 // settle takes back what a line shows to be over. f is what the line itself says of a failure, if anything.
 func (r *Reader) settle(l line, h *heard, f *finding) {
+	if !r.stands() {
+		r.ended = r.ended || f == nil && h.trace != frames && good(l.text)
+		return
+	}
 	lower := strings.ToLower(l.text)
 	if slices.ContainsFunc(caught, func(c string) bool { return strings.Contains(lower, c) }) {
 		for _, g := range h.open {
@@ -271,14 +275,26 @@ func (r *Reader) well(text string) {
 		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
 	case strings.Contains(text, noCUDA):
 		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
-	case met().MatchString(text):
+	case met.Match(text):
 		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
-	case passed().MatchString(text):
+	case passed.Match(text):
 		r.ended = true
-	case ended().MatchString(text) && !isBad().MatchString(text):
+	case good(text):
 		r.ended = true
 		r.takeBack(here)
 	}
+}
+
+// good says that a line tells of a good end.
+func good(text string) bool {
+	return passed.Match(text) || ended.Match(text) && !isBad().MatchString(text)
+}
+
+// stands says that a finding is not over.
+func (r *Reader) stands() bool {
+	return slices.ContainsFunc(r.found[:], func(list []*finding) bool {
+		return slices.ContainsFunc(list, func(f *finding) bool { return !f.over })
+	})
 }
 
 // outlived takes back what all ranks have outlived together: nobody goes on for long without a rank that it lost.
@@ -367,7 +383,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 	}
 	if s == nil && complains(text) {
 		kind := verdict.ExitCode
-		if m := levelLetter().FindStringSubmatch(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
+		if m := levelLetter.Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
 			kind = verdict.Crash
 		}
 		return &finding{kind: kind, likely: true, general: true, weak: true, who: ending{rank: -1}}

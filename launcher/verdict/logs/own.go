@@ -99,4 +99,4 @@ func (l line) ofRank() bool {
 	return l.who.rank >= 0 || l.who.local > 0 || l.who.pid > 0 || l.bracket > 0
 }
 
-var ownKind = pattern.Of(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)(?:, mpiup report.*)?$`)
+var ownKind = pattern.With("; more: mpiup help", `^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)(?:, mpiup report.*)?$`)

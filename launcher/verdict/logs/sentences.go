@@ -31,7 +31,7 @@ func (r *Reader) ownLine(l line) bool {
 		r.own.words = &verdict.Verdict{Kind: verdict.Interrupted, Evidence: []string{text}}
 		return true
 	}
-	m := ownKind().FindStringSubmatch(l.text)
+	m := ownKind.Find(l.text)
 	if m == nil || m[2] != m[3] || verdict.Of(verdict.Kind(m[2])).Title == "" || l.ofRank() {
 		if !own {
 			r.hang = nil // a rank speaks
