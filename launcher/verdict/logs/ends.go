@@ -222,7 +222,7 @@ func (r *Reader) learn(l line) {
 			who = r.torch.who
 			r.named = &who
 		} else if f.first && r.named == nil {
-			r.named = &who
+			r.named, r.by, r.since = &who, alike(l.text), r.number
 		} else if f.first && !f.own && r.named != nil && who.rank >= 0 && r.named.rank >= 0 && who.rank != r.named.rank {
 			r.firsts = true
 		}
@@ -376,7 +376,7 @@ func complains(text string) bool {
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
 // of a signal, is told of whatever its level, and so is who waits.
 func mild(text string, s *verdict.Sign) bool {
-	if s.Weight() == verdict.Ending || s.Weight() == verdict.Wait && !s.Likely ||
+	if s.Weight() == verdict.Ending || s.Kind == verdict.StuckIO || s.Weight() == verdict.Wait && !s.Likely ||
 		s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
 		return false
 	}

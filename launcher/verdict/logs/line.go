@@ -68,6 +68,7 @@ var tags = []pattern.Hinted{
 	// torch 2.2 and later; torchrun --tee, whose number is local.
 	pattern.With("^[", `^\[rank(?P<rank>\d+)\]: ?`),
 	pattern.With("^[", `^\[default(?P<local>\d+)\]: ?`),
+	pattern.With("rank[", `^(?i:rank)\[(?P<rank>\d+)\][:,]? `),
 	// PSM.
 	pattern.With(":rank", `^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
 	// kubectl logs --prefix, docker compose, stern.
@@ -137,7 +138,7 @@ func (s *scanner) parse(text string) line {
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
-		if trimmed == "" || !strings.ContainsRune("[(|<>0123456789stdMTWFSabcefEC", rune(trimmed[0])) && !lowerTag(trimmed) {
+		if trimmed == "" || !strings.ContainsRune("[(|<>0123456789stdMTWFSabcefECRr", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
 		rest, ok := s.untag(trimmed, &l)
@@ -156,6 +157,9 @@ func (s *scanner) parse(text string) line {
 
 const maxHosts = 64
 
+// ofProcess is a name that a rank's program gives it.
+var ofProcess = pattern.With("rank|proc|task|pe", `(?i)^(?:rank|process|processor|proc|task|pe)[ _-]?(\d{1,6})$`)
+
 // host takes off the name and colon that stand before every line of a host or rank, of which its tracebacks have told.
 func (s *scanner) host(text string, l *line) string {
 	began := strings.HasSuffix(text, "Traceback (most recent call last):")
@@ -163,7 +167,8 @@ func (s *scanner) host(text string, l *line) string {
 		return text
 	}
 	name, rest, ok := strings.Cut(text, ": ")
-	if ok && began && strings.HasPrefix(rest, "Traceback") && len(s.hosts) < maxHosts && hostlist.CheckName(name) == nil {
+	m := ofProcess.Find(name)
+	if ok && began && strings.HasPrefix(rest, "Traceback") && len(s.hosts) < maxHosts && number(name) < 0 && (m != nil || hostlist.CheckName(name) == nil) {
 		if _, level := stated(name + ":"); !level && !looksRaised(name) {
 			if s.hosts == nil {
 				s.hosts = map[string]bool{}
@@ -174,8 +179,8 @@ func (s *scanner) host(text string, l *line) string {
 	if !ok || !s.hosts[name] {
 		return text
 	}
-	if n, of := strings.CutPrefix(strings.ToLower(name), "rank"); of && number(n) >= 0 {
-		l.who.rank = number(n)
+	if m != nil {
+		l.who.rank = number(m[1])
 	} else {
 		l.who.host = name
 	}

@@ -46,6 +46,9 @@ type Reader struct {
 	seq    []operation     // and those that they waited in
 	waits  []int           // ranks that others wait for
 	named  *ending         // the process that a launcher names as the first that failed
+	by     string          // the line that does, without numbers
+	since  int             // its number
+	culls  bool            // that process was only killed, as a launcher kills those that are left
 	firsts bool            // launchers name several as the first
 	alike  bool            // other processes failed in MPI_Init, too
 	own    own
@@ -190,6 +193,7 @@ func (r *Reader) lane(rank int) (*heard, lane) {
 func (r *Reader) add(f *finding, l line, key lane) {
 	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
 	f.who = f.who.or(l.who)
+	r.culls = r.culls || f.killed() && r.named != nil && r.number-r.since <= 1
 	f.steps, f.over = r.steps, r.ended && f.weight == verdict.Echo // connections end with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
@@ -440,6 +444,10 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 func (r *Reader) exception(text string, h *heard) *finding {
 	f := &finding{kind: verdict.Python, weight: verdict.Program, who: ending{rank: -1}}
 	s, known := verdict.Recognise(text)
+	if strings.HasPrefix(text, "KeyboardInterrupt") { // whoever hit Ctrl-C had a reason, which another line may tell
+		f.kind, f.weight = verdict.Interrupted, verdict.Ending
+		return f
+	}
 	if s != nil && s.Kind == "" { // what looks like a failure and is none
 		return nil
 	}

@@ -19,6 +19,11 @@ type named struct {
 
 // whose is the process that a finding is about.
 func (r *Reader) whose(f *finding) named {
+	if r.culls && f.byItself() { // the launcher names one that it has killed itself
+		if r.named = nil; f.toldBy == r.by {
+			f.who = ending{rank: f.lane.rank}
+		}
+	}
 	n := r.accused(f)
 	switch {
 	case n.sure == verdict.OneOfSeveral:
@@ -39,6 +44,20 @@ func (r *Reader) whose(f *finding) named {
 		n = several(all)
 	}
 	return n
+}
+
+// killed says that a process was killed, by whomever.
+func (f *finding) killed() bool {
+	return f.kind == verdict.Killed || f.kind == verdict.OutOfMemory && f.likely
+}
+
+// byItself says that a process ended by its own word, so that nobody had to kill it.
+func (f *finding) byItself() bool {
+	switch f.kind {
+	case verdict.GPUError, verdict.GPUMemory, verdict.NCCL, verdict.MPIError, verdict.Abort, verdict.Python, verdict.Limits, verdict.DiskFull, verdict.MissingLibrary:
+		return true
+	}
+	return false
 }
 
 // ofTheJob says that a kind of failure is no rank's: whoever is named nearby was only ended with it.
@@ -315,7 +334,7 @@ func (r *Reader) besides(f *finding) (ranks []int) {
 func (r *Reader) victim(f *finding) (first *finding) {
 	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
 		for _, g := range r.found[w] {
-			if g.who.rank >= 0 && !g.weak && !g.over && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
+			if g.who.rank >= 0 && !g.weak && !g.over && !(r.culls && g.killed()) && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
 				first = g
 			}
 		}
