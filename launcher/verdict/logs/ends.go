@@ -1,6 +1,7 @@
 package logs
 
 import (
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,98 +12,33 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// fact is a text by which a line names a process. The groups rank, local, host and pid are what it says.
+// fact is a text by which a line names a process, as facts.txt has it.
 type fact struct {
 	pattern.Hinted
-	first bool // the launcher names the first one that failed
-	waits bool // it is one that others wait for
-	own   bool // mpiup says it, and no rank
-	self  bool // the process itself says it, whose line it is
+	first, waits, own, self bool
+	headed                  bool // lines that begin so have no word of it
 }
 
-func says(has, text string) fact    { return fact{Hinted: pattern.With(has, text)} }
-func first(has, text string) fact   { return fact{Hinted: pattern.With(has, text), first: true} }
-func waited(has, text string) fact  { return fact{Hinted: pattern.With(has, text), waits: true} }
-func oneself(has, text string) fact { return fact{Hinted: pattern.With(has, text), self: true} }
-func ours(has, text string) fact {
-	return fact{Hinted: pattern.With(has, text), first: true, own: true}
-}
+//go:embed facts.txt
+var factsText string
 
-var facts = sync.OnceValue(func() []fact {
-	return []fact{
-		// Whom others wait for, as torch, Horovod and JAX say it: before the one that says so.
-		waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
-		waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
-		waited(`retrieving ncclUniqueId`, `retrieving ncclUniqueId from \[(?P<rank>\d+)\]`),
-		waited(`Communication error`, `Communication error with rank (?P<rank>\d+)`),
-		waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
-		waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
-		waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
-		waited(`different incarnation`, `/job:\w+/replica:\d+/task:(?P<rank>\d+) unexpectedly tried to connect`),
-		first(`: rank `, `^(?P<host>[\w.-]+): rank (?P<rank>\d+) (?:exited with code [1-9]|died from signal)`), // PALS
-		first(` on host `, `\brank (?P<rank>\d+) on host (?P<host>\S+) (?:failed|exited)\b`),                   // Flux
-		says(`PE RANK`, `PE RANK (?P<rank>\d+) exit signal`),                                                   // ALPS
-		says(`[PE_`, `\[PE_(?P<rank>\d+)\]:`),                                                                  // Cray's PMI
-		says(`0031-250`, `0031-250 +task (?P<rank>\d+): `),                                                     // IBM's poe
-		first(`0031-300`, `due to exit code \d+ in task (?P<rank>\d+)`),
-		first(`before MPI_`, `MPI Application rank (?P<rank>\d+) (?:exited|killed) before MPI_`), // Platform's
-		oneself(`^o`, `^on (?P<host>[\w.-]+)$`),                                                  // MS-MPI's analysis, below a rank in brackets
-		first(`first noticed rank`, `\(first noticed rank (?P<rank>\d+)\) terminated`),           // IBM's jsrun
-		// Open MPI and PRRTE, orterun's and prterun's help texts.
-		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+)(?: with PID (?P<pid>\S+))?(?: on node (?P<host>\S+))?`),
-		first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
-		first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
-		says(`invoked on rank`, `invoked on rank (?P<rank>\d+) (?:in communicator|\(pid (?P<pid>\d+), host=(?P<host>[\w.-]+)\))`),
-		oneself(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
-		says(`while attempting to start`, `while attempting to start process rank (?P<rank>\d+)`),
-		says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
-		says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
-		says(`^hNHLPn`, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
-		says(` exiting`, `^node (?P<host>\S+) exiting`),
-		// MPICH and Intel MPI.
-		first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-		first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-		says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
-		says(`aborting MPI_COMM_WORLD`, `aborting MPI_COMM_WORLD .*comm rank (?P<rank>\d+)`), // MS-MPI
-		says(`MPT ERROR: `, `MPT ERROR: Rank (?P<rank>\d+)\(`),                               // HPE's
-		says(`fatal signal`, `Caught a fatal signal: .* on node (?P<rank>\d+)/\d`),
-		says(`FATAL ERROR(`, `FATAL ERROR\(Node (?P<rank>\d+)\): `),         // GASNet's
-		says(` Exiting: Called`, `Processor (?P<rank>\d+) Exiting: Called`), // Charm++'s
-		first(`has terminated without`, `MPI_COMM_WORLD rank (?P<rank>\d+) has terminated without`),
-		says(`RankID:`, `\bRankID:(?P<rank>\d+)\)`),                             // Ascend's
-		says(`Error occurred on rank`, `^Error occurred on rank (?P<rank>\d+)`), // AmberTools
-		says(`internal ABORT`, `internal ABORT - process (?P<rank>\d+)`),
-		says(`FATAL from PE`, `FATAL from PE +(?P<rank>\d+): `),  // FMS's
-		says(`FAIL at line=`, `^pe=(?P<rank>\d+) FAIL at line=`), // MAPL's
-		says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
-		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
-		says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
-		says(`[cli_`, `\[cli_(?P<rank>\d+)\]: `),
-		says(`MPICH ERROR`, `MPICH ERROR \[Rank (?P<rank>\d+)\] .*\] \[(?P<host>[\w.-]+)\] - `),
-		// torch and torchrun.
-		says(`Rank `, `\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
-		says(`(local_rank: `, `^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
-		says(`exitcode`, `^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
-		says(`^h`, `^host\s*: (?P<host>\S+)`),
-		says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
-		says(`terminated with`, `process (?P<local>\d+) terminated with (?:signal|exit)`),              // torch.multiprocessing's, on its host
-		first(`MPI processes was aborted`, `One of MPI processes was aborted\.\(rank=(?P<rank>\d+)\)`), // Fujitsu's plexec
-		says(` on proc `, `ERROR on proc (?P<rank>\d+): `),                                             // LAMMPS
-		// DeepSpeed's and torch's older launcher name the command of the last process that they started, whichever failed: of one process it is that one.
-		says(`local`, `(?:exits with return code|CalledProcessError).*--local[_-]rank[= ](?P<local>0)\b|--local[_-]rank[= ](?P<local0>0)\b.*exits with return code`),
-		// MVAPICH.
-		says(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
-		says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
-		// Horovod.
-		first(`Process name: `, `^Process name: (?P<rank>\d+)$`),
-		first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
-		// Slurm.
-		says(`: Terminated`, `^srun: error: (?P<host>\S+): tasks [\d,-]+: Terminated`), // with the step, when another one failed
-		first(`: exited`, `^srun: S\w+=\S+ task (?P<rank>\d+): exited abnormally`),
-		says(`run: error: `, `^(?:s|yh)run: error: (?P<host>\S+): task (?P<rank>\d+)`),
-		// mpiup.
-		ours(`^rhtm`, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host|the command) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with|cannot go on|broke|closed)`),
+// facts are those of facts.txt, and their words.
+var facts, factWords = sync.OnceValue(func() (all []fact) {
+	for row := range strings.Lines(factsText) {
+		if c := strings.Split(strings.TrimSuffix(row, "\n"), "\t"); len(c) == 3 {
+			all = append(all, fact{Hinted: pattern.With(c[1], c[2]), first: c[0] == "first" || c[0] == "ours", waits: c[0] == "waits",
+				own: c[0] == "ours", self: c[0] == "self", headed: c[1][0] == '^'})
+		}
 	}
+	return all
+}), sync.OnceValue(func() *pattern.Words {
+	var words []string
+	for row := range strings.Lines(factsText) {
+		if c := strings.Split(row, "\t"); len(c) == 3 && c[1][0] != '^' {
+			words = append(words, strings.ToLower(c[1]))
+		}
+	}
+	return pattern.Looked(words)
 })
 
 // srunTasks is several ranks that ended alike, in one line of srun's.
@@ -195,7 +131,11 @@ func (r *Reader) learn(l line) {
 			f.toldBy = byMany
 		}
 	}
+	none := factWords().First(strings.ToLower(l.text)) < 0
 	for _, f := range facts() {
+		if none && !f.headed {
+			continue
+		}
 		who, ok := f.names(l.text)
 		if !ok || f.own && l.ofRank() {
 			continue

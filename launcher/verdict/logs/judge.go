@@ -77,8 +77,11 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
 	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
-	case f.kind == verdict.Killed, f.kind == verdict.OutOfMemory && f.likely: // by the batch system, of which another line tells why
+	case f.killed(): // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
+			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
+				return true // PALS kills all others
+			}
 			return g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after
 		})
 	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
@@ -89,6 +92,11 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Program, func(g *finding) bool {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
+		})
+	}
+	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself
+		list = r.of(verdict.Echo, func(g *finding) bool {
+			return g.kind == verdict.FabricError && !g.likely && !g.weak && g.file == f.file && g.order < f.order && f.number-g.number <= 2*after
 		})
 	}
 	if len(list) == 0 && f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed || f.likely) {
@@ -113,11 +121,12 @@ func (r *Reader) behind(f *finding) *finding {
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.
 func (r *Reader) earlier(f *finding) *finding {
-	if f.weight != verdict.Cause || f.who.rank < 0 {
+	if f.weight != verdict.Cause || f.who.rank < 0 && !f.killed() {
 		return f
 	}
 	list := r.of(verdict.Program, func(g *finding) bool {
-		return !g.weak && !g.likely && (g.kind == verdict.Python || g.kind == verdict.Crash) && g.who.rank >= 0 && g.who.rank != f.who.rank && precedes(g, f)
+		other := g.who.rank >= 0 && g.who.rank != f.who.rank || f.killed() && f.number-g.number > 0 // as a launcher kills those that are left
+		return !g.weak && !g.likely && (g.kind == verdict.Python || g.kind == verdict.Crash) && other && precedes(g, f)
 	})
 	if len(list) == 0 {
 		return f

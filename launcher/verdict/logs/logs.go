@@ -414,7 +414,7 @@ func between(text string) bool {
 
 // code says that a line in a traceback is the program's code, where blanks before it are lost.
 func code(before, text string) bool {
-	if !strings.HasPrefix(before, `File "`) || looksRaised(text) {
+	if !strings.HasPrefix(before, `File "`) || looksRaised(text) || relayed(text) {
 		return false
 	}
 	s, ok := verdict.Recognise(text)

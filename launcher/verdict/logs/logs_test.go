@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +91,27 @@ func said(r *Reader) string {
 		text += ", reported by " + v.Reporters
 	}
 	return text
+}
+
+// Each row of facts.txt is a fact, and its pattern is one.
+func TestFacts(t *testing.T) {
+	n := 0
+	for row := range strings.Lines(factsText) {
+		if row[0] == '#' || row == "\n" {
+			continue
+		}
+		cells := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
+		if len(cells) != 3 || !slices.Contains([]string{"says", "first", "waits", "ours", "self"}, cells[0]) || strings.Trim(cells[1], "|") != cells[1] {
+			t.Fatalf("%q is no fact", row)
+		}
+		if _, err := regexp.Compile(cells[2]); err != nil {
+			t.Error(err)
+		}
+		n++
+	}
+	if n != len(facts()) {
+		t.Errorf("%d rows, %d facts", n, len(facts()))
+	}
 }
 
 // perLog is what reading a log may cost. What the patterns match with is made when it is first needed and again after each garbage

@@ -19,7 +19,7 @@ type named struct {
 
 // whose is the process that a finding is about.
 func (r *Reader) whose(f *finding) named {
-	if r.culls && f.byItself() { // the launcher names one that it has killed itself
+	if r.culls && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.toldBy != r.by) { // the launcher names one that it has killed itself
 		if r.named = nil; f.toldBy == r.by {
 			f.who = ending{rank: f.lane.rank}
 		}
@@ -38,12 +38,25 @@ func (r *Reader) whose(f *finding) named {
 	case f.likely || f.weak:
 		n.sure = verdict.Probable
 	}
+	if n.sure == verdict.Probable && n.why != "" && f.lane.rank < 0 && f.kind == verdict.Python && r.twice(f) { // of which a launcher names one
+		n.who, n.sure, n.why = ending{rank: -1, host: n.who.host}, verdict.Unknown, ""
+	}
+	if f.killed() && n.who.rank >= 0 && len(r.of(verdict.Ending, func(g *finding) bool {
+		return g.kind == verdict.ExitCode && !g.likely && g.who.rank >= 0 && g.who.rank != n.who.rank
+	})) > 0 { // who exited may have lost the one that was killed, or be why it was
+		n.who, n.sure, n.why = ending{rank: -1, host: n.who.host}, verdict.Unknown, ""
+	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
-	if n.sure == verdict.Probable && r.torch.who.rank >= 0 && len(all) > 1 && slices.Contains(all, n.who.rank) {
+	if (n.sure == verdict.Probable || f.weight == verdict.Ending && n.who.rank >= 0) && r.torch.who.rank >= 0 && len(all) > 1 && slices.Contains(all, n.who.rank) {
 		n = several(all)
 	}
 	return n
+}
+
+// twice says that several processes wrote a finding's line, and none says which wrote it first.
+func (r *Reader) twice(f *finding) bool {
+	return len(r.of(f.weight, func(g *finding) bool { return g.file == f.file && g.line == f.line && g.lane == f.lane })) > 1
 }
 
 // killed says that a process was killed, by whomever.
@@ -56,6 +69,8 @@ func (f *finding) byItself() bool {
 	switch f.kind {
 	case verdict.GPUError, verdict.GPUMemory, verdict.NCCL, verdict.MPIError, verdict.Abort, verdict.Python, verdict.Limits, verdict.DiskFull, verdict.MissingLibrary:
 		return true
+	case verdict.Crash:
+		return f.weight == verdict.Program
 	}
 	return false
 }
@@ -125,17 +140,19 @@ func (r *Reader) accused(f *finding) named {
 	return several(append(alike, n.who.rank))
 }
 
-// many says that other processes say of themselves what a finding tells, each by its own number.
+// many says that other processes say of themselves what a finding tells, each by its own number or rank.
 func (r *Reader) many(f *finding) bool {
-	pids := map[int]bool{}
+	pids, ranks := map[int]bool{}, map[int]bool{}
 	for _, list := range r.found {
 		for _, g := range list {
-			if g.kind == f.kind && g.who.pid > 0 && g.file == f.file {
-				pids[g.who.pid] = true
+			if g.kind == f.kind && g.file == f.file {
+				pids[g.who.pid], ranks[g.who.rank] = true, true
 			}
 		}
 	}
-	return len(pids) > 1
+	delete(pids, 0)
+	delete(ranks, -1)
+	return len(pids) > 1 || len(ranks) > 1
 }
 
 // matching is another process where that is not this one.
