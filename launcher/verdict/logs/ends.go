@@ -162,9 +162,9 @@ func (r *Reader) learn(l line) {
 			who = r.torch.who
 			r.named = &who
 		} else if f.first && r.named == nil {
-			r.named, r.by, r.since = &who, alike(l.text), r.number
+			r.named, r.first = &who, lead{by: alike(l.text), at: r.number}
 		} else if f.first && !f.own && r.named != nil && who.rank >= 0 && r.named.rank >= 0 && who.rank != r.named.rank {
-			r.firsts = true
+			r.first.several = true
 		}
 		if !f.waits {
 			r.near = 0
@@ -276,8 +276,8 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = pattern.With("error|exception|interrupt|failure|.exc.|.errors.|iteration: |expired: ", `^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|`+
-	`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|subprocess.TimeoutExpired): \S)`)
+var raisedLine = pattern.With("error|exception|interrupt|failure|.exc.|.errors.|iteration: |expired: |pool: |file: ", `^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|`+
+	`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|(?:[a-z_]\w*\.)+(?:TimeoutExpired|BrokenProcessPool|BadZipFile)): \S)`)
 
 func looksRaised(text string) bool { return raisedLine.Match(text) }
 

@@ -125,7 +125,7 @@ func (r *Reader) earlier(f *finding) *finding {
 		return f
 	}
 	list := r.of(verdict.Program, func(g *finding) bool {
-		other := g.who.rank >= 0 && g.who.rank != f.who.rank || f.killed() && f.number-g.number > 0 // as a launcher kills those that are left
+		other := g.who.rank >= 0 && g.who.rank != f.who.rank || f.killed() && g.who.rank < 0 // as a launcher kills those that are left
 		return !g.weak && !g.likely && (g.kind == verdict.Python || g.kind == verdict.Crash) && other && precedes(g, f)
 	})
 	if len(list) == 0 {

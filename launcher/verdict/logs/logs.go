@@ -46,11 +46,8 @@ type Reader struct {
 	seq    []operation     // and those that they waited in
 	waits  []int           // ranks that others wait for
 	named  *ending         // the process that a launcher names as the first that failed
-	by     string          // the line that does, without numbers
-	since  int             // its number
-	culls  bool            // that process was only killed, as a launcher kills those that are left
-	firsts bool            // launchers name several as the first
-	alike  bool            // other processes failed in MPI_Init, too
+	first  lead
+	alike  bool // other processes failed in MPI_Init, too
 	own    own
 	block  ownBlock
 	hang   *verdict.Verdict // by mpiup's own notice that a run hangs
@@ -66,6 +63,14 @@ type Reader struct {
 	ended  bool            // the job of this file said that it ended well
 	failed []int           // ranks that torch's launcher reports as failed
 	hosts  map[string]bool // at most two, which is several
+}
+
+// lead is what else is known of the process that a launcher names as the first that failed.
+type lead struct {
+	several bool   // launchers name other ones, too
+	by      string // the line that names it, without numbers
+	at      int    // and that line's number
+	killed  bool   // it was only killed, as a launcher kills those that are left
 }
 
 // lane is one process's lines; rank -1 is all lines of a file that have no tag.
@@ -193,7 +198,7 @@ func (r *Reader) lane(rank int) (*heard, lane) {
 func (r *Reader) add(f *finding, l line, key lane) {
 	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
 	f.who = f.who.or(l.who)
-	r.culls = r.culls || f.killed() && r.named != nil && r.number-r.since <= 1
+	r.first.killed = r.first.killed || f.killed() && (f.kind != verdict.Killed || strings.Contains(l.text, "15")) && r.named != nil && r.number-r.first.at <= 1
 	f.steps, f.over = r.steps, r.ended && f.weight == verdict.Echo // connections end with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)

@@ -19,8 +19,8 @@ type named struct {
 
 // whose is the process that a finding is about.
 func (r *Reader) whose(f *finding) named {
-	if r.culls && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.toldBy != r.by) { // the launcher names one that it has killed itself
-		if r.named = nil; f.toldBy == r.by {
+	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.toldBy != r.first.by) { // the launcher names one that it has killed itself
+		if r.named = nil; f.toldBy == r.first.by {
 			f.who = ending{rank: f.lane.rank}
 		}
 	}
@@ -134,7 +134,7 @@ func (r *Reader) accused(f *finding) named {
 	} else if len(alike) == 0 {
 		return n
 	}
-	if r.named != nil && r.named.rank >= 0 && !r.firsts && (r.named.rank == n.who.rank || slices.Contains(alike, r.named.rank)) {
+	if r.named != nil && r.named.rank >= 0 && !r.first.several && (r.named.rank == n.who.rank || slices.Contains(alike, r.named.rank)) {
 		return named{who: n.who.matching(*r.named), sure: verdict.Probable, why: fmt.Sprintf("the launcher names rank %d as the first that failed", r.named.rank)}
 	}
 	return several(append(alike, n.who.rank))
@@ -351,7 +351,7 @@ func (r *Reader) besides(f *finding) (ranks []int) {
 func (r *Reader) victim(f *finding) (first *finding) {
 	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
 		for _, g := range r.found[w] {
-			if g.who.rank >= 0 && !g.weak && !g.over && !(r.culls && g.killed()) && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
+			if g.who.rank >= 0 && !g.weak && !g.over && !(r.first.killed && g.killed()) && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
 				first = g
 			}
 		}
