@@ -276,8 +276,9 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = pattern.With("error|exception|interrupt|failure|.exc.|.errors.|iteration: |expired: |pool: |file: ", `^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|`+
-	`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|(?:[a-z_]\w*\.)+(?:TimeoutExpired|BrokenProcessPool|BadZipFile)): \S)`)
+var raisedLine = pattern.With("error|exception|interrupt|failure|.exc.|.errors.|iteration: |expired: |pool: |file: ",
+	`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|`+
+		`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|(?:[a-z_]\w*\.)+(?:TimeoutExpired|BrokenProcessPool|BadZipFile)): \S)`)
 
 func looksRaised(text string) bool { return raisedLine.Match(text) }
 

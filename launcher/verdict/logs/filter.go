@@ -217,7 +217,8 @@ func (m *manner) level(l line) Level {
 
 var (
 	// Words of Python's logging, log4j, spdlog, slog, NCCL, UCX and their kin, at the beginning of a line.
-	levelWord = pattern.With("trace|debug|diag|info|notice|warn|error|critical|fatal|panic", `(?:^|[\s\[|(:<"=])(?i:(level)["=: ]*[=:"] ?)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
+	levelWord = pattern.With("trace|debug|diag|info|notice|warn|error|critical|fatal|panic",
+		`(?:^|[\s\[|(:<"=])(?i:(level)["=: ]*[=:"] ?)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
 	// glog's and klog's first letter, torch's and TensorFlow's.
 	levelLetter = pattern.With("^[IWEF|tensorflow/|external/", `^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
 )

@@ -20,9 +20,13 @@ var (
 	progress = pattern.Of(`(?i)\b(?:epochs?|time-?steps?|steps?|iterations?|iters?|global_step|loss|num_updates|samples/sec|images/sec|tokens/s|eta)\b[^a-z]{0,12}\d|\d+/\d+ \[(?:\d+:\d\d|[=>.])|` +
 		`^Time = \d|^\d+(?:\s+[-+.\deE]+)+$`)
 	// The end of a job that went well, by the words of those that end one. A number of ranks tells that they have met.
-	ended = pattern.With("success|normal|complete|finish|done|error|finali|wall time|loop time|avg bus|exit", `(?i)\b(?:completed|finished|terminated|ended|exited|done) (?:successfully|normally|without errors?)\b|\bsuccessfully (?:completed|finished|terminated)\b|\b(?:simulation|training|job|run|program|benchmark|calculation) (?:is |has |was )?(?:now )?(?:completed?|finished|done|successful)\b|`+
-		`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|exit(?:ed with)?(?: code| status)?:? 0$`)
-	met     = pattern.With("hello|process|proc |proc:|proc#|rank|task|        ", `(?i)^\W*hello\b.*\d|^\d+ {8,}\d+\.\d\d$|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
+	ended = pattern.With("success|normal|complete|finish|done|error|finali|wall time|loop time|avg bus|exit", // of which a line must have one
+		`(?i)\b(?:completed|finished|terminated|ended|exited|done) (?:successfully|normally|without errors?)\b|`+
+			`\bsuccessfully (?:completed|finished|terminated)\b|`+
+			`\b(?:simulation|training|job|run|program|benchmark|calculation) (?:is |has |was )?(?:now )?(?:completed?|finished|done|successful)\b|`+
+			`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|exit(?:ed with)?(?: code| status)?:? 0$`)
+	met = pattern.With("hello|process|proc |proc:|proc#|rank|task|        ",
+		`(?i)^\W*hello\b.*\d|^\d+ {8,}\d+\.\d\d$|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
 	isBad   = pattern.Of(`(?i)\b(?:but|not|un\w+|without success|fail\w*|error\w*|abort\w*|killed|timed? ?out)\b`)
 	initing = "Init COMPLETE"                        // NCCL
 	noCUDA  = "not interested in CUDA-aware support" // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for

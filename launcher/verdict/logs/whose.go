@@ -19,7 +19,8 @@ type named struct {
 
 // whose is the process that a finding is about.
 func (r *Reader) whose(f *finding) named {
-	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.toldBy != r.first.by) { // the launcher names one that it has killed itself
+	// The launcher names one that it has killed itself.
+	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.toldBy != r.first.by) {
 		if r.named = nil; f.toldBy == r.first.by {
 			f.who = ending{rank: f.lane.rank}
 		}
@@ -48,7 +49,8 @@ func (r *Reader) whose(f *finding) named {
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
-	if (n.sure == verdict.Probable || f.weight == verdict.Ending && n.who.rank >= 0) && r.torch.who.rank >= 0 && len(all) > 1 && slices.Contains(all, n.who.rank) {
+	doubt := n.sure == verdict.Probable || f.weight == verdict.Ending && n.who.rank >= 0
+	if doubt && r.torch.who.rank >= 0 && len(all) > 1 && slices.Contains(all, n.who.rank) {
 		n = several(all)
 	}
 	return n
@@ -67,7 +69,8 @@ func (f *finding) killed() bool {
 // byItself says that a process ended by its own word, so that nobody had to kill it.
 func (f *finding) byItself() bool {
 	switch f.kind {
-	case verdict.GPUError, verdict.GPUMemory, verdict.NCCL, verdict.MPIError, verdict.Abort, verdict.Python, verdict.Limits, verdict.DiskFull, verdict.MissingLibrary:
+	case verdict.GPUError, verdict.GPUMemory, verdict.NCCL, verdict.MPIError, verdict.Abort, verdict.Python,
+		verdict.Limits, verdict.DiskFull, verdict.MissingLibrary:
 		return true
 	case verdict.Crash:
 		return f.weight == verdict.Program
@@ -351,7 +354,8 @@ func (r *Reader) besides(f *finding) (ranks []int) {
 func (r *Reader) victim(f *finding) (first *finding) {
 	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
 		for _, g := range r.found[w] {
-			if g.who.rank >= 0 && !g.weak && !g.over && !(r.first.killed && g.killed()) && f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
+			if g.who.rank >= 0 && !g.weak && !g.over && !(r.first.killed && g.killed()) &&
+				f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
 				first = g
 			}
 		}
