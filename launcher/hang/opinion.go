@@ -16,6 +16,7 @@ import (
 //	named, cause weak ──Due──▶ stacks of all ──See──▶ apart from the others' wait, or not ──five times──▶ where it is, a doubt, or nothing
 //
 // A look costs what its tools need, in which a rank stands still. So each rank has five looks at most in a run, and a run has three opinions.
+// Where that is longer than a step, as on a busy machine, the rank waits for others that stand still: one look that shows it apart is no doubt.
 type Opinions struct {
 	of    idset.Set // the ranks that are looked at; empty: none are
 	had   idset.Set // they, and those before them
@@ -36,7 +37,7 @@ const (
 	opinionLooks = 5    // of an opinion
 	agree        = 4    // of them at least, that must show one thing
 	maxOpinions  = 3    // of a run
-	improbable   = 0.01 // that looks show so little of what is said: less is a doubt
+	improbable   = 0.01 // that no look shows what is said: less is a doubt
 )
 
 // Due says that it is time for a look, where named ranks are those for which the others wait for a share of the time. all, evenly, are those
@@ -89,7 +90,7 @@ func (o *Opinions) See(now time.Duration, found []Stack, answered bool) (says sl
 		if place := common(o.apart); len(place) > 1 { // else main alone
 			says.Says = fmt.Sprintf("%s %s in %s, the others in %s", times, it, strings.Join(Telling(place), ", called by "), o.in)
 		}
-	} else if o.looks >= agree && improbably(o.looks, len(o.apart), o.share) {
+	} else if len(o.apart) == 0 && o.looks >= agree && math.Pow(1-o.share, float64(o.looks)) < improbable {
 		says.Doubts, says.Says = true, fmt.Sprintf("%s nothing that differs: %s %s elsewhere than the others", were, times, it)
 	}
 	return says
@@ -151,15 +152,4 @@ func common(stacks [][]string) []string {
 		both = both[1:]
 	}
 	return both
-}
-
-// improbably says that few of n looks show what is so for a share of the time.
-func improbably(n, few int, share float64) bool {
-	share = min(share, 0.99)
-	sum, term := 0.0, math.Pow(1-share, float64(n))
-	for i := range few + 1 {
-		sum += term
-		term *= share / (1 - share) * float64(n-i) / float64(i+1)
-	}
-	return sum < improbable
 }
