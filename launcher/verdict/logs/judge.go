@@ -76,7 +76,7 @@ func (r *Reader) behind(f *finding) *finding {
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
 	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
-		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.order < f.order })
+		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before })
 	case f.killed(): // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
@@ -125,7 +125,7 @@ func (r *Reader) earlier(f *finding) *finding {
 		return f
 	}
 	list := r.of(verdict.Program, func(g *finding) bool {
-		other := g.who.rank >= 0 && g.who.rank != f.who.rank || f.killed() && g.who.rank < 0 // as a launcher kills those that are left
+		other := g.who.rank >= 0 && g.who.rank != f.who.rank || f.killed() && g.lane.rank < 0 // as a launcher kills those that are left
 		return !g.weak && !g.likely && (g.kind == verdict.Python || g.kind == verdict.Crash) && other && precedes(g, f)
 	})
 	if len(list) == 0 {

@@ -36,7 +36,7 @@ func (r *Reader) whose(f *finding) named {
 		}
 	case n.who.rank < 0:
 		n.sure = verdict.Unknown
-	case f.likely || f.weak:
+	case f.likely || f.weak, f.kind == verdict.NCCL: // which has it of another one more often than of its own
 		n.sure = verdict.Probable
 	}
 	if n.sure == verdict.Probable && n.why != "" && f.lane.rank < 0 && f.kind == verdict.Python && r.twice(f) { // of which a launcher names one
