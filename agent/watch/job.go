@@ -37,6 +37,7 @@ type Job struct {
 type watched struct {
 	page *Page
 	feed Feed
+	pace Cadence
 	over bool // its rank has ended, and was told of
 	pass pass
 }
@@ -137,7 +138,10 @@ func (w *watched) sample(id uint32) job.Waits {
 	if err != nil {
 		s = Sample{}
 	}
-	w.pass.see(&s, monotonic())
+	now := monotonic()
+	w.pass.see(&s, now)
+	w.pace.Take(s.Newest, s.Bins, now)
+	s.Step, s.StepCalls = w.pace.Period()
 	s.ID = int(id)
 	return s.Waits
 }

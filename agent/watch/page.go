@@ -17,14 +17,17 @@ import (
 
 // What preload/page.h calls by the same names.
 const (
-	pageBytes = 8192
+	pageBytes = binsAt + 2*bins
 	magic     = 0x6d707777
-	version   = 3
+	version   = 4
 	levels    = 4
 	perLevel  = 48
 	shift     = 5
 	header    = 512
 	onePoint  = 40
+	binsAt    = header + levels*perLevel*onePoint
+	bins      = 2048
+	bin       = 20 * time.Millisecond
 	flagTicks = 1
 
 	stateInitialized = 1
@@ -46,7 +49,9 @@ const Variable = "MPIUP_WATCH_PAGE"
 type Sample struct {
 	job.Waits
 	Passes     uint64
-	Rank, Size int // in MPI_COMM_WORLD
+	Rank, Size int    // in MPI_COMM_WORLD
+	Newest     uint64 // number of the last bin in which NCCL was called
+	Bins       []byte // each with two bytes
 }
 
 // A Page is the agent's end of one rank's page.

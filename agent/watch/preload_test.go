@@ -2,6 +2,7 @@ package watch
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -93,6 +94,53 @@ func TestLibcs(t *testing.T) {
 			}
 			if s.State != job.Finalized || s.Size != 1 || s.Seq != 3 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 60*time.Millisecond {
 				t.Errorf("the page says %+v", s)
+			}
+		})
+	}
+}
+
+// Calls of NCCL by a program without MPI are counted, those of its children are not, and one that its NCCL does not have fails.
+func TestCountsNCCL(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	need.Program(t, "musl-gcc", "musl-gcc")
+	preload := filepath.Join(t.TempDir(), "preload.so")
+	if out, err := exec.CommandContext(t.Context(), "bash", "preload/build.sh", "gcc", preload).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, cc := range []string{"gcc", "musl-gcc"} {
+		t.Run(cc, func(t *testing.T) {
+			dir := t.TempDir()
+			library, program := filepath.Join(dir, "libnccl.so.2"), filepath.Join(dir, "program")
+			for _, argv := range [][]string{
+				{cc, "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/nccl.c"},
+				{cc, "-o", program, "testdata/nccl.c", library},
+			} {
+				if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+					t.Fatalf("%q: %v\n%s", argv, err, out)
+				}
+			}
+			page, err := Create(filepath.Join(dir, "page"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.Close()
+			for _, pages := range []string{"", filepath.Join(dir, "page")} {
+				cmd := exec.CommandContext(t.Context(), program, "20", "40", "80")
+				cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
+				if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+					t.Fatalf("with the page %q: %v\n%s", pages, err, out)
+				}
+			}
+			s, err := page.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0
+			for i := range bins {
+				sum += int(binary.NativeEndian.Uint16(s.Bins[2*i:]))
+			}
+			if s.State != job.Unwatched || s.Newest == 0 || sum != 60 {
+				t.Errorf("%d calls until %d, and the page says %+v", sum, s.Newest, s.Waits)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ const looksFar = 8
 // Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders tells of the processes of those
 // that run.
 func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell func(id uint32, pid int)), tell func(*apiv1.Waited)) {
-	every = min(max(every, time.Second/2), time.Minute)
+	every = min(max(every, time.Second/2), bins*bin*3/4) // of bins none may be missed
 	next := min(every, time.Second)
 	t := time.NewTicker(next)
 	defer t.Stop()

@@ -89,6 +89,8 @@ type Waits struct {
 	Call      string        // of MPI that it is in, of those that wait; "": none
 	Called    time.Duration // since when
 	Points    []WaitPoint   // ascending by Seq
+	Step      time.Duration // from one step to the next, by when it calls NCCL; 0: that does not show
+	StepCalls uint32        // of NCCL's in one; where Step is 0, of late, and 0: none
 	RankWork
 }
 

@@ -13,5 +13,5 @@ case $("$1" -dumpmachine) in aarch64*) atomics=(-mno-outline-atomics) ;; esac
 "$1" -shared -nostdlib -Wl,-soname,libdl.so.2 -o "$named/libdl.so.2" -x c /dev/null
 "$1" -std=c11 -O2 -Wall -Wextra -Werror -fPIC -shared -nostdlib -fvisibility=hidden -fno-stack-protector -fno-plt -fexceptions \
     -ftls-model=initial-exec -ffile-prefix-map="$PWD"=. "${atomics[@]}" -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack,--build-id=none,-s,-soname,libmpiup-watch.so \
-    -o "$2.new" agent/watch/preload/{calls,comm,pace,request,state,sum}.c -Wl,--no-as-needed "$named/libdl.so.2"
+    -o "$2.new" agent/watch/preload/{calls,comm,nccl,pace,request,state,sum}.c -Wl,--no-as-needed "$named/libdl.so.2"
 mv "$2.new" "$2"

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 enum {
-	PAGE_BYTES = 8192,
+	PAGE_BYTES = 12288,
 	PAGE_MAGIC = 0x6d707777, /* "mpww" */
-	PAGE_VERSION = 3,
+	PAGE_VERSION = 4,
 	LEVELS = 4,  /* rings of points, each with 32 times the stride of the one before */
 	POINTS = 48, /* of each ring */
 	SHIFT = 5,   /* the stride of ring l is 1 << (SHIFT * l) collectives */
+	BINS = 2048, /* of time, in which calls of NCCL are counted: 41 s */
+	BIN = 20000000, /* ns */
 };
 
 enum state { STATE_NONE, STATE_INITIALIZED, STATE_FINALIZED, STATE_UNKNOWN_LIBRARY };
@@ -52,8 +54,10 @@ struct page {
 	uint64_t since;      /* the tick at which it entered the call that it is in; 0: that call is not measured (pace.h) */
 	uint32_t call, pad;  /* which; CALL_NONE: it is in none. Of several threads only their collectives over all are told */
 	uint64_t passes;     /* calls that were not measured, begun: while it stands still a rank is in the same one */
-	uint8_t reserved[512 - 144];
+	uint64_t bin;        /* CLOCK_MONOTONIC / BIN at the last call of NCCL's; 0: there was none */
+	uint8_t reserved[512 - 152];
 	struct point points[LEVELS][POINTS];
+	uint16_t bins[BINS]; /* calls in each, at its number's rest; those before bin - BINS + 1 are gone, and in those after it there was none */
 };
 
 _Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's size");

@@ -29,13 +29,18 @@
 struct page *page;
 
 static const uint32_t nobody;
-const volatile uint32_t *mine = &nobody;
+const volatile uint32_t *mine = &nobody, *counts = &nobody;
 
-uint64_t nanoseconds(void) {
+static inline uint64_t by(clockid_t clock) {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+uint64_t nanoseconds(void) { return by(CLOCK_MONOTONIC); }
+
+/* coarse is that clock some milliseconds ago at most: reading it takes a few nanoseconds, whatever Linux keeps time by. */
+uint64_t coarse(void) { return by(CLOCK_MONOTONIC_COARSE); }
 
 /* What was found so far was found in here. A call that a function ends with has that function's caller behind it, which may have no MPI:
    mpi4py calls MPI_Finalize so, for Python. */
@@ -91,27 +96,44 @@ static struct page *map(void) {
 	return at == MAP_FAILED ? 0 : at;
 }
 
-/* begin is called when MPI_Init is over, in whatever language. The first process of a rank that comes here has the page. */
-void begin(void *caller) {
-	if (page)
-		return;
+static uint32_t *flags; /* *mine and *counts */
+
+/* own gives the page to this process, if it is the first of a rank that comes here. It is tried once. */
+static int own(void) {
+	static uint32_t tried;
+	if (page || __atomic_load_n(&tried, __ATOMIC_RELAXED) || __atomic_exchange_n(&tried, 1, __ATOMIC_SEQ_CST))
+		return page != 0;
 	struct page *p = map();
 	if (!p || p->magic != PAGE_MAGIC || p->version != PAGE_VERSION)
-		return;
-	uint32_t *flag = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (flag == MAP_FAILED || madvise(flag, 4096, MADV_WIPEONFORK) != 0)
-		return;
+		return 0;
+	uint32_t *two = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (two == MAP_FAILED || madvise(two, 4096, MADV_WIPEONFORK) != 0)
+		return 0;
 	uint32_t owner = 0;
 	if (!__atomic_compare_exchange_n(&p->owner, &owner, (uint32_t)getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return 0;
+	flags = two;
+	flags[1] = 1;
+	__atomic_store_n(&page, p, __ATOMIC_RELEASE);
+	counts = flags + 1;
+	return 1;
+}
+
+/* begin_counting says whether this process counts its calls of NCCL: a child does not, whose flag the kernel has wiped. */
+int begin_counting(void) { return !page && own() && *counts == 1; }
+
+/* begin is called when MPI_Init is over, in whatever language. */
+void begin(void *caller) {
+	if (!own() || *counts != 1 || page->state != STATE_NONE)
 		return;
-	page = p;
+	struct page *p = page;
 	p->tick0 = ticks();
 	p->ns0 = nanoseconds();
 	p->tick1 = p->tick0;
 	p->ns1 = p->ns0;
 	learn_world(caller);
-	*flag = p->state == STATE_INITIALIZED; /* else nothing is known of this library's communicators */
-	mine = flag;
+	*flags = p->state == STATE_INITIALIZED; /* else nothing is known of this library's communicators */
+	mine = flags;
 }
 
 /* Both clocks, now and then: an agent that reads the page turns ticks into time by them. */

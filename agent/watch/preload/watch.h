@@ -13,15 +13,19 @@ typedef long word;
 
 enum lang { LANG_C, LANG_FORTRAN };
 
-extern struct page *page;        /* 0 until MPI_Init, and for good where nobody watches */
+extern struct page *page;        /* 0 until MPI_Init or the first call of NCCL's, and for good where nobody watches */
 extern const volatile uint32_t *mine; /* 1 in the process that has the page. A child finds 0 after fork, as the kernel wipes it: it writes nothing */
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
 static inline int watching(void) { return *mine == 1; }
 
+extern const volatile uint32_t *counts; /* likewise, in the process that counts its calls of NCCL there */
+
 /* state.c: beginning, end, clocks. */
 void begin(void *caller);
+int begin_counting(void);
+uint64_t coarse(void);
 void finish(void);
 void finished(void);
 uint64_t nanoseconds(void);

@@ -17,7 +17,7 @@ func TestThereAndBack(t *testing.T) {
 	if _, err := PackActivity(0, a).Seen(3); err == nil {
 		t.Error("a rank that is none")
 	}
-	r := job.Waits{ID: 3, State: job.Measured, Seq: 9, Partial: 2, Inside: 3, Elsewhere: 4, Call: "MPI_Recv", Called: 5, Points: []job.WaitPoint{{Seq: 1, Waited: 2, Other: 3, Loose: 4, At: 5}},
+	r := job.Waits{ID: 3, State: job.Measured, Seq: 9, Partial: 2, Inside: 3, Elsewhere: 4, Call: "MPI_Recv", Called: 5, Step: 6, StepCalls: 7, Points: []job.WaitPoint{{Seq: 1, Waited: 2, Other: 3, Loose: 4, At: 5}},
 		RankWork: job.RankWork{CPU: 1, Queued: 2, Blocked: 3, ReadBack: 4, Far: 0.333, GPU: job.SlowByPower, Segments: 6, Resent: 7, Throttled: 8, Memory: 9, Storage: 10, LinkErrors: 11, MHz: 12}}
 	for _, v := range []reflect.Value{reflect.ValueOf(r), reflect.ValueOf(r.RankWork)} {
 		for i := range v.NumField() {
