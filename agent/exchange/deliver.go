@@ -36,7 +36,7 @@ func (x *Exchange) Deliver(f *apiv1.Frame) error {
 		case b.AskWaits.Flight:
 			x.askDumps(b.AskWaits.Id)
 		default:
-			x.answerWaits(b.AskWaits.Id)
+			x.answerWaits(b.AskWaits.Id, time.Now())
 		}
 	case *apiv1.Frame_FetchRequest:
 		x.answerFetch(b.FetchRequest)
@@ -93,10 +93,10 @@ func (x *Exchange) Look(now time.Duration) {
 	}
 }
 
-// answerWaits tells the launcher who waits and who is silent here.
-func (x *Exchange) answerWaits(id uint64) {
+// answerWaits tells the launcher who waits and who is silent here, which it asked at a time.
+func (x *Exchange) answerWaits(id uint64, asked time.Time) {
 	w, _ := x.waits(x.cfg.Clock.Now())
-	w.Id = id
+	w.Id, w.AskedNs, w.AnsweredNs = id, asked.UnixNano(), time.Now().UnixNano()
 	x.Send(w.Frame())
 }
 
@@ -105,6 +105,7 @@ const DumpTime = 3 * time.Second
 
 // askDumps lets all processes here write what their flight recorders have, and then answers.
 func (x *Exchange) askDumps(id uint64) {
+	asked := time.Now()
 	x.cfg.Go(func() {
 		ctx, cancel := awake.Within(x.cfg.Serving, DumpTime)
 		defer cancel()
@@ -114,7 +115,7 @@ func (x *Exchange) askDumps(id uint64) {
 			all.Go(func() { x.askRAS(ctx, st) })
 		}
 		all.Wait()
-		x.answerWaits(id)
+		x.answerWaits(id, asked)
 	})
 }
 

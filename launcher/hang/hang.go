@@ -187,6 +187,27 @@ func Interval(after time.Duration) time.Duration {
 	return min(max(after/6, time.Second), 10*time.Second)
 }
 
+// LookEvery is how often it is looked whether a run hangs whose agents look at its ranks so often, 0: never, and whose ranks may be in MPI_Init
+// for so long, 0: for ever.
+func LookEvery(activity, init time.Duration) time.Duration {
+	if init == 0 {
+		return activity
+	}
+	if init = max(init/8, 100*time.Millisecond); activity == 0 {
+		return init
+	}
+	return min(activity, init)
+}
+
+// Some are the first of names.
+func Some(names []string) string {
+	const most = 4
+	if len(names) > most {
+		names = append(names[:most:most], "others")
+	}
+	return strings.Join(names, ", ")
+}
+
 // Names is how a run calls its ranks.
 type Names struct {
 	Rank  func(id int) string        // "rank 2 on w1 (pid 4711)"

@@ -2,9 +2,11 @@ package hang
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -41,6 +43,17 @@ func (r *Records) Add(host, owner string, rec Record) error {
 	r.held[host] += cost
 	r.of[rec.Rank], r.from[rec.Rank] = rec, host
 	return nil
+}
+
+// All are the records, each with its host.
+func (r *Records) All() iter.Seq2[string, frameworks.Flight] {
+	return func(yield func(string, frameworks.Flight) bool) {
+		for rank, rec := range r.of {
+			if !yield(r.from[rank], rec) {
+				return
+			}
+		}
+	}
 }
 
 // Away is a rank that is absent from a collective in which others wait.

@@ -24,6 +24,7 @@ type Stand struct {
 	Stalled bool           // that is a stall
 	For     map[int]string // the host of each rank that the others wait for, where some are named
 	Lost    float64        // the share of the time that these lose by it
+	Step    time.Duration  // from one step of a training to the next, by calls of NCCL; 0: that does not show
 }
 
 // Phases are how far a run has come, in their order.

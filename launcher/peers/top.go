@@ -261,6 +261,9 @@ func (a *waits) said(absent []absence) (list []saying) {
 			found, text = false, "for whom the others wait is not measured: "+r.unmeasured(a.window)
 		}
 		list = append(list, saying{key.launcher, key.job, text, found})
+		if steps := r.Cadence(r.now); steps != "" {
+			list = append(list, saying{key.launcher, key.job, steps, false})
+		}
 	}
 	return list
 }

@@ -27,11 +27,8 @@ type flights struct {
 	records hang.Records
 }
 
-// Bounds of what hosts tell.
-const (
-	perRank   = 256 // torch's ranks that one of ours may start
-	maxAbsent = 64  // absent ranks in a verdict
-)
+// Bounds: torch's ranks that one of ours may start, and absent ranks in a verdict.
+const perRank, maxAbsent = 256, 64
 
 // hear takes what a host tells of one process. Jobs that ranks spawned count their own ranks and are not looked at. A rank that is on
 // the host that tells of it, where torch counts as we do, is told of by no other.
@@ -54,9 +51,6 @@ func (f *flights) hear(h int, m *apiv1.Flight) error {
 	return nil
 }
 
-// absent are the ranks that are absent from a collective in which others wait, as far as it is known.
-func (f *flights) absent() []hang.Away { return f.records.Away(f.owner) }
-
 // owner is the host of torch's rank, where it counts as we do; else "".
 func (f *flights) owner(rank int) string {
 	if rank < 0 || rank >= f.jobs[0].Size() {
@@ -67,7 +61,7 @@ func (f *flights) owner(rank int) string {
 
 // away are those as a verdict has them.
 func (f *flights) away() (list []verdict.Absentee) {
-	away := f.absent()
+	away := f.records.Away(f.owner)
 	for _, a := range away[:min(len(away), maxAbsent)] {
 		e := verdict.Absentee{Rank: a.Rank, Own: a.Own, Host: a.Host, Why: a.Why, Name: fmt.Sprintf("torch's rank %d", a.Rank)}
 		if a.Own {

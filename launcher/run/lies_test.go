@@ -125,7 +125,7 @@ var lies = []func(s *session) framed{
 		w := &apiv1.Waited{Job: uint32(s.byte() & 1), AtNs: int64(s.number()), ThrottledNs: int64(s.number()), MemoryStalledNs: int64(s.number()),
 			IoStalledNs: int64(s.number()), Segments: s.number(), Resent: s.number(), LinkErrors: s.number(), Mhz: uint32(s.number())}
 		for range 1 + s.byte()&3 {
-			r := &apiv1.RankWaited{Id: s.rank(), State: apiv1.WatchState(s.byte() & 7), Seq: s.number(), InsideNs: int64(s.number()), Call: s.text(), CalledNs: int64(s.number()), ElsewhereNs: int64(s.number()), CpuNs: int64(s.number()), QueuedNs: int64(s.number()), ReadBack: s.number(), Far: uint32(s.number()), GpuSlow: uint32(s.number())}
+			r := &apiv1.RankWaited{Id: s.rank(), State: apiv1.WatchState(s.byte() & 7), Seq: s.number(), InsideNs: int64(s.number()), Call: s.text(), CalledNs: int64(s.number()), ElsewhereNs: int64(s.number()), CpuNs: int64(s.number()), QueuedNs: int64(s.number()), ReadBack: s.number(), Far: uint32(s.number()), GpuSlow: uint32(s.number()), StepNs: int64(s.number()), StepCalls: uint32(s.number())}
 			for range s.byte() & 31 {
 				r.Points = append(r.Points, &apiv1.WaitPoint{Seq: s.number(), WaitedNs: int64(s.number()), OtherNs: int64(s.number()), Loose: s.number(), AtNs: int64(s.number())})
 			}

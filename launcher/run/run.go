@@ -121,6 +121,7 @@ func (r *Run) Stand() hours.Stand {
 		s.Quiet, s.Stalled = r.now.Wall.Add(-quiet), r.stalls.told
 	}
 	ranks, lost := r.stalls.slow.Last()
+	s.Step = r.stalls.slow.Step(r.now.Clock)
 	s.For, s.Lost = make(map[int]string, len(ranks)), lost
 	for _, rank := range ranks {
 		s.For[rank] = r.hosts[r.who.HostOf(rank)].Name

@@ -22,7 +22,7 @@ func (c *Config) watchEvery() time.Duration {
 }
 
 // waited takes how long a host's ranks of the first job waited, and says who holds the others up when that is news.
-func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
+func (g *stalls) waited(is Now, h int, m *apiv1.Waited) error {
 	if m.Job != 0 || g.slow.Window == 0 {
 		return nil
 	}
@@ -30,16 +30,19 @@ func (g *stalls) waited(now time.Duration, h int, m *apiv1.Waited) error {
 	if err != nil {
 		return err
 	}
-	g.slow.Hear(now, at, reports)
-	line := g.slow.News(now, g.jobs[0].Size(), g.slowNames())
+	g.slow.Hear(is.Clock, at, reports)
+	line := g.slow.News(is.Clock, g.jobs[0].Size(), g.slowNames())
 	if g.job != jobRunning {
 		return nil
 	}
 	g.tellHeld(line)
 	ranks, lost := g.slow.Suspects()
-	if q := g.inquiry; q.open == nil && g.second.Due(now, g.slow.Window/6, ranks, lost) {
+	if q := g.inquiry; q.open == nil && g.second.Due(is.Clock, g.slow.Window/6, ranks, lost) {
 		ids, _ := hang.LookAt(g.second.Of(), g.running().Intersect(idset.Range(0, g.jobs[0].Size()-1)), g.who.HostOf)
 		q.askStacks(whySlow, ids, hang.OpinionTime)
+	}
+	if g.inquiry.open == nil && g.slow.Asks(is.Wall) {
+		g.inquiry.ask(whoSlows)
 	}
 	return nil
 }

@@ -236,6 +236,9 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Control:
 		return r.onControl(b.Control)
 	case *apiv1.Frame_Waits:
+		if b.Waits.Id == r.inquiry.id && r.inquiry.what == whoSlows {
+			r.stalls.slow.Clock(r.hosts[h].Name, r.now.Wall, b.Waits.AskedNs, b.Waits.AnsweredNs)
+		}
 		done, err := r.inquiry.hear(h, b.Waits)
 		if done {
 			r.inquired()
@@ -244,7 +247,7 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Activity:
 		return r.stalls.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Waited:
-		return r.stalls.waited(r.now.Clock, h, b.Waited)
+		return r.stalls.waited(r.now, h, b.Waited)
 	case *apiv1.Frame_Met:
 		if b.Met.Loaded != "" {
 			r.brief.loaded(b.Met.Framework)

@@ -209,6 +209,9 @@ func (r *Run) inquired() {
 		}
 		r.inquiry.look = look{blame: blame, lines: lines, tell: tell}
 		r.lookBefore(silent)
+	case what == whoSlows:
+		r.inquiry.close()
+		r.stalls.tellHeld(r.stalls.slow.Tardy(r.flights.records.All(), r.flights.owner))
 	default:
 		r.inquiry.close()
 		r.inquiry.tell()

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,6 +39,7 @@ const (
 	whetherInInit
 	whereTheyAre
 	whySlow // likewise, of who makes the others wait
+	whoSlows
 )
 
 const (
@@ -57,7 +57,7 @@ func (q *inquiry) ask(what question) (done bool) {
 	q.id++
 	q.what = what
 	q.open, q.picture = map[int]bool{}, hang.Picture{}
-	dumps := what == whetherStalled || q.last
+	dumps := what == whetherStalled || what == whoSlows || q.last
 	for _, h := range q.live() {
 		if q.hosts[h].running > 0 {
 			q.open[h] = true
@@ -173,15 +173,11 @@ func (q *inquiry) askStacks(what question, ids idset.Set, bound time.Duration) (
 
 // unanswered are the hosts that have not answered.
 func (q *inquiry) unanswered() string {
-	const most = 4
 	var names []string
 	for _, h := range slices.Sorted(maps.Keys(q.open)) {
 		names = append(names, q.hosts[h].Name)
 	}
-	if len(names) > most {
-		names = append(names[:most], "others")
-	}
-	return strings.Join(names, ", ")
+	return hang.Some(names)
 }
 
 // left is how much of the time for looks there is.
@@ -198,12 +194,10 @@ func (c *Config) activityEvery() time.Duration {
 
 // hangEvery is how often it is looked whether the run hangs; 0: never.
 func (c *Config) hangEvery() time.Duration {
-	every := c.activityEvery()
-	if c.Stall.Init == 0 || c.Exec != nil || c.Explain != 0 || c.Linger {
-		return every
+	if c.Exec != nil || c.Explain != 0 || c.Linger {
+		return 0
 	}
-	init := max(c.Stall.Init/8, 100*time.Millisecond)
-	return min(cmp.Or(every, init), init)
+	return hang.LookEvery(c.activityEvery(), c.Stall.Init)
 }
 
 // stalls is what is known of whether the run hangs.
@@ -264,7 +258,7 @@ func (g *stalls) look(now time.Duration) (done bool) {
 // facts are what is known of who is waited for.
 func (g *stalls) facts(now, quiet time.Duration) hang.Facts {
 	g.inquiry.picture.In(g.slow.Calls())
-	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute, Away: g.flights.absent(), Watch: &g.watch, Now: now, Quiet: quiet}
+	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute, Away: g.flights.records.Away(g.flights.owner), Watch: &g.watch, Now: now, Quiet: quiet}
 }
 
 // names are how odd ones out are told of.

@@ -156,6 +156,10 @@ func (m *Metrics) page() []exposition.Family {
 	for _, rank := range slices.Sorted(maps.Keys(is.For)) {
 		slow.Add(is.Lost, "rank", strconv.Itoa(rank), "host", is.For[rank])
 	}
+	step := exposition.Family{Name: "mpiup_run_step_seconds", Kind: exposition.Gauge, Help: "How long a training's step takes, by its calls of NCCL (--watch-ranks)."}
+	if is.Step > 0 && !m.over {
+		step.Add(is.Step.Seconds())
+	}
 	idle, stalled := 0.0, 0.0
 	if !is.Quiet.IsZero() && !m.over {
 		idle = time.Since(is.Quiet).Seconds()
@@ -171,7 +175,7 @@ func (m *Metrics) page() []exposition.Family {
 			progress.Add(values[name], "name", name)
 		}
 	}
-	return []exposition.Family{phase, spent, ranks, went, slow, progress,
+	return []exposition.Family{phase, spent, ranks, went, slow, step, progress,
 		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(is.Hosts)),
 		exposition.One(exposition.Gauge, "mpiup_run_idle_seconds", "How long no rank has shown work, as far as agents look.", idle),
 		exposition.One(exposition.Gauge, "mpiup_run_stalled", "1 while the run has stalled by its --stall-timeout.", stalled),

@@ -31,6 +31,9 @@ func (w *Watch) News(now time.Duration, ranks int, names Names) string {
 		w.lates++
 		return l.Sentence(names) + "; where it is: mpiup stacks"
 	}
+	if w.stepped(now) {
+		return w.steps.slowed("have taken", now)
+	}
 	f, news := w.Look(now, ranks)
 	if !news {
 		return ""
@@ -46,6 +49,8 @@ func (w *Watch) End(ranks int, names Names) string {
 	f, why := w.Total(ranks), w.Unmeasured(ranks)
 	switch {
 	case (why != "" || !f.Measured) && (w.lates > 0 || w.before):
+	case why != "" && w.Unwatched() && w.Cadence(w.heard()) != "":
+		return "--watch-ranks: " + w.Cadence(w.heard()) + "; who is slow was not measured"
 	case why != "":
 		return "--watch-ranks: who is slow was not measured: " + why
 	case !f.Measured:
@@ -103,6 +108,8 @@ func (w *Watch) Last() ([]int, float64) {
 		return w.late.Ranks, 1
 	case len(w.told) > 0:
 		return w.told, w.last.Share
+	case len(w.steps.named) > 0:
+		return w.steps.named, w.steps.share
 	}
 	return nil, 0
 }

@@ -25,6 +25,7 @@ type Watch struct {
 	opinion Opinion
 	opined  []int         // of whom it is
 	blind   time.Duration // until then windows have moments in which tools stopped ranks
+	steps   steps
 }
 
 // track is one rank's last window, by its host's clock.

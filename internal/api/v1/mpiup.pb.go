@@ -5779,10 +5779,12 @@ func (x *AskWaits) GetStacks() string {
 type Waits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"` // ids of processes here that run, may speak PMI or PMIx, and never have
-	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`   // barriers with ranks of this host in them, the oldest first, at most 16
-	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"` // where wanted, at most 16
-	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`   // why there are none, or what would tell more
+	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"`                            // ids of processes here that run, may speak PMI or PMIx, and never have
+	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`                              // barriers with ranks of this host in them, the oldest first, at most 16
+	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"`                            // where wanted, at most 16
+	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`                              // why there are none, or what would tell more
+	AskedNs       int64                  `protobuf:"varint,6,opt,name=asked_ns,json=askedNs,proto3" json:"asked_ns,omitempty"`          // where it was asked: this host's wall clock when the question came,
+	AnsweredNs    int64                  `protobuf:"varint,7,opt,name=answered_ns,json=answeredNs,proto3" json:"answered_ns,omitempty"` // and when it was answered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5850,6 +5852,20 @@ func (x *Waits) GetNotes() []string {
 		return x.Notes
 	}
 	return nil
+}
+
+func (x *Waits) GetAskedNs() int64 {
+	if x != nil {
+		return x.AskedNs
+	}
+	return 0
+}
+
+func (x *Waits) GetAnsweredNs() int64 {
+	if x != nil {
+		return x.AnsweredNs
+	}
+	return 0
 }
 
 // ProcStack is where one process is: its main thread.
@@ -6420,6 +6436,8 @@ type RankWaited struct {
 	GpuSlow       uint32                 `protobuf:"varint,11,opt,name=gpu_slow,json=gpuSlow,proto3" json:"gpu_slow,omitempty"`             // job.Slow of its GPUs, in RankState; 0: they are not, or nobody asked
 	Call          string                 `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`                                   // of MPI that it is in, of those that wait, as "MPI_Recv"; "": none
 	CalledNs      int64                  `protobuf:"varint,17,opt,name=called_ns,json=calledNs,proto3" json:"called_ns,omitempty"`          // since when
+	StepNs        int64                  `protobuf:"varint,18,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"`                // from one step to the next, by when it calls NCCL; 0: that does not show
+	StepCalls     uint32                 `protobuf:"varint,19,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`       // of NCCL's in one; where step_ns is 0, of late, and 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6569,6 +6587,20 @@ func (x *RankWaited) GetCall() string {
 func (x *RankWaited) GetCalledNs() int64 {
 	if x != nil {
 		return x.CalledNs
+	}
+	return 0
+}
+
+func (x *RankWaited) GetStepNs() int64 {
+	if x != nil {
+		return x.StepNs
+	}
+	return 0
+}
+
+func (x *RankWaited) GetStepCalls() uint32 {
+	if x != nil {
+		return x.StepCalls
 	}
 	return 0
 }
@@ -10123,13 +10155,16 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bAskWaits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06flight\x18\x02 \x01(\bR\x06flight\x12\x16\n" +
-	"\x06stacks\x18\x03 \x01(\tR\x06stacks\"\x98\x01\n" +
+	"\x06stacks\x18\x03 \x01(\tR\x06stacks\"\xd4\x01\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
 	"\x05waits\x18\x03 \x03(\v2\x0e.mpiup.v1.WaitR\x05waits\x12+\n" +
 	"\x06stacks\x18\x04 \x03(\v2\x13.mpiup.v1.ProcStackR\x06stacks\x12\x14\n" +
-	"\x05notes\x18\x05 \x03(\tR\x05notes\"[\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\x12\x19\n" +
+	"\basked_ns\x18\x06 \x01(\x03R\aaskedNs\x12\x1f\n" +
+	"\vanswered_ns\x18\a \x01(\x03R\n" +
+	"answeredNs\"[\n" +
 	"\tProcStack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x14\n" +
@@ -10174,7 +10209,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vlink_errors\x18\t \x01(\x04R\n" +
 	"linkErrors\x12\x10\n" +
 	"\x03mhz\x18\n" +
-	" \x01(\rR\x03mhz\"\xe3\x03\n" +
+	" \x01(\rR\x03mhz\"\x9b\x04\n" +
 	"\n" +
 	"RankWaited\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12*\n" +
@@ -10195,7 +10230,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03far\x18\x0e \x01(\rR\x03far\x12\x19\n" +
 	"\bgpu_slow\x18\v \x01(\rR\agpuSlow\x12\x12\n" +
 	"\x04call\x18\x10 \x01(\tR\x04call\x12\x1b\n" +
-	"\tcalled_ns\x18\x11 \x01(\x03R\bcalledNs\"\x80\x01\n" +
+	"\tcalled_ns\x18\x11 \x01(\x03R\bcalledNs\x12\x17\n" +
+	"\astep_ns\x18\x12 \x01(\x03R\x06stepNs\x12\x1d\n" +
+	"\n" +
+	"step_calls\x18\x13 \x01(\rR\tstepCalls\"\x80\x01\n" +
 	"\tWaitPoint\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\twaited_ns\x18\x02 \x01(\x03R\bwaitedNs\x12\x19\n" +

@@ -53,7 +53,8 @@ func PackWaits(r job.Waits) *RankWaited {
 	m := &RankWaited{Id: uint32(r.ID), State: WatchState(r.State), Seq: r.Seq, Partial: r.Partial,
 		InsideNs: int64(r.Inside), ElsewhereNs: int64(r.Elsewhere), Call: r.Call, CalledNs: int64(r.Called),
 		CpuNs: int64(r.CPU), QueuedNs: int64(r.Queued), BlockedNs: int64(r.Blocked), ReadBack: r.ReadBack,
-		Far: uint32(math.Round(1000 * r.Far)), GpuSlow: uint32(r.GPU), Segments: r.Segments, Resent: r.Resent}
+		Far: uint32(math.Round(1000 * r.Far)), GpuSlow: uint32(r.GPU), Segments: r.Segments, Resent: r.Resent,
+		StepNs: int64(r.Step), StepCalls: r.StepCalls}
 	for _, p := range r.Points {
 		m.Points = append(m.Points, &WaitPoint{Seq: p.Seq, WaitedNs: int64(p.Waited), OtherNs: int64(p.Other), Loose: p.Loose, AtNs: int64(p.At)})
 	}
@@ -74,7 +75,7 @@ func (m *Waited) Seen(ranks []*RankWaited, on idset.Set) (at time.Duration, list
 			return 0, nil, fmt.Errorf("how long rank %d waited, in %d points and state %d", r.GetId(), len(r.GetPoints()), r.GetState())
 		}
 		w := job.Waits{ID: int(r.Id), State: job.WatchState(r.State), Seq: r.Seq, Partial: r.Partial, Inside: sum(r.InsideNs), Elsewhere: sum(r.ElsewhereNs),
-			Call: r.InCall(), Called: sum(r.CalledNs), RankWork: work(m, r)}
+			Call: r.InCall(), Called: sum(r.CalledNs), Step: sum(r.StepNs), StepCalls: r.StepCalls, RankWork: work(m, r)}
 		for _, p := range r.Points {
 			point := job.WaitPoint{Seq: p.GetSeq(), Waited: sum(p.GetWaitedNs()), Other: sum(p.GetOtherNs()), Loose: p.GetLoose(), At: sum(p.GetAtNs())}
 			w.Points = append(w.Points, point)
