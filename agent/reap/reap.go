@@ -166,6 +166,7 @@ func New(cfg Config) *Supervisor {
 // error names what could not be ended. It may be called once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.prepare()()
+	shortenSlices()
 	var orphans, keeper sync.WaitGroup
 	stopOrphans, spawnerDone := make(chan struct{}), make(chan struct{})
 	orphans.Go(func() { s.orphans.run(stopOrphans) })

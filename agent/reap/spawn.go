@@ -229,8 +229,9 @@ func (s *Supervisor) killUnborn() {
 // spawner does every fork, on one thread that does nothing else. The thread ends with Run, when no child is left: its
 // end would send the children their parent-death signal.
 func (s *Supervisor) spawner() {
-	runtime.LockOSThread()                                           // never unlocked: the thread has a mask and an affinity of its own
+	runtime.LockOSThread()                                           // never unlocked: the thread has a mask, an affinity and a slice of its own
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) // Go passes it on to the child
+	setSlice(0, usualSlice)
 	for {
 		select {
 		case req := <-s.requests:
