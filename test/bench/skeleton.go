@@ -10,12 +10,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,11 +31,13 @@ import (
 // What a start costs at least over mutually authenticated gRPC: the skeleton is a launcher that connects to each
 // host, sends it one message, and hears how the program ended that the host forked then. It watches nothing,
 // binds nothing and cannot stop a rank. Its certificate lasts for all runs, where mpiup makes new ones for each.
-// Without hosts it is a Go program that forks.
+// Without hosts it is a Go program that forks. What output costs at least is measured by a host that copies a program's
+// output to a TLS connection, and a launcher that copies it to its own: no windows, no credits, no lines kept whole.
 
 const (
 	skeletonHere   = "here" // in place of a file: the arguments are programs, and forked
 	skeletonPort   = "7777"
+	skeletonFlood  = "7778" // its port says what is asked
 	skeletonMethod = "/skeleton/Run"
 )
 
@@ -70,6 +74,9 @@ func (b *bench) skeletons(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 	}
+	if err := b.bareFlood(ctx, l, pair); err != nil {
+		return err
+	}
 	return b.bare("1x4 true without hosts", func() *netns.Cmd {
 		return l.cluster.Command(ctx, netns.Launcher, l.b.mpiup, "run", "-n", "4", "/bin/true")
 	},
@@ -96,6 +103,30 @@ func (b *bench) bare(what string, full, skeleton func() *netns.Cmd) error {
 	}
 	b.compare(what+", wall", "ms", walls[0], "skeleton", walls[1], 0)
 	b.compare(what+", CPU of the launcher and its children", "ms", cpus[0], "skeleton", cpus[1], 0)
+	return nil
+}
+
+// bareFlood measures how fast the output of four hosts comes out of mpiup and of the skeleton, in turn.
+func (b *bench) bareFlood(ctx context.Context, l *lab, pair string) error {
+	args := []string{l.self, "-skeleton", pair}
+	for _, name := range l.cluster.Workers()[:floodHosts] {
+		args = append(args, net.JoinHostPort(l.cluster.Addr(name).String(), skeletonFlood))
+	}
+	var rates [2][]float64
+	for round := range b.rounds + 1 {
+		full, _, err := b.flood(ctx, l)
+		if err != nil {
+			return err
+		}
+		bare, _, err := drain(l.cluster.Command(ctx, netns.Launcher, args...))
+		if err != nil {
+			return err
+		}
+		if round > 0 {
+			rates[0], rates[1] = append(rates[0], full), append(rates[1], bare)
+		}
+	}
+	b.compare("4x1 output out of the launcher", "MB/s", rates[0], "skeleton", rates[1], 0)
 	return nil
 }
 
@@ -138,12 +169,19 @@ func skeleton(pair string, hosts []string) error {
 		return err
 	}
 	pool.AddCert(leaf)
-	creds := credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13, ServerName: "skeleton",
-		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13, ServerName: "skeleton",
+		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	creds := credentials.NewTLS(config)
 	if len(hosts) > 0 {
 		ends := make(chan error, len(hosts))
 		for _, host := range hosts {
-			go func() { ends <- skeletonRun(host, creds) }()
+			go func() {
+				if strings.HasSuffix(host, ":"+skeletonFlood) {
+					ends <- skeletonTake(host, config)
+				} else {
+					ends <- skeletonRun(host, creds)
+				}
+			}()
 		}
 		for range hosts {
 			err = errors.Join(err, <-ends)
@@ -154,6 +192,11 @@ func skeleton(pair string, hosts []string) error {
 	if err != nil {
 		return err
 	}
+	floods, err := tls.Listen("tcp", ":"+skeletonFlood, config)
+	if err != nil {
+		return err
+	}
+	go skeletonGive(floods) // until the process is killed
 	return grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(skeletonServe)).Serve(listener)
 }
 
@@ -188,6 +231,36 @@ func skeletonRun(host string, creds credentials.TransportCredentials) error {
 		return fmt.Errorf("%s: %s", host, answer.GetValue())
 	}
 	return nil
+}
+
+// skeletonTake copies to standard output what a host sends.
+func skeletonTake(host string, config *tls.Config) error {
+	conn, err := tls.Dial("tcp", host, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = io.CopyBuffer(struct{ io.Writer }{os.Stdout}, conn, make([]byte, 256<<10))
+	return err
+}
+
+// skeletonGive sends each who connects what a flood writes.
+func skeletonGive(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			cmd := exec.Command("/proc/self/exe", "-flood", strconv.Itoa(floodMB))
+			out, err := cmd.StdoutPipe()
+			if err == nil && cmd.Start() == nil {
+				_, _ = io.CopyBuffer(struct{ io.Writer }{conn}, out, make([]byte, 256<<10)) // the launcher counts what comes
+				_ = cmd.Wait()
+			}
+		}()
+	}
 }
 
 func skeletonServe(_ any, s grpc.ServerStream) error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/test/netns"
 )
 
 // starts measures the start of jobs: /bin/true, and MPICH to the first barrier.
@@ -74,11 +76,18 @@ func (b *bench) floods(ctx context.Context, l *lab) error {
 	return nil
 }
 
+// A flood is so much from each of so many hosts.
+const floodHosts, floodMB = 4, 64
+
 // flood is how many MB come out in a second of a run's whole time, and of the time from the first byte to the last, with further options of mpiup run.
 func (b *bench) flood(ctx context.Context, l *lab, args ...string) (whole, flowing float64, err error) {
-	const hosts, mb = 4, 64
-	cmd := l.job(ctx, hosts, 1, append(args, l.self, "-flood", strconv.Itoa(mb))...)
+	cmd := l.job(ctx, floodHosts, 1, append(args, l.self, "-flood", strconv.Itoa(floodMB))...)
 	cmd.Env = append(environ(time.Now()), telemetry(args)...)
+	return drain(cmd)
+}
+
+// drain is how fast a flood comes out of a launcher.
+func drain(cmd *netns.Cmd) (whole, flowing float64, err error) {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, 0, err
@@ -99,7 +108,7 @@ func (b *bench) flood(ctx context.Context, l *lab, args ...string) (whole, flowi
 	if !errors.Is(err, io.EOF) {
 		return 0, 0, err
 	}
-	if err := cmd.Wait(); err != nil || n != hosts*mb*1_000_000 {
+	if err := cmd.Wait(); err != nil || n != floodHosts*floodMB*1_000_000 {
 		return 0, 0, fmt.Errorf("flood: %d bytes, %v", n, err)
 	}
 	return float64(n) / 1e6 / time.Since(start).Seconds(), float64(n) / 1e6 / end.Sub(first).Seconds(), nil
