@@ -47,7 +47,7 @@ type Reader struct {
 	waits  []int           // ranks that others wait for
 	named  *ending         // the process that a launcher names as the first that failed
 	first  lead
-	alike  bool // other processes failed in MPI_Init, too
+	crowd  crowd
 	own    own
 	block  ownBlock
 	hang   *verdict.Verdict // by mpiup's own notice that a run hangs
@@ -88,6 +88,7 @@ type heard struct {
 	trace   trace
 	ignored int    // tracebacks to come of exceptions that Python ignores
 	ignore  string // the last such exception
+	shrug   bool   // the last traceback is of an exception that ended nothing
 	quiet   int    // lines since the last exception
 	last    *finding
 	before  string     // the text of the line before, which may go on
@@ -133,7 +134,7 @@ func (r *Reader) File() {
 	r.file++
 	r.own.file()
 	r.number, r.open, r.recent, r.at, r.near, r.torch, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
-	r.block, r.stalls, r.ended, r.plain = ownBlock{}, false, false, false
+	r.block, r.stalls, r.ended, r.plain, r.crowd = ownBlock{}, false, false, false, crowd{alike: r.crowd.alike}
 }
 
 // Line takes a line, without its end.
@@ -157,7 +158,7 @@ func (r *Reader) Line(text string) {
 		r.plain = true
 		l.who.rank = -1
 	}
-	r.alike = r.alike || strings.Contains(l.text, "sent help message help-mpi-runtime") && strings.HasSuffix(l.text, "mpi_init:startup:internal-failure")
+	r.crowd.see(l)
 	if l.who.host != "" && len(r.hosts) < 2 {
 		r.hosts[l.who.host] = true
 	}
@@ -284,7 +285,7 @@ func (r *Reader) well(text string) {
 		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
 	case strings.Contains(text, noCUDA):
 		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
-	case met.Match(text):
+	case met.Match(text) && !alone.Match(text):
 		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
 	case passed.Match(text):
 		r.ended = true
@@ -346,8 +347,9 @@ func (r *Reader) look(l line, h *heard) *finding {
 	case strings.HasPrefix(text, "Exception ignored in"):
 		h.ignored = min(h.ignored+1, maxOpen)
 		return nil
-	case strings.HasSuffix(text, "Traceback (most recent call last):"):
+	case begins(text):
 		h.trace = frames
+		h.shrugged()
 		return nil
 	case h.trace == frames && (l.indent != "" || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
 		return nil
@@ -355,6 +357,10 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return nil
 	case h.trace == frames:
 		h.trace = outside
+		if s, ok := verdict.Recognise(text); h.shrug && (!ok || s.Weight() < verdict.Cause || s.General) {
+			h.ignore = cut(text)
+			return nil
+		}
 		if h.ignored > 0 {
 			h.ignored, h.ignore = h.ignored-1, cut(text)
 			return nil
@@ -390,7 +396,10 @@ func (r *Reader) look(l line, h *heard) *finding {
 			return &f
 		}
 	}
-	if s == nil && complains(text) {
+	if f := r.crowd.tells(text); f != nil && (s == nil || s.General) {
+		return f
+	}
+	if s == nil && complains(text) && !shrugged(text) {
 		kind := verdict.ExitCode
 		if m := levelLetter.Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
 			kind = verdict.Crash
@@ -409,6 +418,12 @@ func (r *Reader) look(l line, h *heard) *finding {
 		warns:   !last && mild(text, s),
 		who:     ending{rank: -1},
 	}
+}
+
+// begins says that a line is a traceback's first, which a bar of progress may have been written over.
+func begins(text string) bool {
+	_, rest, ok := strings.Cut(text, "Traceback (most recent call last):")
+	return ok && (rest == "" || rest[0] >= '0' && rest[0] <= '9' && strings.HasSuffix(rest, "]"))
 }
 
 // between says that a line in a traceback is another thread's or process's: a logger wrote it.

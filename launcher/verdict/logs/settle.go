@@ -20,11 +20,11 @@ var (
 	progress = pattern.Of(`(?i)\b(?:epochs?|time-?steps?|steps?|iterations?|iters?|global_step|loss|num_updates|samples/sec|images/sec|tokens/s|eta)\b[^a-z]{0,12}\d|\d+/\d+ \[(?:\d+:\d\d|[=>.])|` +
 		`^Time = \d|^\d+(?:\s+[-+.\deE]+)+$`)
 	// The end of a job that went well, by the words of those that end one. A number of ranks tells that they have met.
-	ended = pattern.With("success|normal|complete|finish|done|error|finali|wall time|loop time|avg bus|exit", // of which a line must have one
+	ended = pattern.With("success|normal|complete|finish|done|error|finali|wall time|loop time|avg bus|exit|ending|result", // of which a line must have one
 		`(?i)\b(?:completed|finished|terminated|ended|exited|done) (?:successfully|normally|without errors?)\b|`+
 			`\bsuccessfully (?:completed|finished|terminated)\b|`+
 			`\b(?:simulation|training|job|run|program|benchmark|calculation) (?:is |has |was )?(?:now )?(?:completed?|finished|done|successful)\b|`+
-			`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|exit(?:ed with)?(?: code| status)?:? 0$`)
+			`\bnormal (?:termination|end)\b|\bsuccess complete\b|^JOB DONE\.?$|^Finali[sz]ing parallel run|^Total wall time:|^Loop time of \d|^# Avg bus bandwidth|^ENDING TIMING RUN AT|^RESULT,[A-Z]|exit(?:ed with)?(?: code| status)?:? 0$`)
 	met = pattern.With("hello|process|proc |proc:|proc#|rank|task|        ",
 		`(?i)^\W*hello\b.*\d|^\d+ {8,}\d+\.\d\d$|\b(?:process|processor|proc|rank|task) ?#?:? *\d+ (?:of|out of|/) *\d+\b`)
 	isBad   = pattern.Of(`(?i)\b(?:but|not|un\w+|without success|fail\w*|error\w*|abort\w*|killed|timed? ?out)\b`)
@@ -85,3 +85,21 @@ func (h *heard) reason() []string {
 	}
 	return nil
 }
+
+// What a logger writes above the traceback of an exception that ended nothing: it is tried again, or nobody waits for it, or the work was done.
+var shrugs = pattern.With("heartbeat|communicat|retriev|retry|future: |handle: |atexit|callback|logging error|closing|shutdown|cleanup",
+	`(?i)\bheartbeat|\bfailed to communicate\b|exception was never retrieved|^(?:future: <(?:Task|Future)|handle: <)|\bretry(?:ing)?\b|`+
+		`error in atexit|exception in callback|^-+ logging error -+$|\bwhile closing\b|\b(?:during|on|at|in) (?:shutdown|cleanup)\b`)
+
+// shrugged notes whether the lines above a traceback tell that its exception ended nothing.
+func (h *heard) shrugged() {
+	chained := strings.HasPrefix(h.before, "The above exception was the direct cause") || strings.HasPrefix(h.before, "During handling of the above exception")
+	h.shrug = h.shrug && chained || shrugged(h.before)
+}
+
+// shrugged says that a line tells of an error which ended nothing.
+func shrugged(text string) bool {
+	return shrugs.Match(text) && !slices.ContainsFunc(lastTries, func(s string) bool { return strings.Contains(text, s) })
+}
+
+var lastTries = []string{"iving up", "xceeded", "xhausted", "imit", "fter", "ailed to retry"}

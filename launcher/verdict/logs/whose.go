@@ -102,7 +102,7 @@ func (r *Reader) accused(f *finding) named {
 			rank = f.lane.rank
 		}
 		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
-	case f.kind == verdict.InitFailed && r.alike, f.kind == verdict.AgentLost: // with an agent all ranks of its host are lost
+	case f.kind == verdict.InitFailed && r.crowd.alike, f.kind == verdict.AgentLost, f.kind == verdict.Mismatch && f.general: // with an agent all ranks of its host are lost
 		return named{who: ending{rank: -1, host: f.who.host}}
 	case f.kind == verdict.CollectiveMismatch:
 		return r.differ(f)
@@ -270,7 +270,7 @@ func (r *Reader) awaited(f *finding) named {
 func (r *Reader) tellers() (list []int) {
 	for _, w := range []verdict.Weight{verdict.Echo, verdict.Wait, verdict.Program} {
 		for _, f := range r.found[w] {
-			if f.over || f.kind == verdict.Interrupted || f.weak && f.kind == verdict.ExitCode || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
+			if f.over || f.kind == verdict.Interrupted || f.kind == verdict.Mismatch || f.weak && f.kind == verdict.ExitCode || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
 				continue
 			}
 			rank := f.who.rank

@@ -1,0 +1,73 @@
+package logs
+
+import (
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// crowd is what is known of all processes of a job together.
+type crowd struct {
+	alike bool   // other processes failed in MPI_Init, too
+	given int    // how many the launcher was to start, as a command in the log says; 0: none does
+	said  string // the last line that only a process that is alone writes, or that wants more of them
+	times int    // how often it came, whatever its numbers
+}
+
+var (
+	// A process that takes itself for the only one of its job. Groups within a job, and threads, have such words, too.
+	alone = pattern.With("0 of|0 out of|0/|0 /|0 from|0, of|size|procs|processes", `(?i)\b(?:process|processor|proc|rank|task|pe|node|worker|id|from|am|hello|myid)\b[ #:=]*0,? ?(?:of|out of|/|from) *1(?:[^\d./:]|[.:]?$|[.:] )|`+
+		`\b(?:process|processor|proc|rank|task|pe|myid|iam|id)\b[ #:=]*0\b.{0,60}?(?:[ _]|world|\b)(?:size|nprocs|num_procs|numprocs|processes)\b[ :=]*(?:is |of )?1(?:[^\d.]|$)`)
+	grouped = pattern.Of(`(?i)thread|parallel|tensor|pipeline|\b(?:[tpdsec]p|fsdp|dp|shards?|gpus?|device|epoch|step|local|node_rank|data|expert|stage|group|of 1 node)\b`)
+	// A program that wants more processes than it sees.
+	wants = pattern.With("exactly|at least|minimum|must be|should be|requires|require |needs |need |only|more than", `(?i)\b(?:requires?|needs?|must|should|only|wants?|expects?|designed|intended|works?|run)\b.{0,40}?`+
+		`\b(?:exactly|at least|more than|minimum of|with|on|for|than|be|use|using|needs?|requires?|have|only) (?:a minimum of |exactly |at least |more than )?([1-9]\d{0,3}|one|two|three|four) (?:or more )?(?:mpi[- ])?(?:process(?:es|ors?)?|ranks?|procs?|tasks?|workers?)\b`)
+	command = pattern.With("mpirun|mpiexec|srun|aprun|orterun|prun|jsrun", `\b(?:mpirun|mpiexec|srun|aprun|orterun|prterun|prun|jsrun)(?:\.\w+)?\b[^|;]*? --?(?:np|n|c|ntasks)[ =]?(\d+)\b`)
+	numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
+)
+
+// see takes a line into account.
+func (c *crowd) see(l line) {
+	c.alike = c.alike || strings.Contains(l.text, "sent help message help-mpi-runtime") && strings.HasSuffix(l.text, "mpi_init:startup:internal-failure")
+	if m := command.Find(l.text); m != nil {
+		c.given, c.said, c.times = number(m[1]), "", 0
+	}
+}
+
+// tells is what a line says of a job whose processes do not know of each other; nil: nothing.
+func (c *crowd) tells(text string) *finding {
+	f := finding{kind: verdict.Mismatch, weight: verdict.Wait, likely: true, general: true, who: ending{rank: -1}}
+	enough := 3
+	switch m := wants.Find(text); {
+	case m != nil:
+		k := numbers[strings.ToLower(m[1])]
+		if k == 0 {
+			k = number(m[1])
+		}
+		if c.again(text) < 2 && c.given < max(k, 2) {
+			f.kind, f.weight = verdict.Usage, verdict.Echo
+		}
+		return &f
+	case !alone.Match(text) || grouped().MatchString(text) || c.given == 1:
+		return nil
+	case c.given > 1, strings.Contains(strings.ToLower(text), "hello"):
+		enough = 2
+	}
+	if c.again(text) < enough {
+		return nil
+	}
+	return &f
+}
+
+// again counts how often processes wrote a line, each its own.
+func (c *crowd) again(text string) int {
+	if alike(text) != alike(c.said) {
+		c.times = 0
+	} else if text == c.said && strings.Contains(text, "pid") { // one process's
+		return c.times
+	}
+	c.said = text
+	c.times++
+	return c.times
+}
