@@ -76,7 +76,9 @@ func (r *Reader) behind(f *finding) *finding {
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
 	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
-		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool { return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before })
+		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
+			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
+		})
 	case f.killed(): // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
