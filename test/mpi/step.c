@@ -7,9 +7,11 @@
 	storage  it sleeps so long, and writes 16 KiB to a file without the page cache
 	network  it sleeps so long, and sends 64 KiB to the server of $STEP_SERVER (ADDRESS:PORT), which answers with one byte
 
-   At its exit a rank writes how long a step took in truth. */
+   At its exit a rank writes how long a step took in truth. With $STEP_REST a rank that waits for others asks only each millisecond whether
+   they have come: more ranks than processors would else measure the scheduler. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -46,6 +48,30 @@ void step_sleep(double s) {
 void step_use(double s) {
 	for (double from = now(CLOCK_THREAD_CPUTIME_ID); now(CLOCK_THREAD_CPUTIME_ID) - from < s;)
 		;
+}
+
+/* What MPICH over UCX, and Open MPI, ask again and again while they wait (ucp/api/ucp.h, opal/runtime/opal_progress.h). */
+static int rested(int came) {
+	static int rests = -1;
+	if (rests < 0)
+		rests = getenv("STEP_REST") != 0;
+	if (!came && rests)
+		step_sleep(1e-3);
+	return came;
+}
+
+unsigned ucp_worker_progress(void *worker) {
+	static unsigned (*next)(void *);
+	if (!next)
+		next = (unsigned (*)(void *))dlsym(RTLD_NEXT, "ucp_worker_progress");
+	return (unsigned)rested((int)next(worker));
+}
+
+int opal_progress(void) {
+	static int (*next)(void);
+	if (!next)
+		next = (int (*)(void))dlsym(RTLD_NEXT, "opal_progress");
+	return rested(next());
 }
 
 static void must(int well, const char *what) {

@@ -151,7 +151,7 @@ func TestSlow(t *testing.T) {
 						}
 					}
 					mu.Unlock()
-					if world.slowed[program] == nil || !only.MatchString(cell) || done > n {
+					if world.slowed[program] == nil || !only.MatchString(cell) || done > n || program == "mpi4py" && w.ranks == 32 { // it does not rest while it waits (test/mpi/step.c)
 						continue
 					}
 					turns <- struct{}{}

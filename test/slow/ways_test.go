@@ -48,8 +48,8 @@ var ways = []way{
 	{name: "slow storage", kind: "storage", ranks: 4, causes: []string{"it waited for storage", "its container waited for storage"}, slow: storage},
 	{name: "more to compute", kind: "cpu", ranks: 2, causes: []string{"it was computing"}, more: true},
 	{name: "more work, asleep", kind: "sleep", ranks: 8, causes: []string{"it neither computed nor waited"}, more: true},
-	{name: "more work, asleep", kind: "sleep", ranks: 32, causes: []string{"it neither computed nor waited"}, more: true},
-	{name: "SIGSTOP", kind: "sleep", ranks: 8, causes: []string{"it neither computed nor waited"}, slow: stops},
+	{name: "more work, asleep", kind: "sleep", ranks: 32, causes: []string{"it neither computed nor waited"}, flags: []string{"-x", "STEP_REST=1"}, more: true},
+	{name: "SIGSTOP", kind: "sleep", ranks: 8, causes: []string{"it neither computed nor waited"}, flags: []string{"-x", "STEP_REST=1"}, slow: stops},
 }
 
 // parts are by how much a rank is slowed; of the first nothing may be said.
