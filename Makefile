@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel frameworks soak soak-jobs false-kills chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel nccl frameworks soak soak-jobs false-kills chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -73,6 +73,10 @@ integration: build
 	@echo "== operators' own controllers; the race detector would cost minutes of building Kubernetes"
 	@cd test/kube && go test -count=1 -parallel 8 -timeout 15m ./control ./kubelet
 	@cd test/kube && go test -count=1 -timeout 30m ./contract
+
+nccl: ## libmpiup-watch.so before NCCL itself, from PyPI (350 MB), without a GPU; not in CI
+	@test/wheels.sh nccl
+	@MPIUP_TEST_REQUIRE=nccl go test -count=1 -v -run '^TestRealNCCL$$' ./agent/watch
 
 kube-intel: build ## MPI Operator's example with Intel MPI itself, from PyPI (root, 130 MB); not in CI
 	@test/wheels.sh intel

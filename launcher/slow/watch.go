@@ -265,7 +265,7 @@ func (w *Watch) Unmeasured(ranks int) string {
 		return "the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)"
 	case states[job.Unwatched] > 0:
 		return "ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, " +
-			"or have none, as torch over NCCL or Gloo; this flag is for MPI"
+			"or have none, and no call of NCCL was seen, as of torch over Gloo"
 	case states[job.Lost] > 0:
 		return "ranks have more than a thousand non-blocking collectives under way at once"
 	case done == 0 && partial > 0:

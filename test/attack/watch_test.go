@@ -13,8 +13,8 @@ import (
 func TestAWatchedRankLies(t *testing.T) {
 	need.File(t, "watch", filepath.Join(filepath.Dir(bin), "libmpiup-watch.so"), "make watch")
 	for name, lie := range map[string]string{
-		"bytes by chance":      `for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of="$p" bs=8192 count=1 conv=notrunc 2>/dev/null; sleep 0.25; done`,
-		"its own head, chance": `for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of="$p" bs=1 seek=12 count=8180 conv=notrunc 2>/dev/null; printf '\001\000\000\000' | dd of="$p" bs=1 seek=16 conv=notrunc 2>/dev/null; sleep 0.2; done`,
+		"bytes by chance":      `for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of="$p" bs=12288 count=1 conv=notrunc 2>/dev/null; sleep 0.25; done`,
+		"its own head, chance": `for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of="$p" bs=1 seek=12 count=12276 conv=notrunc 2>/dev/null; printf '\001\000\000\000' | dd of="$p" bs=1 seek=16 conv=notrunc 2>/dev/null; sleep 0.2; done`,
 		"no page any more":     `: >"$p"; sleep 1; rm "$p"; sleep 1`,
 		"a link":               `rm "$p"; ln -s /dev/zero "$p"; sleep 2`,
 		"a pipe":               `rm "$p"; mkfifo "$p"; sleep 2`,

@@ -212,3 +212,38 @@ func TestWhoIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// Steps that become slower are told of by the cadence of NCCL's calls, by a stand-in for its library and without MPI, and steady ones are not.
+func TestWatchNCCL(t *testing.T) {
+	t.Parallel()
+	need.Program(t, "gcc", "gcc")
+	l := hosted(t)
+	l.library(t)
+	dir := l.folder(t)
+	library, program := filepath.Join(dir, "libnccl.so.2"), filepath.Join(dir, "program")
+	for _, argv := range [][]string{
+		{"-shared", "-fPIC", "-DLIBRARY", "-o", library, "../../agent/watch/testdata/nccl.c"},
+		{"-o", program, "../../agent/watch/testdata/nccl.c", library},
+	} {
+		if out, err := exec.Command("gcc", argv...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for name, c := range map[string]struct {
+		steps []string
+		want  bool
+	}{
+		"slower": {[]string{"140", "150", "225"}, true},
+		"steady": {[]string{"100", "150", "150"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"-n", "2", "--watch-ranks", "--watch-window", "2s", program}, c.steps...)
+			r := l.run(t, job{hosts: "w0,w1", args: args}).Fails(t, 0)
+			slower := strings.Contains(r.Stderr, "mpiup: steps have taken 0.2") && strings.Contains(r.Stderr, " slower, by the cadence of NCCL calls)\nmpiup: no rank can be named")
+			if slower != c.want || strings.Contains(r.Stderr, "slower") != c.want || !strings.Contains(r.Stderr, "--watch-ranks: steps took 0.") {
+				t.Errorf("it says\n%s", r.Stderr)
+			}
+		})
+	}
+}

@@ -138,7 +138,7 @@ func TestNamesAreScraped(t *testing.T) {
 			t.Errorf("docs/monitoring.md has no row for %s", f)
 		}
 	}
-	asked := []string{"mpiup_gpu_", "mpiup_run_waited_for_ratio", "mpiup_run_progress"} // with GPUs, --watch-ranks and --watch alone
+	asked := []string{"mpiup_gpu_", "mpiup_run_waited_for_ratio", "mpiup_run_step_seconds", "mpiup_run_progress"} // with GPUs, --watch-ranks and --watch alone
 	for _, m := range regexp.MustCompile(`(?m)^\| .(mpiup_[a-z_]+)[{.\x60]`).FindAllStringSubmatch(string(page), -1) {
 		if !families[m[1]] && !slices.Contains(asked, m[1]) {
 			t.Errorf("docs/monitoring.md has a row for %s, which nobody shows", m[1])
