@@ -156,7 +156,8 @@ func (m *Metrics) page() []exposition.Family {
 	for _, rank := range slices.Sorted(maps.Keys(is.For)) {
 		slow.Add(is.Lost, "rank", strconv.Itoa(rank), "host", is.For[rank])
 	}
-	step := exposition.Family{Name: "mpiup_run_step_seconds", Kind: exposition.Gauge, Help: "How long a training's step takes, by its calls of NCCL (--watch-ranks)."}
+	step := exposition.Family{Name: "mpiup_run_step_seconds", Kind: exposition.Gauge,
+		Help: "How long a training's step takes, by its calls of NCCL (--watch-ranks)."}
 	if is.Step > 0 && !m.over {
 		step.Add(is.Step.Seconds())
 	}

@@ -230,11 +230,11 @@ func TestCauses(t *testing.T) {
 // Each reason why nothing is known has its words, and none is that all is well.
 func TestWhyUnmeasured(t *testing.T) {
 	for want, r := range map[string]job.Waits{
-		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                             {State: job.Unknown},
+		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                                {State: job.Unknown},
 		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, and no call of NCCL was seen, as of torch over Gloo": {State: job.Unwatched},
-		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                  {State: job.Lost},
-		"all collectives are over some of the ranks, and which is not known":                                                                                                          {State: job.Measured, Partial: 3},
-		"there was no collective in which all ranks wait for all":                                                                                                                     {State: job.Measured},
+		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                     {State: job.Lost},
+		"all collectives are over some of the ranks, and which is not known":                                                                                                             {State: job.Measured, Partial: 3},
+		"there was no collective in which all ranks wait for all":                                                                                                                        {State: job.Measured},
 		"": {State: job.Measured, Seq: 1},
 	} {
 		w := Watch{Window: second}
