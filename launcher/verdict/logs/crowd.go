@@ -3,7 +3,6 @@ package logs
 import (
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -15,22 +14,12 @@ type crowd struct {
 	times int    // how often it came, whatever its numbers
 }
 
-var (
-	// A process that takes itself for the only one of its job. Groups within a job, and threads, have such words, too.
-	alone = pattern.With("0 of|0 out of|0/|0 /|0 from|0, of|size|procs|processes", `(?i)\b(?:process|processor|proc|rank|task|pe|node|worker|id|from|am|hello|myid)\b[ #:=]*0,? ?(?:of|out of|/|from) *1(?:[^\d./:]|[.:]?$|[.:] )|`+
-		`\b(?:process|processor|proc|rank|task|pe|myid|iam|id)\b[ #:=]*0\b.{0,60}?(?:[ _]|world|\b)(?:size|nprocs|num_procs|numprocs|processes)\b[ :=]*(?:is |of )?1(?:[^\d.]|$)`)
-	grouped = pattern.Of(`(?i)thread|parallel|tensor|pipeline|\b(?:[tpdsec]p|fsdp|dp|shards?|gpus?|device|epoch|step|local|node_rank|data|expert|stage|group|of 1 node)\b`)
-	// A program that wants more processes than it sees.
-	wants = pattern.With("exactly|at least|minimum|must be|should be|requires|require |needs |need |only|more than", `(?i)\b(?:requires?|needs?|must|should|only|wants?|expects?|designed|intended|works?|run)\b.{0,40}?`+
-		`\b(?:exactly|at least|more than|minimum of|with|on|for|than|be|use|using|needs?|requires?|have|only) (?:a minimum of |exactly |at least |more than )?([1-9]\d{0,3}|one|two|three|four) (?:or more )?(?:mpi[- ])?(?:process(?:es|ors?)?|ranks?|procs?|tasks?|workers?)\b`)
-	command = pattern.With("mpirun|mpiexec|srun|aprun|orterun|prun|jsrun", `\b(?:mpirun|mpiexec|srun|aprun|orterun|prterun|prun|jsrun)(?:\.\w+)?\b[^|;]*? --?(?:np|n|c|ntasks)[ =]?(\d+)\b`)
-	numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
-)
+var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
 
 // see takes a line into account.
 func (c *crowd) see(l line) {
 	c.alike = c.alike || strings.Contains(l.text, "sent help message help-mpi-runtime") && strings.HasSuffix(l.text, "mpi_init:startup:internal-failure")
-	if m := command.Find(l.text); m != nil {
+	if m := command().Find(l.text); m != nil {
 		c.given, c.said, c.times = number(m[1]), "", 0
 	}
 }
@@ -39,7 +28,7 @@ func (c *crowd) see(l line) {
 func (c *crowd) tells(text string) *finding {
 	f := finding{kind: verdict.Mismatch, weight: verdict.Wait, likely: true, general: true, who: ending{rank: -1}}
 	enough := 3
-	switch m := wants.Find(text); {
+	switch m := wants().Find(text); {
 	case m != nil:
 		k := numbers[strings.ToLower(m[1])]
 		if k == 0 {
@@ -49,7 +38,7 @@ func (c *crowd) tells(text string) *finding {
 			f.kind, f.weight = verdict.Usage, verdict.Echo
 		}
 		return &f
-	case !alone.Match(text) || grouped().MatchString(text) || c.given == 1:
+	case !alone().Match(text) || grouped().MatchString(text) || c.given == 1:
 		return nil
 	case c.given > 1, strings.Contains(strings.ToLower(text), "hello"):
 		enough = 2

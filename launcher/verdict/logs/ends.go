@@ -24,28 +24,20 @@ var factsText string
 
 // facts are those of facts.txt, and their words.
 var facts, factWords = sync.OnceValue(func() (all []fact) {
-	for row := range strings.Lines(factsText) {
-		if c := strings.Split(strings.TrimSuffix(row, "\n"), "\t"); len(c) == 3 {
-			all = append(all, fact{Hinted: pattern.With(c[1], c[2]), first: c[0] == "first" || c[0] == "ours", waits: c[0] == "waits",
-				own: c[0] == "ours", self: c[0] == "self", headed: c[1][0] == '^'})
-		}
+	for _, c := range rows(factsText, 3) {
+		all = append(all, fact{Hinted: pattern.With(c[1], c[2]), first: c[0] == "first" || c[0] == "ours", waits: c[0] == "waits",
+			own: c[0] == "ours", self: c[0] == "self", headed: c[1][0] == '^'})
 	}
 	return all
 }), sync.OnceValue(func() *pattern.Words {
 	var words []string
-	for row := range strings.Lines(factsText) {
-		if c := strings.Split(row, "\t"); len(c) == 3 && c[1][0] != '^' {
+	for _, c := range rows(factsText, 3) {
+		if c[1][0] != '^' {
 			words = append(words, strings.ToLower(c[1]))
 		}
 	}
 	return pattern.Looked(words)
 })
-
-// srunTasks is several ranks that ended alike, in one line of srun's.
-var srunTasks = pattern.With("srun: ", `^srun: (?:error: \S+:|S\w+=\S+) tasks (\d{1,7}[,-][\d,-]{1,200}): `)
-
-// loose is a rank that a failure's own line speaks of.
-var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world |global[_ ]?)?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
 
 // names says which process a fact's line names; false: none.
 func (f fact) names(text string) (ending, bool) {
@@ -80,8 +72,6 @@ type block struct {
 
 var (
 	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
-	enqueued    = pattern.Of(`\[(PG [^\]]*)?Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
-	timedOut    = pattern.Of(`\[(PG [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
 	numbered    = []func() *regexp.Regexp{
 		pattern.Of(`^NCCL INFO comm \S+ rank (\d+) nranks`),
 		pattern.Of(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
@@ -126,7 +116,7 @@ func (r *Reader) learn(l line) {
 	case strings.HasPrefix(l.text, "======"):
 		r.torch.root = false
 	}
-	if srunTasks.Match(l.text) && !strings.HasSuffix(l.text, ": running") {
+	if srunTasks().Match(l.text) && !strings.HasSuffix(l.text, ": running") {
 		for _, f := range r.open {
 			f.toldBy = byMany
 		}
@@ -180,13 +170,7 @@ func (r *Reader) learn(l line) {
 	}
 }
 
-var (
-	others      = pattern.Of(`(?:Ranks |missing ranks?: ?\[?)(\d+(?:, ?\d+)*)`) // "Ranks 4, 5, 6 failed to pass"
-	stalledRank = pattern.Of(`^(\d{1,6}): \[`)
-	elasticRank = pattern.Of(`"global_rank": (\d+)`)
-	sized       = []string{"nranks", "world_size", "world size", "num_processes"}
-	jobSize     = pattern.Of(`(?:\bnranks |world[_ ]size[=: ]+|\bnum_processes[=: ]+|"role_world_size\\*": \[)(\d{1,6})\b`)
-)
+var sized = []string{"nranks", "world_size", "world size", "num_processes"}
 
 // horovod takes the lists of ranks that Horovod waits for: "Stalled ranks:", "Missing ranks:", and below a line for each.
 func (r *Reader) horovod(l line) {
@@ -276,42 +260,28 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = pattern.With("error|exception|interrupt|failure|.exc.|.errors.|iteration: |expired: |pool: |file: ",
-	`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:\(\w+\))?(?:: \S|$)|`+
-		`(?:[a-z_]\w*\.)+(?:exc|errors|exceptions?)\.[A-Z]\w*: \S|(?:StopIteration|(?:[a-z_]\w*\.)+(?:TimeoutExpired|BrokenProcessPool|BadZipFile)): \S)`)
 
-func looksRaised(text string) bool { return raisedLine.Match(text) }
+func looksRaised(text string) bool { return raisedLine().Match(text) }
 
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
-	for _, p := range []string{"torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError", "torch.multiprocessing.spawn.Process",
-		"ChildFailedError", "vllm.v1.engine.exceptions.EngineDeadError", "RuntimeError: Horovod detected that one or more processes exited",
-		"RuntimeError: horovod.run",
-		"torch.distributed.elastic.multiprocessing.api.SignalException", "UnexpectedStatusException"} {
-		if strings.HasPrefix(text, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts("relays"), func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
-var warning = pattern.With("^W|[w|warning|tensorflow/", `^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|Warning:`)
 
 func warns(text string) bool {
-	return warning.Match(text) && !strings.Contains(text, "NCCL WARN")
+	return warning().Match(text) && !strings.Contains(text, "NCCL WARN")
 }
 
 // complaint is a line that begins as one of an error does, whoever's.
-var complaint = pattern.With("error|fatal|abort", `^\W*(?:(?i:fatal|internal|severe|critical|runtime|input|syntax|unhandled|unexpected|unrecoverable) )?`+
-	`(?:(?:ERROR|Error|FATAL|Fatal)\b(?:[!*]|:? \S|:$)|error(?:: \S|:$)|Abort(?:ing|ed)? \w)`)
 
 // complains says that a line tells of an error by its own word: its level, or how it begins.
 func complains(text string) bool {
 	if level, said := stated(text); said {
 		return level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
 	}
-	return complaint.Match(text)
+	return complaint().Match(text)
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
@@ -333,10 +303,4 @@ func mild(text string, s *verdict.Sign) bool {
 }
 
 // starts says that a kind is one of starting, which is tried again.
-func starts(k verdict.Kind) bool {
-	switch k {
-	case verdict.DNS, verdict.Identity, verdict.Network, verdict.HostsMissing:
-		return true
-	}
-	return false
-}
+func starts(k verdict.Kind) bool { return is(k, "starts") }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -215,23 +214,15 @@ func (m *manner) level(l line) Level {
 	return m.last
 }
 
-var (
-	// Words of Python's logging, log4j, spdlog, slog, NCCL, UCX and their kin, at the beginning of a line.
-	levelWord = pattern.With("trace|debug|diag|info|notice|warn|error|critical|fatal|panic",
-		`(?:^|[\s\[|(:<"=])(?i:(level)["=: ]*[=:"] ?)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
-	// glog's and klog's first letter, torch's and TensorFlow's.
-	levelLetter = pattern.With("^[IWEF|tensorflow/|external/", `^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
-)
-
 const maxLevelAt = 100 // bytes into a line where its level stands, if anywhere
 
 // stated is the level that a line states.
 func stated(text string) (Level, bool) {
 	text = text[:min(len(text), maxLevelAt)]
-	if m := levelLetter.Find(text); m != nil {
+	if m := levelLetter().Find(text); m != nil {
 		return map[string]Level{"I": Info, "W": Warn, "E": Error, "F": Error}[m[1]+m[2]], true
 	}
-	re := levelWord.In(text)
+	re := levelWord().In(text)
 	if re == nil {
 		return Info, false
 	}
@@ -254,9 +245,6 @@ func stated(text string) (Level, bool) {
 	}
 	return Info, false
 }
-
-// ownLog is a line of an agent's or launcher's own log.
-var ownLog = pattern.Of(`^(?:\{"time":"([^"]+)","level":|time=(\S+) level=)`)
 
 // own takes the time of a line that mpiup wrote itself.
 func (l *line) own() {

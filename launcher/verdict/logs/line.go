@@ -1,9 +1,11 @@
 package logs
 
 import (
+	_ "embed"
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -55,61 +57,26 @@ func (e ending) or(o ending) ending {
 // hostName is a host's name: it has a letter somewhere.
 const hostName = `[\w.-]*[A-Za-z][\w.-]*`
 
-// tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
-var tags = []pattern.Hinted{
-	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
-	pattern.With("^[0123456789", `^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
-	pattern.With("^[MTWFS", `^\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?`),
-	pattern.With("^[", `^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
-	pattern.With("^012", `^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
-	pattern.With("^0123456789", `^\d+\.\d+s\t\d+\t`), // Kaggle's
-	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
-	pattern.With("^[", `^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
-	// torch 2.2 and later; torchrun --tee, whose number is local.
-	pattern.With("^[", `^\[rank(?P<rank>\d+)\]: ?`),
-	pattern.With("^[", `^\[default(?P<local>\d+)\]: ?`),
-	pattern.With("rank[", `^(?i:rank)\[(?P<rank>\d+)\][:,]? `),
-	// PSM.
-	pattern.With(":rank", `^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
-	// kubectl logs --prefix, docker compose, stern.
-	pattern.With("^[", `^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
-	pattern.With(" ", `^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
-	// Ray.
-	pattern.With("^(", `^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
-	pattern.With("^s", `^std(?:err|out): `),
-	// vLLM's logger, which writes tracebacks line by line.
-	pattern.With("^EC", `^(?:ERROR|CRITICAL) (?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)? \[[\w./-]+:\d+\] ?`),
-	// Determined: a level, and after the time a container.
-	pattern.With("^<", `^<\w*> +`),
-	pattern.With("^0123456789abcdef", `^[0-9a-f]{8} \|\| `),
-	// xla_dist: the host, whose number is no rank.
-	pattern.With("^0123456789", `^(?P<host>\d{1,3}(?:\.\d{1,3}){3}) \[\d+\] `),
-	pattern.With("^s", `^(?P<stream>std(?:err|out)) [FP] `), // a kubelet's files
-	pattern.With(" ", `^\| +`),
-	pattern.With("^>", `^> `), // quoted
-	// MVAPICH's handler of signals.
-	pattern.With("^[", `^\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\](?:\[\w+\])* ?`),
-	// srun --label, mpiup --output tag, mpiexec -l; ctest, whose number is no rank's.
-	pattern.With("^0123456789", `^(?P<label>\d{1,6}): `),
-	// mpiup --tag-with.
-	pattern.With("^[", `^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.:-]+) )?(?P<stream>std(?:err|out))\](?: |$)`),
-	pattern.With("^[", `^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>`+hostName+`|\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*::[0-9a-fA-F:.]*)\](?: |$)`),
-	// NCCL: host:pid:thread [GPU], which is no rank.
-	pattern.With(" [", `^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] `),
-	// UCX and Open MPI.
-	pattern.With("^[", `^\[(?P<host>`+hostName+`):(?P<pid>\d+)(?: ?:\d+)*\] `),
-	pattern.With("^[", `^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
-	// Hydra.
-	pattern.With("^[", `^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
+//go:embed tags.txt
+var tagsText string
+
+// tags are those of tags.txt.
+var tags = sync.OnceValue(func() (all []pattern.Hinted) {
+	for _, c := range rows(tagsText, 2) {
+		all = append(all, pattern.With(c[0], strings.ReplaceAll(c[1], "HOSTNAME", hostName)))
+	}
+	return all
+})
+
+// rows are a table's, of so many cells with tabs between them.
+func rows(text string, cells int) (all [][]string) {
+	for row := range strings.Lines(text) {
+		if c := strings.Split(strings.TrimSuffix(row, "\n"), "\t"); row[0] != '#' && len(c) == cells {
+			all = append(all, c)
+		}
+	}
+	return all
 }
-
-// rankInside is a rank that the line itself names, which says more than a number before it.
-var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]|^Abort\(-?\d+\) on node \d`)
-
-// shellsJob is what follows a number that is no rank's: a job's in what a shell says of its end, bash's "[1]+  Killed", zsh's
-// "[1]    4711 killed"; a process's in Julia's "[4711] signal (11.1): Segmentation fault".
-var shellsJob = pattern.Of(`^(?:signal \(|[+-] {2,}\S| *[+-]? *\d+ (?:killed|terminated|abort|bus error|segmentation fault|floating point exception|` +
-	`illegal hardware instruction|exit \d+|done)\b)`)
 
 var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
@@ -157,9 +124,6 @@ func (s *scanner) parse(text string) line {
 
 const maxHosts = 64
 
-// ofProcess is a name that a rank's program gives it.
-var ofProcess = pattern.With("rank|proc|task|pe", `(?i)^(?:rank|process|processor|proc|task|pe)[ _-]?(\d{1,6})$`)
-
 // host takes off the name and colon that stand before every line of a host or rank, of which its tracebacks have told.
 func (s *scanner) host(text string, l *line) string {
 	began := strings.HasSuffix(text, "Traceback (most recent call last):")
@@ -167,7 +131,7 @@ func (s *scanner) host(text string, l *line) string {
 		return text
 	}
 	name, rest, ok := strings.Cut(text, ": ")
-	m := ofProcess.Find(name)
+	m := ofProcess().Find(name)
 	if ok && began && strings.HasPrefix(rest, "Traceback") && len(s.hosts) < maxHosts && number(name) < 0 && (m != nil || hostlist.CheckName(name) == nil) {
 		if _, level := stated(name + ":"); !level && !looksRaised(name) {
 			if s.hosts == nil {
@@ -195,7 +159,7 @@ func lowerTag(text string) bool {
 
 // untag takes one tag off.
 func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
-	for _, tag := range tags {
+	for _, tag := range tags() {
 		re := tag.In(text)
 		if re == nil {
 			continue
@@ -309,9 +273,6 @@ func number(text string) int {
 	}
 	return int(n)
 }
-
-// inRecord is a rank's number in JSON, whatever JSON that stands in.
-var inRecord = pattern.Of(`"rank\\*" ?: ?\d`)
 
 // OfRank says of a line of any log that it is a rank's, or may be by what stands before it.
 func OfRank(text string) bool {

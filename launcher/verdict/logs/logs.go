@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -205,7 +204,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.who = f.who.or(r.recent)
 		f.near = r.near
 	}
-	if m := srunTasks.Find(l.text); m != nil {
+	if m := srunTasks().Find(l.text); m != nil {
 		f.among, _ = idset.Within(m[1], maxTask)
 	}
 	if f.weight == verdict.Ending {
@@ -238,17 +237,17 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		return
 	}
 	lower := strings.ToLower(l.text)
-	if slices.ContainsFunc(caught, func(c string) bool { return strings.Contains(lower, c) }) {
+	if has(lower, "caught") {
 		for _, g := range h.open {
 			if r.number-g.number <= handles && g.weight != verdict.Ending {
 				g.over = true
 			}
 		}
 	}
-	if slices.ContainsFunc(came, func(c string) bool { return strings.Contains(l.text, c) }) {
+	if has(l.text, "came") {
 		r.takeBack(func(g *finding) bool { return g.kind == verdict.HostsMissing })
 	}
-	if slices.ContainsFunc(restarts, func(c string) bool { return strings.Contains(l.text, c) }) {
+	if has(l.text, "restarts") {
 		for _, list := range r.found {
 			for _, g := range list {
 				if len(h.open) < maxOpen && !slices.Contains(h.open, g) {
@@ -285,9 +284,9 @@ func (r *Reader) well(text string) {
 		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
 	case strings.Contains(text, noCUDA):
 		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
-	case met.Match(text) && !alone.Match(text):
+	case met().Match(text) && !alone().Match(text):
 		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
-	case passed.Match(text):
+	case passed().Match(text):
 		r.ended = true
 	case good(text):
 		r.ended = true
@@ -297,7 +296,7 @@ func (r *Reader) well(text string) {
 
 // good says that a line tells of a good end.
 func good(text string) bool {
-	return passed.Match(text) || ended.Match(text) && !isBad().MatchString(text)
+	return passed().Match(text) || ended().Match(text) && !isBad().MatchString(text)
 }
 
 // stands says that a finding is not over.
@@ -328,10 +327,6 @@ func (r *Reader) takeBack(fits func(*finding) bool) {
 
 // guess begins what a line only supposes, as Ray's of a worker that died: an OOM, SIGSEGV or a preempted node are then no facts.
 // tried counts tries: after the last of them a thing has failed.
-var (
-	guess = pattern.Of(`(?i)\b(?:possible (?:reasons|causes)|(?:common|potential root|likely) causes|this can happen when)\b`)
-	tried = pattern.Of(`^(\d+)/(\d+)\)`)
-)
 
 // look is what a line says of a failure; nil: nothing.
 func (r *Reader) look(l line, h *heard) *finding {
@@ -401,7 +396,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 	}
 	if s == nil && complains(text) && !shrugged(text) {
 		kind := verdict.ExitCode
-		if m := levelLetter.Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
+		if m := levelLetter().Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
 			kind = verdict.Crash
 		}
 		return &finding{kind: kind, likely: true, general: true, weak: true, who: ending{rank: -1}}

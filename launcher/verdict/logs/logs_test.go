@@ -160,3 +160,35 @@ func TestReaderIsBounded(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Each row of texts.txt is of a name that is used, and its patterns are some.
+func TestTexts(t *testing.T) {
+	var code string
+	files, _ := filepath.Glob("*.go")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code += string(text)
+	}
+	for row := range strings.Lines(textsText) {
+		c := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
+		if row[0] == '#' || row == "\n" {
+			continue
+		}
+		if len(c) < 2 || len(c) > 3 || !strings.Contains(code, `"`+c[0]+`"`) || c[len(c)-1] == "" {
+			t.Errorf("%q is no text that is used", row)
+		}
+		if len(c) == 3 {
+			if _, err := regexp.Compile(c[2]); err != nil || strings.Trim(c[1], "|") != c[1] {
+				t.Error(row, err)
+			}
+		}
+	}
+	for row := range strings.Lines(adviceText) {
+		if c := strings.Split(row, "\t"); row[0] != '#' && row != "\n" && (len(c) != 3 || verdict.Of(verdict.Kind(c[1])).Title == "") {
+			t.Errorf("%q is no advice", row)
+		}
+	}
+}

@@ -3,20 +3,11 @@ package logs
 import (
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // How a process ended, in whatever words: its code, or the signal that ended it. A shell's code of a signal is 128 more than it (POSIX, 2.8.2),
 // Python's is negative, and Hydra's is the signal.
-var (
-	exitCode = pattern.With("exit|return|terminated with|status=", `(?i)\b(?:exit|return|terminated with)[\w -]{0,20}?(?:code|status)s?["']*`+
-		`(?: of| is| was)?[ :=("']*(-?\d{1,3})(?:[^.\w]|\.?$|\. )|[; ]status=(\d{1,3})\b`)
-	hydraCode = pattern.Of(`EXIT CODE: (\d{1,2})$`)
-	bySignal  = pattern.With("signal|wtermsig", `(?i)\b(?:exit|kill|die|terminat|end|crash|abort|caught|fail)\w*\b`+
-		`[^\d]{0,30}?\bsignals?\b[^\d]{0,30}?(\d{1,2})(?:\D|$)|\bWTERMSIG (\d{1,2})\b|`+
-		`\breceived signal ([4-8]|11)(?:\D|$)`) // others may be the program's to handle
-)
 
 // bySignals is what a signal tells. Others were sent by somebody.
 var bySignals = map[int]finding{
@@ -36,7 +27,7 @@ var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Abort
 // status is what a line says of a process's end; false: nothing, or that it ended well.
 func status(text string) (f finding, ok bool) {
 	code, signal := 0, 0
-	switch m := exitCode.Find(text); {
+	switch m := exitCode().Find(text); {
 	case !strings.Contains(text, "ignal") && !strings.Contains(text, "SIG") && m == nil:
 		return f, false
 	case strings.HasPrefix(text, "Exit_status=-"), strings.HasPrefix(text, "debug"): // PBS's own, of a job that it ended; ssh's, of a host
@@ -53,7 +44,7 @@ func status(text string) (f finding, ok bool) {
 			signal = code - 128
 		}
 	default:
-		if m := bySignal.Find(text); m != nil {
+		if m := bySignal().Find(text); m != nil {
 			signal = number(m[1] + m[2] + m[3])
 		}
 	}

@@ -68,25 +68,11 @@ func (f *finding) killed() bool {
 
 // byItself says that a process ended by its own word, so that nobody had to kill it.
 func (f *finding) byItself() bool {
-	switch f.kind {
-	case verdict.GPUError, verdict.GPUMemory, verdict.NCCL, verdict.MPIError, verdict.Abort, verdict.Python,
-		verdict.Limits, verdict.DiskFull, verdict.MissingLibrary:
-		return true
-	case verdict.Crash:
-		return f.weight == verdict.Program
-	}
-	return false
+	return is(f.kind, "byItself") || f.kind == verdict.Crash && f.weight == verdict.Program
 }
 
 // ofTheJob says that a kind of failure is no rank's: whoever is named nearby was only ended with it.
-func ofTheJob(k verdict.Kind) bool {
-	switch k {
-	case verdict.Interrupted, verdict.TimeOut, verdict.Stalled, verdict.WatchFailed, verdict.Usage, verdict.Slots, verdict.HostsMissing,
-		verdict.OtherVersion, verdict.DNS, verdict.Identity, verdict.OutputLost:
-		return true
-	}
-	return false
-}
+func ofTheJob(k verdict.Kind) bool { return is(k, "ofTheJob") }
 
 // ofTheJob says that a failure is the whole job's.
 func (f *finding) ofTheJob() bool {
