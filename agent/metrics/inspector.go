@@ -18,7 +18,8 @@ import (
 // in Prometheus' text format, for an exporter of the node's (plugins/profiler/inspector/README.md of NCCL 2.29, and RCCL's). A pod has
 // none, so a rank is given a folder of its own, and the agent's /metrics shows what it writes there, with rank and pod.
 //
-// A rank may write anything, and, as ranks are one user, into another's folder. Only Inspector's own names and labels are taken, so many and so long as inspectorBounds says.
+// A rank may write anything, and, as ranks are one user, into another's folder. Only Inspector's own names and labels are
+// taken, so many and so long as inspectorBounds says.
 
 // The bounds of what is read of ranks' files, for one page.
 const (

@@ -258,7 +258,8 @@ func (g *stalls) look(now time.Duration) (done bool) {
 // facts are what is known of who is waited for.
 func (g *stalls) facts(now, quiet time.Duration) hang.Facts {
 	g.inquiry.picture.In(g.slow.Calls())
-	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute, Away: g.flights.records.Away(g.flights.owner), Watch: &g.watch, Now: now, Quiet: quiet}
+	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute,
+		Away: g.flights.records.Away(g.flights.owner), Watch: &g.watch, Now: now, Quiet: quiet}
 }
 
 // names are how odd ones out are told of.

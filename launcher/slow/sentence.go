@@ -79,7 +79,8 @@ func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
 		return w.Underway(now, names)
 	}
 	who, _ := names.of(w.last.Ranks)
-	return fmt.Sprintf("before that, the others waited %.0f %% of %s for %s%s", 100*w.last.Share, long(w.last.Window), who, w.last.Cause.Sentence()) + w.also(w.last.Ranks).sentence()
+	return fmt.Sprintf("before that, the others waited %.0f %% of %s for %s%s", 100*w.last.Share, long(w.last.Window), who,
+		w.last.Cause.Sentence()) + w.also(w.last.Ranks).sentence()
 }
 
 // Tells says that one of these lines has what Before says: who all others wait for now, or who has not come to a call.
@@ -197,7 +198,8 @@ func (l Late) Why() string {
 	if l.Sure {
 		sure = "as several looks show"
 	}
-	return fmt.Sprintf("all others have waited %s for %s in %s, %s%s", long(l.For), it, cmp.Or(l.Call, "a collective over all ranks"), sure, l.Cause.Sentence()) + l.Also.sentence()
+	return fmt.Sprintf("all others have waited %s for %s in %s, %s%s", long(l.For), it, cmp.Or(l.Call, "a collective over all ranks"), sure,
+		l.Cause.Sentence()) + l.Also.sentence()
 }
 
 // long is a length of time as people read it.
