@@ -35,6 +35,7 @@ type way struct {
 	more       bool // the program itself has more to do
 	causes     []string
 	flags      []string
+	window     time.Duration // 0: the usual one
 	// slow makes a host slow, once the rank of the program in dir is there; undo is called at its end.
 	slow func(ctx context.Context, host, dir string, part float64) (undo func() error, err error)
 }
@@ -49,7 +50,8 @@ var ways = []way{
 	{name: "more to compute", kind: "cpu", ranks: 2, causes: []string{"it was computing"}, more: true},
 	{name: "more work, asleep", kind: "sleep", ranks: 8, causes: []string{"it neither computed nor waited"}, more: true},
 	{name: "more work, asleep", kind: "sleep", ranks: 32, causes: []string{"it neither computed nor waited"}, flags: []string{"-x", "STEP_REST=1"}, more: true},
-	{name: "SIGSTOP", kind: "sleep", ranks: 8, causes: []string{"it neither computed nor waited"}, flags: []string{"-x", "STEP_REST=1"}, slow: stops},
+	{name: "SIGSTOP", kind: "sleep", ranks: 8, causes: []string{"it neither computed nor waited"}, flags: []string{"-x", "STEP_REST=1"}, slow: stops,
+		window: 5 * window}, // each of its parts has some stops
 }
 
 // parts are by how much a rank is slowed; of the first nothing may be said.
@@ -57,6 +59,12 @@ var parts = []float64{0.05, 0.2, 0.5, 1}
 
 // sideBySide says that others may run beside it: it uses no processor.
 func (w way) sideBySide() bool { return w.kind != "cpu" }
+
+// windows is the window of its runs, and how long they last where nothing is slow.
+func (w way) windows() (one, all time.Duration) {
+	one = max(w.window, window)
+	return one, one * lasts / window
+}
 
 func (w way) step() time.Duration {
 	if w.kind == "cpu" {
@@ -96,8 +104,9 @@ func (w way) try(ctx context.Context, program string, part float64) (r result, e
 	if w.more {
 		slow, factor = w.ranks-1, 1+part
 	}
-	steps := int(lasts.Seconds() / w.step().Seconds() / (1 + part))
-	j := job{ranks: w.ranks, onFirst: w.ranks - 1, last: host, window: window, flags: append([]string{"-x", "STEP_SERVER=" + to}, w.flags...),
+	one, all := w.windows()
+	steps := int(all.Seconds() / w.step().Seconds() / (1 + part))
+	j := job{ranks: w.ranks, onFirst: w.ranks - 1, last: host, window: one, flags: append([]string{"-x", "STEP_SERVER=" + to}, w.flags...),
 		program: slices.Concat(world.slowed[program], []string{strconv.Itoa(steps), w.kind, fmt.Sprint(w.step().Seconds()), strconv.Itoa(slow), fmt.Sprint(factor), dir})}
 	p, err := j.start(ctx)
 	if err != nil {
