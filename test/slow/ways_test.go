@@ -63,7 +63,7 @@ func (w way) sideBySide() bool { return w.kind != "cpu" }
 // windows is the window of its runs, and how long they last where nothing is slow.
 func (w way) windows() (one, all time.Duration) {
 	one = max(w.window, window)
-	return one, one * lasts / window
+	return one, time.Duration(float64(lasts) * one.Seconds() / window.Seconds())
 }
 
 func (w way) step() time.Duration {
