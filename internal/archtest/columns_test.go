@@ -10,7 +10,7 @@ import (
 const maxColumns = 160
 
 // wideLines are the lines of product code that are longer, rounded up to ten: rows of tables, for the most part. The number only falls.
-var wideLines = pile{"product code": 90}
+var wideLines = pile{"product code": 80}
 
 // wide is how many lines of a text are longer than maxColumns.
 func wide(text []byte) (n int) {
