@@ -278,6 +278,9 @@ func warns(text string) bool {
 
 // complains says that a line tells of an error by its own word: its level, or how it begins.
 func complains(text string) bool {
+	if measured().Match(text) {
+		return false
+	}
 	if level, said := stated(text); said {
 		return level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
 	}

@@ -391,7 +391,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 			return &f
 		}
 	}
-	if f := r.crowd.tells(text); f != nil && (s == nil || s.General) {
+	if f := r.crowd.tells(text); f != nil && (s == nil || s.General || s.Kind == verdict.ExitCode && s.Likely) {
 		return f
 	}
 	if s == nil && complains(text) && !shrugged(text) {

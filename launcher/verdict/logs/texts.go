@@ -65,7 +65,7 @@ func patternOf(name string) (words []string, text string) {
 var (
 	ended, met, passed, shrugs                    = hinted("ended"), hinted("met"), hinted("passed"), hinted("shrugs")
 	alone, wants, command                         = hinted("alone"), hinted("wants"), hinted("command")
-	raisedLine, warning, complaint                = hinted("raisedLine"), hinted("warning"), hinted("complaint")
+	raisedLine, warning, complaint, measured      = hinted("raisedLine"), hinted("warning"), hinted("complaint"), hinted("measured")
 	exitCode, bySignal                            = hinted("exitCode"), hinted("bySignal")
 	progress, isBad, reasons                      = unhinted("progress"), unhinted("isBad"), unhinted("reasons")
 	grouped, shellsJob                            = unhinted("grouped"), unhinted("shellsJob")
