@@ -30,9 +30,10 @@ func (c *crowd) tells(text string) *finding {
 	enough := 3
 	switch m := wants().Find(text); {
 	case m != nil:
-		k := numbers[strings.ToLower(m[1])]
+		wanted := strings.Join(m[1:], "") // one of the patterns has matched
+		k := numbers[strings.ToLower(wanted)]
 		if k == 0 {
-			k = number(m[1])
+			k = number(wanted)
 		}
 		if c.again(text) < 2 && c.given < max(k, 2) {
 			f.kind, f.weight = verdict.Usage, verdict.Echo

@@ -325,9 +325,6 @@ func (r *Reader) takeBack(fits func(*finding) bool) {
 	}
 }
 
-// guess begins what a line only supposes, as Ray's of a worker that died: an OOM, SIGSEGV or a preempted node are then no facts.
-// tried counts tries: after the last of them a thing has failed.
-
 // look is what a line says of a failure; nil: nothing.
 func (r *Reader) look(l line, h *heard) *finding {
 	text := l.text
