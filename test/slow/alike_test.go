@@ -51,9 +51,10 @@ const (
 type kind struct {
 	habit
 	library, script string
+	rests           bool // it leaves the processors to others while it waits (test/mpi/step.c), as ranks do that have one each
 }
 
-// seldom is in how many rounds a program that uses processors all the time runs once.
+// seldom is in how many rounds a program that uses processors all the time runs once. In the other rounds none polls.
 const seldom = 4
 
 // kinds are rounds of all balanced programs that are here, but for hpcc where it would have to go on for minutes.
@@ -61,12 +62,12 @@ func kinds(window time.Duration) (all []kind) {
 	for round := range seldom {
 		for _, h := range habits {
 			if round == 0 || h.name != "polls" && h.name != "computes" {
-				all = append(all, kind{h, "MPICH", ""}, kind{h, "Open MPI", ""})
+				all = append(all, kind{h, "MPICH", "", round > 0}, kind{h, "Open MPI", "", round > 0})
 			}
 		}
 		for _, a := range apps {
 			if _, err := exec.LookPath(a.program); err == nil && round == 0 && (a.name != "hpcc" || window == shortWindow) {
-				all = append(all, kind{habit{a.name, 2, 0}, "Open MPI", a.script})
+				all = append(all, kind{habit{a.name, 2, 0}, "Open MPI", a.script, false})
 			}
 		}
 	}
@@ -120,6 +121,9 @@ func balancedRun(ctx context.Context, k kind, window time.Duration, seed int) (n
 		return nil, err
 	}
 	j := job{ranks: k.ranks, onFirst: (k.ranks + 1) / 2, last: second, window: window, program: program}
+	if k.rests {
+		j.flags = []string{"-x", "STEP_REST=1"}
+	}
 	p, err := j.start(ctx)
 	if err != nil {
 		return nil, err
@@ -140,7 +144,7 @@ func TestAlike(t *testing.T) {
 		library := []string{"MPICH", "Open MPI"}[i%2]
 		t.Run(fmt.Sprintf("%s of %d, %s", h.name, h.ranks, library), func(t *testing.T) {
 			t.Parallel()
-			named, err := balancedRun(t.Context(), kind{h, library, ""}, shortWindow, i)
+			named, err := balancedRun(t.Context(), kind{h, library, "", false}, shortWindow, i)
 			if err != nil || len(named) > 0 {
 				t.Errorf("%v, %q", err, named)
 			}
@@ -272,7 +276,11 @@ func TestFalseNames(t *testing.T) {
 			if len(named) > 0 {
 				t.Errorf("%s of %d, %s, seed %d, load %.0f: %q", k.name, k.ranks, k.library, seed, load, named)
 			}
-			if err := x.add(counts{k.name, k.library, k.ranks, window, 1, min(len(named), 1), load, at}); err != nil {
+			habit := k.name
+			if k.rests {
+				habit += ", rests"
+			}
+			if err := x.add(counts{habit, k.library, k.ranks, window, 1, min(len(named), 1), load, at}); err != nil {
 				t.Error(err)
 			}
 		})
