@@ -65,6 +65,7 @@ func (f fact) names(text string) (ending, bool) {
 type block struct {
 	at   int // number of its first line; 0: none
 	root bool
+	part bool // an excerpt, which may lack the root cause
 	who  ending
 	time string           // of the entry, to the second
 	same map[string][]int // ranks by theirs, of those that torchrun does not name first
@@ -105,9 +106,15 @@ func (r *Reader) learn(l line) {
 	case l.text == "Failures:":
 		r.torch = block{at: r.number, who: ending{rank: -1}, same: map[string][]int{}}
 		return
-	case strings.HasPrefix(l.text, "time ") && (r.torch.at > 0 || r.torch.root):
+	case strings.HasPrefix(l.text, "time      : "):
+		if r.torch.at == 0 && !r.torch.root { // an excerpt's
+			r.torch = block{at: r.number, part: true, who: ending{rank: -1}, same: map[string][]int{}}
+		}
 		r.torch.time = l.text
 	case strings.HasPrefix(l.text, "Root Cause (first observed failure)"):
+		if r.torch.part { // as before: what stands above is no whole list
+			r.torch = block{}
+		}
 		if at := r.torch.at; at > 0 {
 			r.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
 		}

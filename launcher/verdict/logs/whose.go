@@ -49,8 +49,9 @@ func (r *Reader) whose(f *finding) named {
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
+	all = slices.DeleteFunc(all, func(rank int) bool { return rank < 0 }) // its first one is not in the log
 	doubt := n.sure == verdict.Probable || f.weight == verdict.Ending && n.who.rank >= 0
-	if doubt && r.torch.who.rank >= 0 && len(all) > 1 && slices.Contains(all, n.who.rank) {
+	if doubt && (r.torch.who.rank >= 0 || r.torch.part) && len(all) > 1 && slices.Contains(all, n.who.rank) {
 		n = several(all)
 	}
 	return n
@@ -325,7 +326,7 @@ func alike(text string) string {
 func (r *Reader) besides(f *finding) (ranks []int) {
 	end := func(g *finding) string { return g.line[strings.LastIndex(g.line, ": ")+1:] }
 	for _, g := range r.of(f.weight, func(g *finding) bool {
-		return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file && end(g) == end(f)
+		return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file && (end(g) == end(f) || g.toldBy == f.toldBy)
 	}) {
 		for rank := range g.among.All() {
 			if ranks = append(ranks, rank); len(ranks) >= maxFound {
