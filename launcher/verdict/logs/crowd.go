@@ -12,6 +12,7 @@ type crowd struct {
 	given int    // how many the launcher was to start, as a command in the log says; 0: none does
 	said  string // the last line that only a process that is alone writes, or that wants more of them
 	times int    // how often it came, whatever its numbers
+	mixed []int  // ranks whose tags stand in one line
 }
 
 var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
@@ -19,6 +20,9 @@ var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
 // see takes a line into account.
 func (c *crowd) see(l line) {
 	c.alike = c.alike || strings.Contains(l.text, "sent help message help-mpi-runtime") && strings.HasSuffix(l.text, "mpi_init:startup:internal-failure")
+	if m := mixed().Find(l.text); m != nil && len(c.mixed) < maxFound {
+		c.mixed = append(c.mixed, l.who.rank, number(m[1]), number(m[2]))
+	}
 	if m := command().Find(l.text); m != nil {
 		c.given, c.said, c.times = number(m[1]), "", 0
 	}

@@ -74,5 +74,5 @@ var (
 	loose, enqueued, timedOut, others             = unhinted("loose"), unhinted("enqueued"), unhinted("timedOut"), unhinted("others")
 	stalledRank, elasticRank, jobSize, rankInside = unhinted("stalledRank"), unhinted("elasticRank"), unhinted("jobSize"), unhinted("rankInside")
 	inRecord, guess, tried, hydraCode             = unhinted("inRecord"), unhinted("guess"), unhinted("tried"), unhinted("hydraCode")
-	ownLog                                        = unhinted("ownLog")
+	ownLog, mixed                                 = unhinted("ownLog"), hinted("mixed")
 )

@@ -119,6 +119,9 @@ func (r *Reader) accused(f *finding) named {
 		return n
 	}
 	alike := append(r.equals(f), r.besides(f)...)
+	if len(alike) == 0 && slices.Contains(r.crowd.mixed, n.who.rank) { // which of them failed so, their lines do not tell
+		alike = append(alike, slices.DeleteFunc(slices.Clone(r.crowd.mixed), func(rank int) bool { return rank < 0 })...)
+	}
 	if len(alike) == 0 && f.kind == verdict.InitFailed && r.many(f) {
 		return named{who: ending{rank: -1, host: n.who.host}}
 	} else if len(alike) == 0 {
