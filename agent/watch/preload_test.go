@@ -148,8 +148,9 @@ func TestCountsNCCL(t *testing.T) {
 
 // NCCL itself, of the wheel nvidia-nccl-cu12 (make nccl), returns what it returns without the library before it.
 func TestRealNCCL(t *testing.T) {
-	found, _ := filepath.Glob("../../.cache/nccl/lib*/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2")
-	nccl, err := filepath.Abs(strings.Join(found, ""))
+	const pattern = "../../.cache/nccl/lib*/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2"
+	found, _ := filepath.Glob(pattern)
+	nccl, err := filepath.Abs(append(found, pattern)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
