@@ -54,10 +54,7 @@ func TestPace(t *testing.T) {
 func TestLibcs(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
 	need.Program(t, "musl-gcc", "musl-gcc")
-	preload := filepath.Join(t.TempDir(), "preload.so")
-	if out, err := exec.CommandContext(t.Context(), "bash", "preload/build.sh", "gcc", preload).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	preload := built(t)
 	// Before glibc 2.34 dlsym is in libdl alone, which programs may lack: without it MPI_Init would do nothing (test/matrix, bullseye-mpich).
 	if f, err := elf.Open(preload); err != nil {
 		t.Fatal(err)
@@ -66,32 +63,7 @@ func TestLibcs(t *testing.T) {
 	}
 	for _, cc := range []string{"gcc", "musl-gcc"} {
 		t.Run(cc, func(t *testing.T) {
-			dir := t.TempDir()
-			library, program := filepath.Join(dir, "libmpi.so"), filepath.Join(dir, "program")
-			for _, argv := range [][]string{
-				{cc, "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/standin.c"},
-				{cc, "-o", program, "testdata/standin.c", library},
-			} {
-				if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
-					t.Fatalf("%q: %v\n%s", argv, err, out)
-				}
-			}
-			page, err := Create(filepath.Join(dir, "page"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer page.Close()
-			for _, pages := range []string{"", filepath.Join(dir, "page")} {
-				cmd := exec.CommandContext(t.Context(), program)
-				cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
-				if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-					t.Fatalf("with the page %q: %v\n%s", pages, err, out)
-				}
-			}
-			s, err := page.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := watchedStandIn(t, cc, preload, "standin.c", "libmpi.so")
 			if s.State != job.Finalized || s.Size != 1 || s.Seq != 3 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 60*time.Millisecond {
 				t.Errorf("the page says %+v", s)
 			}
@@ -99,42 +71,55 @@ func TestLibcs(t *testing.T) {
 	}
 }
 
+// built is libmpiup-watch.so.
+func built(t *testing.T) string {
+	t.Helper()
+	preload := filepath.Join(t.TempDir(), "preload.so")
+	compile(t, "bash", "preload/build.sh", "gcc", preload)
+	return preload
+}
+
+func compile(t *testing.T, argv ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", argv, err, out)
+	}
+}
+
+// watchedStandIn compiles testdata/SOURCE as a library and as a program that is linked with it, runs that without a page and with one, and reads the page.
+func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...string) Sample {
+	t.Helper()
+	dir := t.TempDir()
+	library, program := filepath.Join(dir, name), filepath.Join(dir, "program")
+	compile(t, cc, "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/"+source)
+	compile(t, cc, "-o", program, "testdata/"+source, library)
+	page, err := Create(filepath.Join(dir, "page"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	for _, pages := range []string{"", filepath.Join(dir, "page")} {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("with the page %q: %v\n%s", pages, err, out)
+		}
+	}
+	s, err := page.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // Calls of NCCL by a program without MPI are counted, those of its children are not, and one that its NCCL does not have fails.
 func TestCountsNCCL(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
 	need.Program(t, "musl-gcc", "musl-gcc")
-	preload := filepath.Join(t.TempDir(), "preload.so")
-	if out, err := exec.CommandContext(t.Context(), "bash", "preload/build.sh", "gcc", preload).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	preload := built(t)
 	for _, cc := range []string{"gcc", "musl-gcc"} {
 		t.Run(cc, func(t *testing.T) {
-			dir := t.TempDir()
-			library, program := filepath.Join(dir, "libnccl.so.2"), filepath.Join(dir, "program")
-			for _, argv := range [][]string{
-				{cc, "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/nccl.c"},
-				{cc, "-o", program, "testdata/nccl.c", library},
-			} {
-				if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
-					t.Fatalf("%q: %v\n%s", argv, err, out)
-				}
-			}
-			page, err := Create(filepath.Join(dir, "page"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer page.Close()
-			for _, pages := range []string{"", filepath.Join(dir, "page")} {
-				cmd := exec.CommandContext(t.Context(), program, "20", "40", "80")
-				cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
-				if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-					t.Fatalf("with the page %q: %v\n%s", pages, err, out)
-				}
-			}
-			s, err := page.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := watchedStandIn(t, cc, preload, "nccl.c", "libnccl.so.2", "20", "40", "80")
 			sum := 0
 			for i := range bins {
 				sum += int(binary.NativeEndian.Uint16(s.Bins[2*i:]))
@@ -156,20 +141,13 @@ func TestRealNCCL(t *testing.T) {
 	}
 	need.File(t, "nccl", nccl, "make nccl")
 	dir := t.TempDir()
-	preload, program := filepath.Join(dir, "preload.so"), filepath.Join(dir, "program")
+	preload, program := built(t), filepath.Join(dir, "program")
 	page, err := Create(filepath.Join(dir, "page"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer page.Close()
-	for _, argv := range [][]string{
-		{"bash", "preload/build.sh", "gcc", preload},
-		{"gcc", "-o", program, "testdata/nullcomm.c", nccl, "-Wl,--allow-shlib-undefined,-rpath," + filepath.Dir(nccl)},
-	} {
-		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", argv, err, out)
-		}
-	}
+	compile(t, "gcc", "-o", program, "testdata/nullcomm.c", nccl, "-Wl,--allow-shlib-undefined,-rpath,"+filepath.Dir(nccl))
 	var said [2]string
 	for i, env := range [][]string{{}, {"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + filepath.Join(dir, "page")}} {
 		cmd := exec.CommandContext(t.Context(), program)

@@ -49,6 +49,15 @@ def calls(comm, others):
         comm.Alltoallv(MPI.IN_PLACE, [z := numbers(others), [1] * others, list(range(others)), MPI.DOUBLE])
         told("bcast, reduce, in place", x, y, all_of, z)
     sent = numbers(4), numbers(2), numbers(others)  # as long as the requests
+    types = [MPI.DOUBLE] * others
+    comm.Alltoallw([numbers(others), [1] * others, [8 * r for r in range(others)], types], [each, [1] * others, [8 * r for r in range(others)], types])
+    told("alltoallw", each)
+    for root in range(here) if not inter else ():
+        comm.Gather(numbers(2), x := numbers(2 * here, 9), root)
+        comm.Scatter(numbers(2 * here), y := numbers(2, 9), root)
+        comm.Gatherv(numbers(own), [all_of, counts, places, MPI.DOUBLE] if own - 1 == root else None, root)
+        comm.Scatterv([numbers(sum(counts)), counts, places, MPI.DOUBLE] if own - 1 == root else None, z := numbers(own, 9), root)
+        told("gather, scatter, gatherv, scatterv", x, y, all_of, z)
     for r in (comm.Iallreduce(sent[0], x := numbers(4)), comm.Iallgather(sent[1], y := numbers(2 * others, 9)), comm.Ialltoall(sent[2], each)):
         r.Wait()
     told("without waiting", x, y, each)

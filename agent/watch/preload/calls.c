@@ -285,11 +285,10 @@ SPELLINGS(SOME, Testany, testany, 5, 6, value(a, lang), b, 0, if (*(int *)d) one
 SPELLINGS(SOME, Testsome, testsome, 5, 6, value(a, lang), b, 0, some_over(&all, d, *(int *)c, lang))
 
 /* MPI 4's calls with counts of 64 bits. mpi4py has each as a weak symbol, and finds those here though its library may have none: then the call
-   with counts of 32 bits is made, as mpi4py makes it there, and counts that do not fit are an error. Counts of which only the root's are read
-   cannot be handed down so: Gather, Scatter and their like are not here. */
-static int (*size_of)(word, int *), (*remote_size_of)(word, int *), (*is_inter)(word, int *);
+   with counts of 32 bits is made, as mpi4py makes it there, and counts that do not fit are an error. */
+static int (*size_of)(word, int *), (*rank_of)(word, int *), (*remote_size_of)(word, int *), (*is_inter)(word, int *);
 
-/* How many ranks a communicator has; where others are wanted, those of its other side. */
+/* How many ranks a communicator has; where others are wanted, those of its other side. 0: it does not tell. */
 static int ranks_of(word comm, int others) {
 	int inter = 0, n = 0;
 	if (others && is_inter && is_inter(comm, &inter) == 0 && inter && remote_size_of)
@@ -297,6 +296,15 @@ static int ranks_of(word comm, int others) {
 	else if (size_of)
 		size_of(comm, &n);
 	return n;
+}
+
+/* Whether this rank is a rooted collective's root, which alone reads some of the counts. Between two groups the root is MPI_ROOT there: -3 in
+   MPICH, -4 in Open MPI. */
+static int is_root(word comm, word root) {
+	int inter = 0, rank = -1;
+	if (is_inter && is_inter(comm, &inter) == 0 && inter)
+		return (int)root == -3 || (int)root == -4;
+	return rank_of && rank_of(comm, &rank) == 0 && rank == (int)root;
 }
 
 /* Whether a buffer is MPI_IN_PLACE, so that the counts that go with it mean nothing: in MPICH, and in Open MPI and MPI 5's ABI. */
@@ -321,11 +329,15 @@ static int has_large_zero(word counts, int n) {
 #define FIT(count, buffer)                                    \
 	if (!in_place(buffer) && (count) != (int)(count))     \
 	return NO_SUCH_CALL
-#define SHORT(array, buffer, ranks)                                              \
+#define FIT_IF(read, count)                                   \
+	if ((read) && (count) != (int)(count))                \
+	return NO_SUCH_CALL
+#define SHORT_IF(read, array, ranks)                                             \
 	int short_##array[(ranks) > 0 ? (ranks) : 1];                            \
-	if (!in_place(buffer) && !shorten(short_##array, array, ranks))          \
+	if ((read) && ((ranks) <= 0 || !shorten(short_##array, array, ranks)))   \
 		return NO_SUCH_CALL;                                             \
-	array = array ? (word)short_##array : 0
+	array = (read) && array ? (word)short_##array : 0
+#define SHORT(array, buffer, ranks) SHORT_IF(!in_place(buffer), array, ranks)
 
 #define LARGES(X)                                                                                                                       \
 	X(ALL, Allreduce, 6, FIT(c, 0), f, c == 0, 0)                                                                                   \
@@ -342,6 +354,11 @@ static int has_large_zero(word counts, int n) {
 	X(STARTS, Ireduce_scatter_block, 7, FIT(c, 0), f, g, c == 0)                                                                    \
 	X(OTHER, Bcast, 5, FIT(b, 0), 0)                                                                                                \
 	X(OTHER, Reduce, 7, FIT(c, 0), 0)                                                                                               \
+	X(OTHER, Gather, 8, FIT(b, a); FIT_IF(is_root(h, g), e), 0)                                                                     \
+	X(OTHER, Scatter, 8, FIT_IF(is_root(h, g), b); FIT(e, d), 0)                                                                    \
+	X(OTHER, Gatherv, 9, FIT(b, a); const int n = ranks_of(i, 1); const int here = is_root(i, h); SHORT_IF(here, e, n); SHORT_IF(here, f, n), 0)  \
+	X(OTHER, Scatterv, 9, const int n = ranks_of(i, 1); const int here = is_root(i, h); SHORT_IF(here, b, n); SHORT_IF(here, c, n); FIT(f, e), 0) \
+	X(OTHER, Alltoallw, 9, const int n = ranks_of(i, 1); SHORT(b, a, n); SHORT(c, a, n); SHORT(f, 0, n); SHORT(g, 0, n), 0)         \
 	X(OTHER, Scan, 6, FIT(c, 0), 0)                                                                                                 \
 	X(OTHER, Exscan, 6, FIT(c, 0), 0)                                                                                               \
 	X(OTHER, Send, 6, FIT(b, 0), 0)                                                                                                 \
@@ -373,6 +390,7 @@ static void *narrowed(const char *name, void *caller) {
 		if (name[at] || rows[i].name[at])
 			continue;
 		size_of = (int (*)(word, int *))find("MPI_Comm_size", caller);
+		rank_of = (int (*)(word, int *))find("MPI_Comm_rank", caller);
 		remote_size_of = (int (*)(word, int *))find("MPI_Comm_remote_size", caller);
 		is_inter = (int (*)(word, int *))find("MPI_Comm_test_inter", caller);
 		*rows[i].to = find(rows[i].plain, caller);

@@ -1,9 +1,13 @@
-/* With -DLIBRARY what a program sees of an MPI library, of one rank, whose barriers take 20 ms; else the program, with three of them. */
+/* With -DLIBRARY what a program sees of an MPI library, of one rank, whose barriers take 20 ms; else the program, with three of them. The library
+   has no call with counts of 64 bits. The program has such as weak symbols, as mpi4py has, and makes them where they are there. */
+#include <stdint.h>
 #include <time.h>
 
 int MPI_Init(int *argc, char ***argv);
 int MPI_Barrier(int comm);
 int MPI_Finalize(void);
+int MPI_Scan_c(const void *from, void *to, int64_t count, int type, int op, int comm) __attribute__((weak));
+int MPI_Gatherv_c(const void *from, int64_t sent, int type, void *to, const int64_t *counts, const intptr_t *places, int as, int root, int comm) __attribute__((weak));
 
 #ifdef LIBRARY
 #include <string.h>
@@ -18,13 +22,32 @@ int MPI_Get_library_version(char *text, int *n) {
 	strcpy(text, "MPICH of a test");
 	return *n = (int)strlen(text), 0;
 }
+int MPI_Scan(const void *from, void *to, int count, int type, int op, int comm) {
+	return !(from == (void *)2 && to == (void *)3 && count == 1 << 30 && type == 4 && op == 5 && comm == 0x44000000);
+}
+int MPI_Gatherv(const void *from, int sent, int type, void *to, const int *counts, const int *places, int as, int root, int comm) {
+	if (root == 1) /* another is, and this rank's counts are not read */
+		return counts || places;
+	return !(from == (void *)2 && sent == 3 && type == 4 && to == (void *)5 && counts[0] == 6 && places[0] == 7 && as == 8 && root == 0 && comm == 0x44000000);
+}
 int MPI_Barrier(int comm) {
 	struct timespec t = {0, 20000000};
 	return comm != 0x44000000 || nanosleep(&t, &t);
 }
 #else
+/* Calls that fit are made, and those whose counts the library cannot have are errors. */
+static int large(void) {
+	const int64_t counts[] = {6}, many[] = {1ll << 32};
+	const intptr_t places[] = {7};
+	return MPI_Scan_c((void *)2, (void *)3, 1 << 30, 4, 5, 0x44000000) || !MPI_Scan_c((void *)2, (void *)3, 1ll << 32, 4, 5, 0x44000000) ||
+	       MPI_Gatherv_c((void *)2, 3, 4, (void *)5, counts, places, 8, 0, 0x44000000) || !MPI_Gatherv_c((void *)2, 3, 4, (void *)5, many, places, 8, 0, 0x44000000) ||
+	       MPI_Gatherv_c((void *)2, 3, 4, (void *)5, (void *)1, (void *)1, 8, 1, 0x44000000);
+}
+
 int main(int argc, char **argv) {
 	int failed = MPI_Init(&argc, &argv);
+	if (!MPI_Scan_c || !MPI_Gatherv_c || large())
+		return 2;
 	for (int i = 0; i < 3; i++)
 		failed |= MPI_Barrier(0x44000000);
 	return failed | MPI_Finalize();
