@@ -12,9 +12,9 @@ import (
 type site struct{ kube, slurm, mpirun bool }
 
 func (s *site) see(text string) {
-	for name, at := range map[string]*bool{"kube": &s.kube, "slurm": &s.slurm, "mpirun": &s.mpirun} {
-		*at = *at || has(text, name)
-	}
+	s.kube = s.kube || has(text, "kube")
+	s.slurm = s.slurm || has(text, "slurm")
+	s.mpirun = s.mpirun || has(text, "mpirun")
 }
 
 // advice is what to do about a kind, by the line that says it, where the log is from.

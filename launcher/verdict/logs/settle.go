@@ -46,9 +46,8 @@ func (h *heard) reason() []string {
 	return nil
 }
 
-// What a logger writes above the traceback of an exception that ended nothing: it is tried again, or nobody waits for it, or the work was done.
-
-// shrugged notes whether the lines above a traceback tell that its exception ended nothing.
+// shrugged notes whether the lines above a traceback tell that its exception ended nothing: it is tried again, or nobody waits for it, or the
+// work was done.
 func (h *heard) shrugged() {
 	chained := strings.HasPrefix(h.before, "The above exception was the direct cause") || strings.HasPrefix(h.before, "During handling of the above exception")
 	h.shrug = h.shrug && chained || shrugged(h.before)
@@ -57,4 +56,99 @@ func (h *heard) shrugged() {
 // shrugged says that a line tells of an error which ended nothing.
 func shrugged(text string) bool {
 	return shrugs().Match(text) && !has(text, "lastTries")
+}
+
+// settle takes back what a line shows to be over. f is what the line itself says of a failure, if anything.
+func (r *Reader) settle(l line, h *heard, f *finding) {
+	if !r.stands() {
+		r.ended = r.ended || f == nil && h.trace != frames && good(l.text)
+		return
+	}
+	lower := strings.ToLower(l.text)
+	if has(lower, "caught") {
+		for _, g := range h.open {
+			if r.number-g.number <= handles && g.weight != verdict.Ending {
+				g.over = true
+			}
+		}
+	}
+	if has(l.text, "came") {
+		r.takeBack(func(g *finding) bool { return g.kind == verdict.HostsMissing })
+	}
+	if has(l.text, "restarts") {
+		for _, list := range r.found {
+			for _, g := range list {
+				if len(h.open) < maxOpen && !slices.Contains(h.open, g) {
+					h.open = append(h.open, g)
+				}
+				g.restarted = true
+			}
+		}
+		h.steps = 0
+	}
+	if f == nil && h.trace != frames {
+		r.well(l.text)
+	}
+	if f != nil || h.trace == frames || l.text == h.step || !progress().MatchString(l.text) {
+		return
+	}
+	h.step = cut(l.text)
+	r.outlived()
+	if h.steps++; h.steps != outlives {
+		return
+	}
+	for _, g := range h.open {
+		g.over = g.over || g.weight != verdict.Ending || g.restarted
+	}
+	h.open = nil
+	r.takeBack(func(g *finding) bool { return starts(g.kind) && g.file == r.file })
+}
+
+// well takes back what a line shows to have done no harm: ranks have met, NCCL is up, the job ended well.
+func (r *Reader) well(text string) {
+	here := func(g *finding) bool { return g.file == r.file && g.weight != verdict.Ending }
+	switch {
+	case strings.HasSuffix(text, initing):
+		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
+	case strings.Contains(text, noCUDA):
+		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
+	case met().Match(text) && !alone().Match(text):
+		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
+	case passed().Match(text):
+		r.ended = true
+	case good(text):
+		r.ended = true
+		r.takeBack(here)
+	}
+}
+
+// good says that a line tells of a good end.
+func good(text string) bool {
+	return passed().Match(text) || ended().Match(text) && !isBad().MatchString(text)
+}
+
+// stands says that a finding is not over.
+func (r *Reader) stands() bool {
+	return slices.ContainsFunc(r.found[:], func(list []*finding) bool {
+		return slices.ContainsFunc(list, func(f *finding) bool { return !f.over })
+	})
+}
+
+// outlived takes back what all ranks have outlived together: nobody goes on for long without a rank that it lost.
+func (r *Reader) outlived() {
+	r.steps++
+	r.takeBack(func(g *finding) bool {
+		return g.file == r.file && r.steps-g.steps >= together && g.weight != verdict.Ending && (g.weight <= verdict.Wait || g.warns || meets(g.kind))
+	})
+}
+
+// takeBack says of findings that they are over.
+func (r *Reader) takeBack(fits func(*finding) bool) {
+	for _, list := range r.found {
+		for _, g := range list {
+			if fits(g) {
+				g.over = true
+			}
+		}
+	}
 }
