@@ -246,8 +246,12 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi job.Protoco
 	r := newDriver(cfg)
 	players := map[string]*player{}
 	meet := func(name string) *player {
-		players[name] = &player{name: name, ask: &apiv1.SpawnRequest{Id: 7, Apps: apps}}
-		return players[name]
+		p := players[name]
+		if p == nil { // else it was let go and is asked anew, or its stream ended before the driver had read its Closed
+			p = &player{name: name, ask: &apiv1.SpawnRequest{Id: 7, Apps: apps}}
+			players[name] = p
+		}
+		return p
 	}
 	life, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -376,7 +380,7 @@ func TestSpawn(t *testing.T) {
 			apps: []*apiv1.SpawnApp{program("child", 2, "w1")}, out: []string{"[1.0] B=b", "[1.1] B=b", "[1] "},
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: later 0@0.0", "job 1 from 2, 2 on 1 hosts: child by 0", "result 7: job 1 "},
-				"w1": {"job 0 from 0, 2 on 2 hosts: later", "job 1 from 2, 2 on 1 hosts: child 0@0.0 1@0.1 by 0"}}},
+				"w1": {"job 0 from 0, 2 on 2 hosts: later 1@1.0", "job 0 from 0, 2 on 2 hosts: later", "job 1 from 2, 2 on 1 hosts: child 0@0.0 1@0.1 by 0"}}},
 		{name: "on a host of the run by another name", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 1, "10.0.0.0")},
 			says: "could not spawn child: host 10.0.0.0: 10.0.0.0:16748: the agent there is host w0 already; agents of one machine need a --name each\n"},
 		{name: "no room", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 3)},
