@@ -56,6 +56,39 @@ static void blocking(MPI_Comm c, int rank, int n) {
 	free(in), free(out), free(counts), free(at);
 }
 
+#if MPI_VERSION >= 4
+/* Each persistent collective over all ranks, three times, alone and all at once. */
+static void persistent(MPI_Comm c, int n, double *all, double *each, int *counts, int *at) {
+	enum { KINDS = 8 };
+	MPI_Request r[KINDS];
+	MPI_Status s[KINDS];
+	double a = 0, b = 0, d = 0, *more = malloc(3 * n * sizeof *more);
+	MPI_Barrier_init(c, MPI_INFO_NULL, &r[0]);
+	MPI_Allreduce_init(&all[0], &a, 1, MPI_DOUBLE, MPI_SUM, c, MPI_INFO_NULL, &r[1]);
+	MPI_Allgather_init(&all[0], 1, MPI_DOUBLE, more, 1, MPI_DOUBLE, c, MPI_INFO_NULL, &r[2]);
+	MPI_Allgatherv_init(&all[0], 1, MPI_DOUBLE, more + n, counts, at, MPI_DOUBLE, c, MPI_INFO_NULL, &r[3]);
+	MPI_Alltoall_init(all, 1, MPI_DOUBLE, each, 1, MPI_DOUBLE, c, MPI_INFO_NULL, &r[4]);
+	MPI_Alltoallv_init(all, counts, at, MPI_DOUBLE, more + 2 * n, counts, at, MPI_DOUBLE, c, MPI_INFO_NULL, &r[5]);
+	MPI_Reduce_scatter_init(all, &b, counts, MPI_DOUBLE, MPI_SUM, c, MPI_INFO_NULL, &r[6]);
+	MPI_Reduce_scatter_block_init(all, &d, 1, MPI_DOUBLE, MPI_SUM, c, MPI_INFO_NULL, &r[7]);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < KINDS; i++) {
+			MPI_Start(&r[i]);
+			MPI_Wait(&r[i], MPI_STATUS_IGNORE);
+		}
+		MPI_Startall(KINDS, r);
+		MPI_Waitall(KINDS, r, s);
+		double sums[] = {a, b, d, more[0], more[n], more[2 * n], each[0]};
+		MPI_Allreduce(MPI_IN_PLACE, sums, 7, MPI_DOUBLE, MPI_SUM, c);
+		for (int i = 0; i < 7; i++)
+			add(sums[i]);
+	}
+	for (int i = 0; i < KINDS; i++)
+		MPI_Request_free(&r[i]);
+	free(more);
+}
+#endif
+
 static void starting(MPI_Comm c, int rank, int n) {
 	MPI_Request r[4];
 	MPI_Status s[4];
@@ -89,7 +122,23 @@ static void starting(MPI_Comm c, int rank, int n) {
 	MPI_Ibarrier(c, &r[0]);
 	for (some = 0; !some;)
 		MPI_Testsome(1, r, &some, indices, s);
-	free(all);
+	int *counts = malloc(2 * n * sizeof *counts), *at = counts + n;
+	for (int i = 0; i < n; i++)
+		counts[i] = 1, at[i] = i;
+	MPI_Iallgatherv(&one, 1, MPI_DOUBLE, all, counts, at, MPI_DOUBLE, c, &r[0]);
+	MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+	add(all[n - 1]);
+	double *each = malloc(n * sizeof *each);
+	MPI_Ialltoallv(all, counts, at, MPI_DOUBLE, each, counts, at, MPI_DOUBLE, c, &r[0]);
+	MPI_Ireduce_scatter(all, &a, counts, MPI_DOUBLE, MPI_SUM, c, &r[1]);
+	MPI_Waitall(2, r, s);
+	MPI_Allreduce(MPI_IN_PLACE, &a, 1, MPI_DOUBLE, MPI_MAX, c);
+	MPI_Allreduce(MPI_IN_PLACE, each, n, MPI_DOUBLE, MPI_SUM, c);
+	add(a), add(each[0]);
+#if MPI_VERSION >= 4
+	persistent(c, n, all, each, counts, at);
+#endif
+	free(all), free(each), free(counts);
 }
 
 int main(int argc, char **argv) {

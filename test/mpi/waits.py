@@ -18,6 +18,25 @@ def told(what, *buffers):
     print(f"rank {rank} {what}:", *[b.tobytes().hex() for b in buffers], flush=True)
 
 
+def persistent(comm, n):
+    """What a library or an mpi4py without persistent collectives says is told, too."""
+    sent, x, y, z = numbers(2 * n), numbers(2), numbers(2 * n), numbers(2 * n)
+    try:
+        requests = [comm.Barrier_init(), comm.Allreduce_init([sent, 2, MPI.DOUBLE], x), comm.Allgather_init([sent, 2, MPI.DOUBLE], y),
+                    comm.Alltoall_init(sent, z)]
+    except (AttributeError, NotImplementedError, MPI.Exception) as e:
+        return told(f"persistent: {type(e).__name__}")
+    for _ in range(2):
+        for r in requests:
+            r.Start()
+            r.Wait()
+        MPI.Prequest.Startall(requests)
+        MPI.Request.Waitall(requests)
+        told("persistent", x, y, z)
+    for r in requests:
+        r.Free()
+
+
 def calls(comm, others):
     """others is how many ranks send to this one; where they are those of another side, nothing is done in place."""
     counts, places = [r + 1 for r in range(others)], [r * (r + 1) // 2 for r in range(others)]
@@ -61,7 +80,12 @@ def calls(comm, others):
     for r in (comm.Iallreduce(sent[0], x := numbers(4)), comm.Iallgather(sent[1], y := numbers(2 * others, 9)), comm.Ialltoall(sent[2], each)):
         r.Wait()
     told("without waiting", x, y, each)
+    comm.Iallgatherv(mine := numbers(own), [all_of, counts, places, MPI.DOUBLE]).Wait()
+    comm.Ialltoallv([out := numbers(own * others), [own] * others, [own * r for r in range(others)], MPI.DOUBLE],
+                    [much := numbers(sum(counts), 9), counts, places, MPI.DOUBLE]).Wait()
+    told("without waiting, with counts", mine, all_of, out, much)
     if not inter:
+        persistent(comm, here)
         comm.Ireduce_scatter_block(numbers(2 * here), y := numbers(2)).Wait()
         to, of = (rank + 1) % here, (rank - 1) % here
         comm.Sendrecv(numbers(3), to, 5, x := numbers(3), of, 5)

@@ -3,7 +3,9 @@
 #include "pace.h"
 #include "wrap.h"
 
-enum { NO_SUCH_CALL = 15 }; /* MPI_ERR_OTHER in MPICH; any code but 0 will do, as no program without the call comes here */
+/* MPI_ERR_OTHER in MPICH, for counts that do not fit; and where the program's library has no such call, what mpi4py's own code returns then
+   (any code but 0 will do for others, as no other program without the call comes here). */
+enum { TOO_LARGE = 15, NO_SUCH_CALL = -1431655766 };
 
 /* Where on the stack this thread's outermost call of MPI stands. MPI calls itself, and Fortran's calls C's: only the outermost counts.
    A call that was left by an exception or a longjmp leaves its place behind; whoever is further up the stack is no call below it. */
@@ -80,13 +82,23 @@ static int has_zero(word counts, int n) {
 	}
 
 /* The same without waiting: its request is remembered. */
-#define STARTS(symbol, name, n, language, comm, request, empty)                       \
+#define STARTS(symbol, name, n, language, comm, request, empty, slack)                     \
 	EXPORT word symbol(P##n) {                                              \
 		BEGIN(symbol, n, language);                                     \
 		const uint64_t from = ticks();                                  \
 		word result = call(A##n);                                       \
 		if (succeeded(result, lang) && !(empty) && covers_all(comm, lang))      \
-			remember(request_at(request, 0, lang), lang, from);     \
+			remember(request_at(request, 0, lang), lang, from, slack); \
+		END(result);                                                    \
+	}
+
+/* The same for a persistent request, which begins with each MPI_Start. */
+#define PERSISTS(symbol, name, n, language, comm, request, empty, slack)                   \
+	EXPORT word symbol(P##n) {                                              \
+		BEGIN(symbol, n, language);                                     \
+		word result = call(A##n);                                       \
+		if (succeeded(result, lang) && !(empty) && covers_all(comm, lang))      \
+			remember(request_at(request, 0, lang), lang, 0, slack); \
 		END(result);                                                    \
 	}
 
@@ -131,11 +143,45 @@ SPELLINGS(ALL, Alltoallv, alltoallv, 9, 10, i, 0, has_zero(f, page->size))
 SPELLINGS(ALL, Reduce_scatter, reduce_scatter, 6, 7, f, has_zero(c, page->size), 0)
 SPELLINGS(ALL, Reduce_scatter_block, reduce_scatter_block, 6, 7, f, value(c, lang) == 0, 0)
 
-SPELLINGS(STARTS, Ibarrier, ibarrier, 2, 3, a, b, 0)
-SPELLINGS(STARTS, Iallreduce, iallreduce, 7, 8, f, g, value(c, lang) == 0)
-SPELLINGS(STARTS, Iallgather, iallgather, 8, 9, g, h, value(e, lang) == 0)
-SPELLINGS(STARTS, Ialltoall, ialltoall, 8, 9, g, h, value(e, lang) == 0)
-SPELLINGS(STARTS, Ireduce_scatter_block, ireduce_scatter_block, 7, 8, f, g, value(c, lang) == 0)
+SPELLINGS(STARTS, Ibarrier, ibarrier, 2, 3, a, b, 0, 0)
+SPELLINGS(STARTS, Iallreduce, iallreduce, 7, 8, f, g, value(c, lang) == 0, 0)
+SPELLINGS(STARTS, Iallgather, iallgather, 8, 9, g, h, value(e, lang) == 0, 0)
+SPELLINGS(STARTS, Ialltoall, ialltoall, 8, 9, g, h, value(e, lang) == 0, 0)
+SPELLINGS(STARTS, Iallgatherv, iallgatherv, 9, 10, h, i, has_zero(e, page->size), 0)
+SPELLINGS(STARTS, Ialltoallv, ialltoallv, 10, 11, i, j, 0, has_zero(f, page->size))
+SPELLINGS(STARTS, Ireduce_scatter, ireduce_scatter, 7, 8, f, g, has_zero(c, page->size), 0)
+SPELLINGS(STARTS, Ireduce_scatter_block, ireduce_scatter_block, 7, 8, f, g, value(c, lang) == 0, 0)
+
+SPELLINGS(PERSISTS, Barrier_init, barrier_init, 3, 4, a, c, 0, 0)
+SPELLINGS(PERSISTS, Allreduce_init, allreduce_init, 8, 9, f, h, value(c, lang) == 0, 0)
+SPELLINGS(PERSISTS, Allgather_init, allgather_init, 9, 10, g, i, value(e, lang) == 0, 0)
+SPELLINGS(PERSISTS, Allgatherv_init, allgatherv_init, 10, 11, h, j, has_zero(e, page->size), 0)
+SPELLINGS(PERSISTS, Alltoall_init, alltoall_init, 9, 10, g, i, value(e, lang) == 0, 0)
+SPELLINGS(PERSISTS, Alltoallv_init, alltoallv_init, 11, 12, i, k, 0, has_zero(f, page->size))
+SPELLINGS(PERSISTS, Reduce_scatter_init, reduce_scatter_init, 8, 9, f, h, has_zero(c, page->size), 0)
+SPELLINGS(PERSISTS, Reduce_scatter_block_init, reduce_scatter_block_init, 8, 9, f, h, value(c, lang) == 0, 0)
+
+/* Persistent requests begin, n of them from the first on. */
+#define BEGINS(symbol, name, n, language, number, requests)                                     \
+	EXPORT word symbol(P##n) {                                                        \
+		BEGIN(symbol, n, language);                                               \
+		for (int i = 0; any_persistent() && i < (number); i++)                    \
+			activate(request_at(requests, (size_t)i, lang), lang, ticks());   \
+		word result = call(A##n);                                                 \
+		END(result);                                                              \
+	}
+SPELLINGS(BEGINS, Start, start, 1, 2, 1, a)
+SPELLINGS(BEGINS, Startall, startall, 2, 3, value(a, lang), b)
+
+#define DROPS(symbol, name, n, language, ...)                                   \
+	EXPORT word symbol(P##n) {                                              \
+		BEGIN(symbol, n, language);                                     \
+		if (any_persistent())                                           \
+			drop(request_at(a, 0, lang), lang);                     \
+		word result = call(A##n);                                       \
+		END(result);                                                    \
+	}
+SPELLINGS(DROPS, Request_free, request_free, 1, 2, 0)
 
 SPELLINGS(OTHER, Bcast, bcast, 5, 6, 0)
 SPELLINGS(OTHER, Reduce, reduce, 7, 8, 0)
@@ -158,10 +204,10 @@ enum { SOON = 1 << 16 }; /* ticks */
 
 /* times collectives that began without waiting are over. Who waits at once waits as in a blocking call; who did something else first
    says nothing of when all had arrived. */
-static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t times) {
+static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t times, int loose) {
 	uint64_t between = from - when;
 	if (between < SOON || between < (to - from) / 10)
-		leave_all(when, to, times, 0);
+		leave_all(when, to, times, loose);
 	else
 		leave_all(from, to, times, 1);
 }
@@ -178,23 +224,27 @@ static void started_over(uint64_t when, uint64_t from, uint64_t to, uint64_t tim
 		enter_other(CALL_##name, from);                                                         \
 		word result = call(A##n);                                                               \
 		left_other();                                                                           \
-		if (when && forget(request, lang))                                                      \
-			started_over(when, from, ticks(), 1);                                           \
+		const int known = when ? forget(request, lang) : 0;                                     \
+		if (known)                                                                              \
+			started_over(when, from, ticks(), 1, known > 1);                                \
 		else                                                                                    \
 			leave_other(from, ticks());                                                     \
 		END(result);                                                                            \
 	}
 SPELLINGS(WAIT, Wait, wait, 2, 3, 0)
 
-/* How many of n requests were remembered; they are forgotten, and *when is the latest beginning. */
-static uint64_t forget_all(word requests, int n, enum lang lang, uint64_t *when) {
+/* How many of n requests were remembered; they are forgotten, *when is the latest beginning, and *loose is set where this rank need not wait for
+   all in one of them. */
+static uint64_t forget_all(word requests, int n, enum lang lang, uint64_t *when, int *loose) {
 	uint64_t known = 0;
 	for (int i = 0; i < n && any_remembered(); i++) {
 		word request = request_at(requests, (size_t)i, lang);
 		uint64_t t = began(request, lang);
-		if (!t || !forget(request, lang))
+		int one = t ? forget(request, lang) : 0;
+		if (!one)
 			continue;
 		known++;
+		*loose |= one > 1;
 		if (t > *when)
 			*when = t;
 	}
@@ -208,13 +258,14 @@ static uint64_t forget_all(word requests, int n, enum lang lang, uint64_t *when)
 			WEIGHED(name, n);                                                               \
 		}                                                                                       \
 		const uint64_t from = ticks();                                                          \
-		uint64_t when = 0, known = forget_all(b, value(a, lang), lang, &when);                  \
+		int loose = 0;                                                                          \
+		uint64_t when = 0, known = forget_all(b, value(a, lang), lang, &when, &loose);          \
 		enter_other(CALL_##name, from);                                                         \
 		word result = call(A##n);                                                               \
 		uint64_t to = ticks();                                                                  \
 		left_other();                                                                           \
 		if (known && known == (uint64_t)value(a, lang)) {                                       \
-			started_over(when, from, to, known);                                            \
+			started_over(when, from, to, known, loose);                                     \
 		} else {                                                                                \
 			leave_other(from, to);                                                          \
 			if (known)                                                                      \
@@ -328,14 +379,14 @@ static int has_large_zero(word counts, int n) {
 
 #define FIT(count, buffer)                                    \
 	if (!in_place(buffer) && (count) != (int)(count))     \
-	return NO_SUCH_CALL
+	return TOO_LARGE
 #define FIT_IF(read, count)                                   \
 	if ((read) && (count) != (int)(count))                \
-	return NO_SUCH_CALL
+	return TOO_LARGE
 #define SHORT_IF(read, array, ranks)                                             \
 	int short_##array[(ranks) > 0 ? (ranks) : 1];                            \
 	if ((read) && ((ranks) <= 0 || !shorten(short_##array, array, ranks)))   \
-		return NO_SUCH_CALL;                                             \
+		return TOO_LARGE;                                             \
 	array = (read) && array ? (word)short_##array : 0
 #define SHORT(array, buffer, ranks) SHORT_IF(!in_place(buffer), array, ranks)
 
@@ -348,10 +399,14 @@ static int has_large_zero(word counts, int n) {
 	  has_large_zero(f, page->size))                                                                                                \
 	X(ALL, Reduce_scatter, 6, const int n = ranks_of(f, 0); SHORT(c, 0, n), f, has_large_zero(c, page->size), 0)                    \
 	X(ALL, Reduce_scatter_block, 6, FIT(c, 0), f, c == 0, 0)                                                                        \
-	X(STARTS, Iallreduce, 7, FIT(c, 0), f, g, c == 0)                                                                               \
-	X(STARTS, Iallgather, 8, FIT(b, a); FIT(e, 0), g, h, e == 0)                                                                    \
-	X(STARTS, Ialltoall, 8, FIT(b, a); FIT(e, 0), g, h, e == 0)                                                                     \
-	X(STARTS, Ireduce_scatter_block, 7, FIT(c, 0), f, g, c == 0)                                                                    \
+	X(STARTS, Iallreduce, 7, FIT(c, 0), f, g, c == 0, 0)                                                                            \
+	X(STARTS, Iallgather, 8, FIT(b, a); FIT(e, 0), g, h, e == 0, 0)                                                                 \
+	X(STARTS, Ialltoall, 8, FIT(b, a); FIT(e, 0), g, h, e == 0, 0)                                                                  \
+	X(STARTS, Ireduce_scatter_block, 7, FIT(c, 0), f, g, c == 0, 0)                                                                 \
+	X(PERSISTS, Allreduce_init, 8, FIT(c, 0), f, h, c == 0, 0)                                                                      \
+	X(PERSISTS, Allgather_init, 9, FIT(b, a); FIT(e, 0), g, i, e == 0, 0)                                                           \
+	X(PERSISTS, Alltoall_init, 9, FIT(b, a); FIT(e, 0), g, i, e == 0, 0)                                                            \
+	X(PERSISTS, Reduce_scatter_block_init, 8, FIT(c, 0), f, h, c == 0, 0)                                                           \
 	X(OTHER, Bcast, 5, FIT(b, 0), 0)                                                                                                \
 	X(OTHER, Reduce, 7, FIT(c, 0), 0)                                                                                               \
 	X(OTHER, Gather, 8, FIT(b, a); FIT_IF(is_root(h, g), e), 0)                                                                     \

@@ -1,14 +1,17 @@
-/* Requests of non-blocking collectives over all ranks, until they are over. Only a wait for those tells who others wait for. */
+/* Requests of collectives over all ranks that do not block, until they are over; persistent ones until they are freed. Only a wait for those
+   tells who others wait for. */
 #include "watch.h"
 
 enum { REQUESTS = 1024 }; /* a power of two; a program with more of them at once is not followed further */
 
 static struct {
 	word request;
-	uint64_t began; /* ticks */
+	uint64_t began; /* ticks; 0: it is persistent and has not been started */
 	uint32_t used;  /* 1 + lang; 0: free */
+	uint32_t persistent, loose;
 } table[REQUESTS];
-static uint32_t count;
+static uint32_t count;      /* of those that have begun */
+static uint32_t persistent; /* of those that stay */
 static uint32_t lock;
 
 static void locked(void) {
@@ -19,6 +22,8 @@ static void locked(void) {
 static void unlocked(void) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
 
 int any_remembered(void) { return __atomic_load_n(&count, __ATOMIC_RELAXED) != 0; }
+
+int any_persistent(void) { return __atomic_load_n(&persistent, __ATOMIC_RELAXED) != 0; }
 
 static size_t hash(word request) { return ((size_t)request >> 4 ^ (size_t)request * 31) % REQUESTS; }
 
@@ -34,7 +39,8 @@ static size_t place(word request, enum lang lang) {
 	return REQUESTS;
 }
 
-void remember(word request, enum lang lang, uint64_t began) {
+/* remember takes 0 for when a persistent request began, which activate tells later; loose says that this rank need not wait for all. */
+void remember(word request, enum lang lang, uint64_t began, int loose) {
 	locked();
 	for (size_t i = 0; i < REACH; i++) {
 		size_t at = (hash(request) + i) % REQUESTS;
@@ -43,7 +49,10 @@ void remember(word request, enum lang lang, uint64_t began) {
 		table[at].request = request;
 		table[at].began = began;
 		table[at].used = 1u + lang;
-		count++;
+		table[at].persistent = !began;
+		table[at].loose = loose;
+		count += began != 0;
+		persistent += !began;
 		unlocked();
 		return;
 	}
@@ -60,14 +69,42 @@ uint64_t began(word request, enum lang lang) {
 	return when;
 }
 
-/* forget says whether the request was one of those. */
+/* activate tells when a persistent request began, where it is one of those. */
+void activate(word request, enum lang lang, uint64_t now) {
+	locked();
+	size_t at = place(request, lang);
+	if (at < REQUESTS && table[at].persistent && !table[at].began) {
+		table[at].began = now;
+		count++;
+	}
+	unlocked();
+}
+
+/* forget says whether the request was one of those that have begun: 2 where this rank need not wait for all. A persistent one stays and may
+   begin again. */
 int forget(word request, enum lang lang) {
 	locked();
 	size_t at = place(request, lang);
-	if (at < REQUESTS) {
-		table[at].used = 0;
+	int known = 0;
+	if (at < REQUESTS && table[at].began) {
+		known = table[at].loose ? 2 : 1;
+		if (!table[at].persistent)
+			table[at].used = 0;
+		table[at].began = 0;
 		count--;
 	}
 	unlocked();
-	return at < REQUESTS;
+	return known;
+}
+
+/* drop is for a persistent request that is freed. */
+void drop(word request, enum lang lang) {
+	locked();
+	size_t at = place(request, lang);
+	if (at < REQUESTS && table[at].persistent) {
+		count -= table[at].began != 0;
+		persistent--;
+		table[at].used = 0;
+	}
+	unlocked();
 }

@@ -76,8 +76,11 @@ void leave_all(uint64_t from, uint64_t to, uint64_t times, int loose);
 void leave_other(uint64_t from, uint64_t to);
 void leave_partial(uint64_t from, uint64_t to);
 
-/* request.c: requests of non-blocking collectives. */
-void remember(word request, enum lang lang, uint64_t when);
+/* request.c: requests of collectives that do not block. */
+void remember(word request, enum lang lang, uint64_t when, int loose);
+void activate(word request, enum lang lang, uint64_t now);
+void drop(word request, enum lang lang);
+int any_persistent(void);
 uint64_t began(word request, enum lang lang);
 int forget(word request, enum lang lang);
 int any_remembered(void);

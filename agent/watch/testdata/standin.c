@@ -1,10 +1,15 @@
-/* With -DLIBRARY what a program sees of an MPI library, of one rank, whose barriers take 20 ms; else the program, with three of them. The library
+/* With -DLIBRARY what a program sees of an MPI library, of one rank, whose barriers take 20 ms; else the program, with five of them, two of which
+   are a persistent request's. The library
    has no call with counts of 64 bits. The program has such as weak symbols, as mpi4py has, and makes them where they are there. */
 #include <stdint.h>
 #include <time.h>
 
 int MPI_Init(int *argc, char ***argv);
 int MPI_Barrier(int comm);
+int MPI_Barrier_init(int comm, int info, int *request);
+int MPI_Start(int *request);
+int MPI_Wait(int *request, int *status);
+int MPI_Request_free(int *request);
 int MPI_Finalize(void);
 int MPI_Scan_c(const void *from, void *to, int64_t count, int type, int op, int comm) __attribute__((weak));
 int MPI_Gatherv_c(const void *from, int64_t sent, int type, void *to, const int64_t *counts, const intptr_t *places, int as, int root, int comm) __attribute__((weak));
@@ -34,6 +39,16 @@ int MPI_Barrier(int comm) {
 	struct timespec t = {0, 20000000};
 	return comm != 0x44000000 || nanosleep(&t, &t);
 }
+static int active; /* the one persistent request was started */
+
+int MPI_Barrier_init(int comm, int info, int *request) { return *request = 7, comm != 0x44000000 || info != 1; }
+int MPI_Start(int *request) { return *request != 7 || active++; }
+int MPI_Wait(int *request, int *status) {
+	int was = active;
+	active = 0;
+	return *request != 7 || status || (was && MPI_Barrier(0x44000000));
+}
+int MPI_Request_free(int *request) { return *request = 0; }
 #else
 /* Calls that fit are made, and those whose counts the library cannot have are errors. */
 static int large(void) {
@@ -44,12 +59,22 @@ static int large(void) {
 	       MPI_Gatherv_c((void *)2, 3, 4, (void *)5, (void *)1, (void *)1, 8, 1, 0x44000000);
 }
 
+/* A persistent request is waited for twice while it is active, and twice while it is not; what is started once it is freed is another's. */
+static int persistent(void) {
+	int request, failed = MPI_Barrier_init(0x44000000, 1, &request);
+	for (int i = 0; i < 2; i++)
+		failed |= MPI_Start(&request) | MPI_Wait(&request, 0) | MPI_Wait(&request, 0);
+	failed |= MPI_Request_free(&request);
+	request = 7;
+	return failed | MPI_Start(&request) | MPI_Wait(&request, 0);
+}
+
 int main(int argc, char **argv) {
 	int failed = MPI_Init(&argc, &argv);
 	if (!MPI_Scan_c || !MPI_Gatherv_c || large())
 		return 2;
 	for (int i = 0; i < 3; i++)
 		failed |= MPI_Barrier(0x44000000);
-	return failed | MPI_Finalize();
+	return failed | persistent() | MPI_Finalize();
 }
 #endif
