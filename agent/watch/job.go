@@ -31,13 +31,14 @@ type Job struct {
 
 	mu    sync.Mutex
 	ranks map[uint32]*watched // guarded by mu
+	read  Copies              // of the page that is read, guarded by mu
 }
 
 // watched belongs to whoever holds the job's mu.
 type watched struct {
 	page *Page
 	feed Feed
-	pace Cadence
+	pace *Cadence // nil: its rank has not called NCCL
 	over bool // its rank has ended, and was told of
 	pass pass
 }
@@ -126,22 +127,27 @@ func (j *Job) look() (news []job.Waits) {
 	defer j.mu.Unlock()
 	for id, w := range j.ranks {
 		if !w.over {
-			news = append(news, w.news(id))
+			news = append(news, w.news(id, &j.read))
 		}
 	}
 	return news
 }
 
 // sample reads the page. One that its rank has cut tells of nothing.
-func (w *watched) sample(id uint32) job.Waits {
-	s, err := w.page.Read()
+func (w *watched) sample(id uint32, read *Copies) job.Waits {
+	s, err := w.page.Read(read)
 	if err != nil {
 		s = Sample{}
 	}
 	now := monotonic()
 	w.pass.see(&s, now)
-	w.pace.Take(s.Newest, s.Bins, now)
-	s.Step, s.StepCalls = w.pace.Period()
+	if s.Newest != 0 && w.pace == nil {
+		w.pace = &Cadence{}
+	}
+	if w.pace != nil {
+		w.pace.Take(s.Newest, s.Bins, now)
+		s.Step, s.StepCalls = w.pace.Period()
+	}
 	s.ID = int(id)
 	return s.Waits
 }
@@ -159,8 +165,8 @@ func (p *pass) see(s *Sample, now time.Duration) {
 }
 
 // news has those points that were not told yet.
-func (w *watched) news(id uint32) job.Waits {
-	r := w.sample(id)
+func (w *watched) news(id uint32, read *Copies) job.Waits {
+	r := w.sample(id, read)
 	r.Points = w.feed.Next(r)
 	return r
 }

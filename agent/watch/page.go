@@ -51,8 +51,11 @@ type Sample struct {
 	Passes     uint64
 	Rank, Size int    // in MPI_COMM_WORLD
 	Newest     uint64 // number of the last bin in which NCCL was called
-	Bins       []byte // each with two bytes
+	Bins       []byte // each with two bytes; the copies' own
 }
+
+// Copies are of one page, taken one after the other.
+type Copies [2][pageBytes]byte
 
 // A Page is the agent's end of one rank's page.
 type Page struct {
@@ -99,8 +102,7 @@ func monotonic() time.Duration {
 }
 
 // Read reads the page twice and keeps what did not change in between: the rank may be writing.
-func (p *Page) Read() (Sample, error) {
-	var b [2][pageBytes]byte
+func (p *Page) Read(b *Copies) (Sample, error) {
 	for i := range b {
 		if n, err := p.file.ReadAt(b[i][:], 0); n != pageBytes && (err == nil || errors.Is(err, io.EOF)) {
 			return Sample{}, fmt.Errorf("%s was cut to %d bytes by its rank", p.file.Name(), n)

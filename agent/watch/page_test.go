@@ -154,7 +154,7 @@ func TestPage(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() != pageBytes {
 		t.Errorf("%v, %v", fi.Mode(), err)
 	}
-	if s, err := p.Read(); err != nil || s.State != job.Unwatched {
+	if s, err := p.Read(&Copies{}); err != nil || s.State != job.Unwatched {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := Create(path); err == nil {
@@ -163,7 +163,7 @@ func TestPage(t *testing.T) {
 	if err := os.Truncate(path, 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Read(); err == nil || !strings.Contains(err.Error(), "cut to 100 bytes by its rank") {
+	if _, err := p.Read(&Copies{}); err == nil || !strings.Contains(err.Error(), "cut to 100 bytes by its rank") {
 		t.Errorf("%v", err)
 	}
 }

@@ -105,7 +105,7 @@ func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...stri
 			t.Fatalf("with the page %q: %v\n%s", pages, err, out)
 		}
 	}
-	s, err := page.Read()
+	s, err := page.Read(&Copies{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestRealNCCL(t *testing.T) {
 		}
 	}
 	t.Logf("it says %s", said[0])
-	s, err := page.Read()
+	s, err := page.Read(&Copies{})
 	if err != nil || s.Newest == 0 || said[0] != said[1] || !strings.Contains(said[0], ": 4 ") {
 		t.Errorf("%v, the last call in bin %d: with the library before it\n%s", err, s.Newest, said[1])
 	}

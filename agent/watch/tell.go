@@ -68,7 +68,7 @@ func (j *Job) Last(id uint32, send func(*apiv1.Frame)) {
 	}
 	w.over = true
 	m := apiv1.PackHost(monotonic(), job.RankWork{})
-	m.Job, m.Ranks = j.number, []*apiv1.RankWaited{apiv1.PackWaits(w.news(id))}
+	m.Job, m.Ranks = j.number, []*apiv1.RankWaited{apiv1.PackWaits(w.news(id, &j.read))}
 	send(m.Frame())
 }
 
@@ -81,7 +81,7 @@ func (j *Job) Seen(id uint32, since time.Duration) (r job.Waits) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if w := j.ranks[id]; w != nil {
-		r = w.sample(id)
+		r = w.sample(id, &j.read)
 		r.Points = Recent(r.Points, since)
 	}
 	return r
