@@ -64,7 +64,7 @@ func TestLinesOfRealLogs(t *testing.T) {
 // A sign that ends with a number knows that number only.
 func TestNumbersOfSignsAreWhole(t *testing.T) {
 	for line, want := range map[string]Kind{
-		"=   EXIT CODE: 9": OutOfMemory, "=   EXIT CODE: 99": ExitCode, "=   EXIT CODE: 15": Killed, "=   EXIT CODE: 155": ExitCode,
+		"=   EXIT CODE: 9": Killed, "=   EXIT CODE: 99": ExitCode, "=   EXIT CODE: 15": Killed, "=   EXIT CODE: 155": ExitCode,
 		"died from signal 11": Segfault, "exit code 1390 after exit code 139": Segfault, "exit code 1390": "",
 	} {
 		s, ok := Recognise(line)

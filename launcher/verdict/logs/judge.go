@@ -36,7 +36,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 		return verdict.Verdict{}, false
 	}
 	n := r.whose(f)
-	v := verdict.Verdict{Kind: f.kind, Likely: f.likely, Host: n.who.host, PID: n.who.pid, Evidence: append([]string{f.line}, f.why...),
+	v := verdict.Verdict{Kind: f.kind, Likely: f.likely && !f.shot(), Host: n.who.host, PID: n.who.pid, Evidence: append([]string{f.line}, f.why...),
 		Confidence: n.sure, Why: n.why, Reporters: r.reporters(n)}
 	switch {
 	case n.sure == verdict.OneOfSeveral:
@@ -79,6 +79,8 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
 			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
 		})
+	case f.shot() && len(r.memory(f)) > 0:
+		list = r.memory(f)
 	case f.killed(): // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
@@ -115,10 +117,16 @@ func (r *Reader) behind(f *finding) *finding {
 	}
 	why := slices.MinFunc(list, compare)
 	// Who was killed did not end by an error of its own.
-	if why.general && why.lane == f.lane && max(why.number-f.number, f.number-why.number) <= after && f.kind != verdict.OutOfMemory {
+	if near := why.lane == f.lane && max(why.number-f.number, f.number-why.number) <= after; near && (why.general && !f.shot() || why.kind == verdict.OutOfMemory) {
 		why.who = why.who.or(f.who)
 	}
 	return why
+}
+
+// memory is what tells of memory where a process was killed.
+func (r *Reader) memory(f *finding) []*finding {
+	tells := func(g *finding) bool { return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file }
+	return append(r.of(verdict.Cause, tells), r.of(verdict.Wait, tells)...)
 }
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.

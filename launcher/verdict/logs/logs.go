@@ -198,7 +198,7 @@ func (r *Reader) lane(rank int) (*heard, lane) {
 func (r *Reader) add(f *finding, l line, key lane) {
 	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
 	f.who = f.who.or(l.who)
-	r.first.killed = r.first.killed || f.killed() && (f.kind != verdict.Killed || strings.Contains(l.text, "15")) && r.named != nil && r.number-r.first.at <= 1
+	r.first.killed = r.first.killed || (f.shot() || f.killed() && strings.Contains(l.text, "15")) && r.named != nil && r.number-r.first.at <= 1
 	f.steps, f.over = r.steps, r.ended && f.weight == verdict.Echo // connections end with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
@@ -309,7 +309,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 	return &finding{
 		kind:    s.Kind,
 		weight:  s.Weight(),
-		likely:  s.Likely,
+		likely:  s.Likely || s.Kind == verdict.Killed && s.Weight() == verdict.Cause,
 		general: s.General,
 		weak:    warns(text) || starts(s.Kind),
 		warns:   !last && mild(text, s),

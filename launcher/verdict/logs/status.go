@@ -17,7 +17,7 @@ var bySignals = map[int]finding{
 	6:  {kind: verdict.Crash, weight: verdict.Ending},
 	7:  {kind: verdict.SharedMemory, weight: verdict.Cause, likely: true},
 	8:  {kind: verdict.Crash, weight: verdict.Cause},
-	9:  {kind: verdict.OutOfMemory, weight: verdict.Cause, likely: true},
+	9:  {kind: verdict.Killed, weight: verdict.Cause, likely: true},
 	11: {kind: verdict.Segfault, weight: verdict.Cause},
 }
 

@@ -63,9 +63,10 @@ func (r *Reader) twice(f *finding) bool {
 }
 
 // killed says that a process was killed, by whomever.
-func (f *finding) killed() bool {
-	return f.kind == verdict.Killed || f.kind == verdict.OutOfMemory && f.likely
-}
+func (f *finding) killed() bool { return f.kind == verdict.Killed }
+
+// shot says that signal 9 killed it, of which a word of memory is the cause.
+func (f *finding) shot() bool { return f.kind == verdict.Killed && f.weight == verdict.Cause }
 
 // byItself says that a process ended by its own word, so that nobody had to kill it.
 func (f *finding) byItself() bool {
