@@ -194,7 +194,7 @@ func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 			if c.Ending {
 				r.mail.put(run.Frame{Host: h.Index, Frame: (&apiv1.Ending{Why: c.Error()}).Frame(), At: unseen})
 			}
-			r.mail.put(run.Ended{Host: h.Index, Lost: true, Since: unseen, Why: "it was not handed over: " + c.Error()})
+			r.mail.put(run.Ended{Host: h.Index, Lost: true, Told: c.Told, Since: unseen, Why: "it was not handed over: " + c.Error()})
 			return
 		}
 		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {

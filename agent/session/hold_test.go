@@ -232,7 +232,9 @@ func TestWhatIsNotTakenOver(t *testing.T) {
 	}{
 		{"ranks that end", func(_ *testing.T, first *client, _ func(error)) {
 			first.send((&apiv1.Signal{Number: int32(syscall.SIGTERM), Once: true}).Frame())
-		}, "life-2", apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, "its ranks are told to end"},
+		}, "life-2", apiv1.Refusal_REFUSAL_TOLD, "launcher launcher told the ranks of host w0 to end"},
+		{"ranks that are stopped", func(_ *testing.T, first *client, _ func(error)) { first.send((&apiv1.Stop{Why: "x"}).Frame()) },
+			"life-2", apiv1.Refusal_REFUSAL_TOLD, "told the ranks of host w0 to end"},
 		{"an agent that ends", func(_ *testing.T, _ *client, end func(error)) { end(errors.New("got SIGTERM")) },
 			"life-2", apiv1.Refusal_REFUSAL_ENDING, "the agent on host w0 is ending: got SIGTERM"},
 		{"by a fenced launcher", func(_ *testing.T, first *client, _ func(error)) {

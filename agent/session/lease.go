@@ -214,12 +214,13 @@ func (s *session) keep(h *apiv1.Hold) error {
 // note keeps what a launcher does that decides whether another can take over: ranks that were told to end are not handed over.
 func (s *session) note(f *apiv1.Frame) {
 	s.record.Got(f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving = s.leaving || f.GetStop() != nil
 	sig := f.GetSignal()
 	if sig == nil || len(sig.Ranks) > 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch unix.Signal(sig.Number) {
 	case unix.SIGINT, unix.SIGTERM:
 		s.leaving = true

@@ -158,7 +158,9 @@ func (t *Table) adopt(s *session, ours bool, o *apiv1.Open, by Caller) (apiv1.Re
 	case !comes.takes(before):
 		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s: only a launcher that proves to be %s takes this run over, "+
 			"and this is %s", name, before.identity, by.Name)
-	case offer == nil || leaving || st > held:
+	case leaving:
+		return apiv1.Refusal_REFUSAL_TOLD, fmt.Sprintf("launcher %s told the ranks of host %s to end", before.Host, name)
+	case offer == nil || st > held:
 		return apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, fmt.Sprintf("host %s does not hold it any more: its ranks are told to end", name)
 	case !bytes.Equal(offer.Command, o.Command):
 		return apiv1.Refusal_REFUSAL_SECRET, fmt.Sprintf("host %s holds it for the command %s", name, offer.Text)

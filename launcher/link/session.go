@@ -99,6 +99,8 @@ func refusal(o *apiv1.Opened) error {
 		return &Cause{Stage: StageFenced, Succeeded: true, Err: fmt.Errorf("another launcher has taken this run over%s", visible.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ALIVE:
 		return &Cause{Stage: StageConnect, Alive: true, Err: errors.New(o.Text)}
+	case apiv1.Refusal_REFUSAL_TOLD:
+		return &Cause{Stage: StageConnect, Stranger: true, Told: true, Err: errors.New(o.Text)}
 	case apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, apiv1.Refusal_REFUSAL_SECRET:
 		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + visible.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ENDING:

@@ -126,8 +126,7 @@ func (r *attending) warnLone(app uint32, how string) {
 		return
 	}
 	r.warned[app] = true
-	of := r.jobs[0].Programs[app]
-	argv := r.jobs[0].apps[app].Argv
+	of, argv := r.jobs[0].Programs[app], r.jobs[0].apps[app].Argv
 	r.say("warning: %d ranks of %.300s loaded %s, %s train together, %s; --independent if each is meant to run alone",
 		of.Ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, r.roll.Advice(of.Hosts, of.Most))
 }

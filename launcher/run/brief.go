@@ -18,8 +18,7 @@ type briefing struct {
 // launch sends each host of the run its part of a job: its processes, or that there is such a job.
 func (r *briefing) launch(j *jobRun) {
 	j.told = r.describe(j)
-	procs := make([][]*apiv1.Proc, len(r.hosts))
-	across := j.Plan.Across()
+	procs, across := make([][]*apiv1.Proc, len(r.hosts)), j.Plan.Across()
 	for i, p := range j.Plan.Placements {
 		h := j.Hosts[p.Host]
 		procs[h] = append(procs[h], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),

@@ -95,8 +95,7 @@ func (r *briefing) loaded(framework string) {
 // tensorFlow is the address and port of each rank, of ports that follow the first ones; nil where a host has
 // too few.
 func (r *briefing) tensorFlow(j *jobRun) []string {
-	list := make([]string, j.Size())
-	skip := r.cfg.Frameworks.Ports()
+	list, skip := make([]string, j.Size()), r.cfg.Frameworks.Ports()
 	for i, p := range j.Plan.Placements {
 		h := j.Hosts[p.Host]
 		ports, addr := r.hosts[h].Ports, r.hosts[h].Meets

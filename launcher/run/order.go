@@ -56,6 +56,7 @@ type (
 		Fenced    bool
 		Succeeded bool // with Fenced: another launcher has the run, whose ranks go on
 		Unsure    bool // its ranks may run until their lease ends
+		Told      bool // the launcher before had told its ranks to end
 	}
 	// Turn ends what has come at once: now what is to be done about it is done.
 	Turn struct{}

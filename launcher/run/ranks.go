@@ -347,7 +347,11 @@ func (r *Run) hostEnded(e Ended) {
 			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[e.Fenced]
 			r.succeeded = r.succeeded || e.Succeeded
 		}
-		r.lost(f)
+		if e.Told {
+			r.fail(verdict.Fault{Event: verdict.Orphaned, At: e.Since, Node: -1, ID: -1, Text: "why it told ranks to end"})
+		} else {
+			r.lost(f)
+		}
 	}
 	left := r.hosts[h].taken
 	for i := range r.ranks {

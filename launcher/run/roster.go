@@ -96,8 +96,7 @@ func (r *roster) add(j *jobRun, plan *job.Plan, hosts []int) {
 	for _, p := range plan.Placements {
 		r.hosts[hosts[p.Host]].created++
 	}
-	r.jobs = append(r.jobs, j)
-	r.ranks = append(r.ranks, make([]process, j.Size())...)
+	r.jobs, r.ranks = append(r.jobs, j), append(r.ranks, make([]process, j.Size())...)
 }
 
 // running are the processes that run.

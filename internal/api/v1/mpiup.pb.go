@@ -162,6 +162,7 @@ const (
 	Refusal_REFUSAL_LIMIT           Refusal = 6 // too many sessions
 	Refusal_REFUSAL_SUCCEEDED       Refusal = 7 // another launcher has taken the session over
 	Refusal_REFUSAL_ALIVE           Refusal = 8 // adopt of a session whose launcher is not given up (yet)
+	Refusal_REFUSAL_TOLD            Refusal = 9 // adopt of a session whose launcher has told the ranks to end
 )
 
 // Enum value maps for Refusal.
@@ -176,6 +177,7 @@ var (
 		6: "REFUSAL_LIMIT",
 		7: "REFUSAL_SUCCEEDED",
 		8: "REFUSAL_ALIVE",
+		9: "REFUSAL_TOLD",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_NONE":            0,
@@ -187,6 +189,7 @@ var (
 		"REFUSAL_LIMIT":           6,
 		"REFUSAL_SUCCEEDED":       7,
 		"REFUSAL_ALIVE":           8,
+		"REFUSAL_TOLD":            9,
 	}
 )
 
@@ -10487,7 +10490,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vMachineWish\x12\x16\n" +
 	"\x12MACHINE_NOT_WANTED\x10\x00\x12\x18\n" +
 	"\x14MACHINE_IF_EXCLUSIVE\x10\x01\x12\x12\n" +
-	"\x0eMACHINE_ALWAYS\x10\x02*\xc7\x01\n" +
+	"\x0eMACHINE_ALWAYS\x10\x02*\xd9\x01\n" +
 	"\aRefusal\x12\x10\n" +
 	"\fREFUSAL_NONE\x10\x00\x12\x14\n" +
 	"\x10REFUSAL_PROTOCOL\x10\x01\x12\x12\n" +
@@ -10497,7 +10500,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0eREFUSAL_ENDING\x10\x05\x12\x11\n" +
 	"\rREFUSAL_LIMIT\x10\x06\x12\x15\n" +
 	"\x11REFUSAL_SUCCEEDED\x10\a\x12\x11\n" +
-	"\rREFUSAL_ALIVE\x10\b*T\n" +
+	"\rREFUSAL_ALIVE\x10\b\x12\x10\n" +
+	"\fREFUSAL_TOLD\x10\t*T\n" +
 	"\x03Pmi\x12\n" +
 	"\n" +
 	"\x06PMI_FD\x10\x00\x12\f\n" +
