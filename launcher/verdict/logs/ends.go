@@ -2,7 +2,6 @@ package logs
 
 import (
 	_ "embed"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -71,30 +70,19 @@ type block struct {
 	same map[string][]int // ranks by theirs, of those that torchrun does not name first
 }
 
-var (
-	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
-	numbered    = []func() *regexp.Regexp{
-		pattern.Of(`^NCCL INFO comm \S+ rank (\d+) nranks`),
-		pattern.Of(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
-		pattern.Of(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
-	}
-)
+var numbered = []pattern.Hinted{
+	pattern.With("NCCL INFO comm", `^NCCL INFO comm \S+ rank (\d+) nranks`),
+	pattern.With("Rank", `^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
+	pattern.With("MPI startup", `^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
+}
 
 // learn takes what a line says of processes into account.
 func (r *Reader) learn(l line) {
-	if strings.Contains(l.text, "last enqueued") {
-		r.enq = note(r.enq, enqueued, l)
-	}
+	r.enq, r.seq = note(r.enq, enqueued, l), note(r.seq, timedOut, l)
 	r.horovod(l)
 	r.elastic(l.text)
-	if strings.Contains(l.text, "WorkNCCL(") {
-		r.seq = note(r.seq, timedOut, l)
-	}
 	for i, re := range numbered {
-		if !strings.Contains(l.text, numberedHas[i]) {
-			continue
-		}
-		if m := re().FindStringSubmatch(l.text); m != nil {
+		if m := re.Find(l.text); m != nil {
 			p := process{l.who.host, l.who.pid}
 			if i > 0 {
 				p = process{m[3], number(m[2])}
@@ -177,8 +165,6 @@ func (r *Reader) learn(l line) {
 	}
 }
 
-var sized = []string{"nranks", "world_size", "world size", "num_processes"}
-
 // horovod takes the lists of ranks that Horovod waits for: "Stalled ranks:", "Missing ranks:", and below a line for each.
 func (r *Reader) horovod(l line) {
 	if strings.HasSuffix(l.text, "Stalled ranks:") || strings.HasSuffix(l.text, "Missing ranks:") {
@@ -208,16 +194,11 @@ func (r *Reader) wait(rank int) {
 
 // elastic takes what torch's launcher writes of a worker's end as a record, and the number of ranks of the job wherever a line has it.
 func (r *Reader) elastic(text string) {
-	if !slices.ContainsFunc(sized, func(s string) bool { return strings.Contains(text, s) }) {
-		return
-	}
-	if m := jobSize().FindStringSubmatch(text); m != nil {
+	if m := jobSize().Find(text); m != nil {
 		r.size = max(r.size, number(m[1]))
 	}
-	if strings.Contains(text, "torchelastic.worker.status.FAILED") {
-		if m := elasticRank().FindStringSubmatch(text); m != nil && len(r.failed) < maxFound {
-			r.failed = append(r.failed, number(m[1]))
-		}
+	if m := elasticRank().Find(text); m != nil && len(r.failed) < maxFound {
+		r.failed = append(r.failed, number(m[1]))
 	}
 }
 
@@ -229,8 +210,8 @@ type operation struct {
 
 // note takes a rank and the number of its operation. A group that is not the whole job counts its ranks from 0, so that a tag must say which
 // rank of the job it was.
-func note(list []operation, re func() *regexp.Regexp, l line) []operation {
-	m := re().FindStringSubmatch(l.text)
+func note(list []operation, re func() pattern.Hinted, l line) []operation {
+	m := re().Find(l.text)
 	if m == nil || len(list) >= maxPIDs {
 		return list
 	}
@@ -267,7 +248,6 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-
 func looksRaised(text string) bool { return raisedLine().Match(text) }
 
 // relayed says that an exception only tells of another process's.
@@ -276,12 +256,9 @@ func relayed(text string) bool {
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
-
 func warns(text string) bool {
 	return warning().Match(text) && !strings.Contains(text, "NCCL WARN")
 }
-
-// complaint is a line that begins as one of an error does, whoever's.
 
 // complains says that a line tells of an error by its own word: its level, or how it begins.
 func complains(text string) bool {

@@ -81,12 +81,12 @@ func (r *Reader) behind(f *finding) *finding {
 		})
 	case f.shot() && len(r.memory(f)) > 0:
 		list = r.memory(f)
-	case f.killed(): // by the batch system, of which another line tells why
+	case f.killed(), f.kind == verdict.Terminated: // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
 				return true // PALS kills all others
 			}
-			return g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after
+			return g.kind == verdict.TimeOut && g.file == f.file && (g.number-f.number <= after || strings.Contains(g.line, "DUE TO TIME LIMIT"))
 		})
 	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
 		list = r.of(verdict.Echo, func(g *finding) bool {

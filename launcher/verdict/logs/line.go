@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"strconv"
@@ -42,15 +43,7 @@ func (e ending) or(o ending) ending {
 	if e.rank < 0 {
 		e.rank = o.rank
 	}
-	if e.local == 0 {
-		e.local = o.local
-	}
-	if e.host == "" {
-		e.host = o.host
-	}
-	if e.pid == 0 {
-		e.pid = o.pid
-	}
+	e.local, e.host, e.pid = cmp.Or(e.local, o.local), cmp.Or(e.host, o.host), cmp.Or(e.pid, o.pid)
 	return e
 }
 

@@ -50,11 +50,31 @@ func (r *Reader) whose(f *finding) named {
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
 	all = slices.DeleteFunc(all, func(rank int) bool { return rank < 0 }) // its first one is not in the log
-	doubt := n.sure == verdict.Probable || f.weight == verdict.Ending && n.who.rank >= 0
+	doubt := n.sure == verdict.Probable || (f.weight == verdict.Ending || f.lane.rank < 0) && n.who.rank >= 0
 	if doubt && (r.torch.who.rank >= 0 || r.torch.part) && len(all) > 1 && slices.Contains(all, n.who.rank) {
 		n = several(all)
 	}
-	return n
+	return r.doubted(f, n)
+}
+
+// doubted is whose a finding is where other lines show that another process failed as early: its own traceback is not at its end, or torch's
+// agent saw it end first, which a higher rank on its host cannot be.
+func (r *Reader) doubted(f *finding, n named) named {
+	all := []int{n.who.rank}
+	for key, h := range r.lanes {
+		if key.file == f.file && key.rank >= 0 && h.trace == frames {
+			all = append(all, key.rank)
+		}
+	}
+	for _, g := range r.of(verdict.Ending, func(g *finding) bool { return strings.Contains(g.line, "failed (exitcode: ") }) {
+		if g.who.local-1 > n.who.rank {
+			all = append(all, g.who.local-1)
+		}
+	}
+	if len(all) == 1 || f.weight < verdict.Program || n.who.rank < 0 || f.lane.rank != n.who.rank {
+		return n
+	}
+	return several(all)
 }
 
 // twice says that several processes wrote a finding's line, and none says which wrote it first.
@@ -228,13 +248,13 @@ func (f *finding) speaks() (list []int) {
 	return list
 }
 
-// differ is the ranks that did not do the same.
+// differ is the ranks that did not do the same. Who names only one, and not as the one to look at, tells of itself.
 func (r *Reader) differ(f *finding) named {
 	list := f.speaks()
 	if len(list) > 1 {
 		return several(list)
 	}
-	if len(list) == 0 || f.lane.rank == list[0] {
+	if len(list) == 0 || f.who.rank != list[0] || f.lane.rank == list[0] {
 		return named{who: ending{rank: -1, host: f.who.host}}
 	}
 	return named{who: ending{rank: list[0]}, sure: verdict.Probable}
