@@ -8,13 +8,14 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// site is whose log it is, by its lines.
-type site struct{ kube, slurm, mpirun bool }
+// site is whose log it is, by its lines. A launcher's proxies are what another one started.
+type site struct{ kube, slurm, mpirun, proxies bool }
 
 func (s *site) see(text string) {
 	s.kube = s.kube || has(text, "kube")
 	s.slurm = s.slurm || has(text, "slurm")
 	s.mpirun = s.mpirun || has(text, "mpirun")
+	s.proxies = s.proxies || has(text, "proxies")
 }
 
 // advice is what to do about a kind, by the line that says it, where the log is from.
@@ -27,10 +28,10 @@ func (s site) advice(k verdict.Kind, line string) (list []string) {
 	for _, do := range verdict.Do(k, line, !s.kube) {
 		list = append(list, strings.ReplaceAll(do, "`", ""))
 	}
-	if len(list) > 0 {
-		return list
+	if len(list) == 0 {
+		list = advices()["plain"][k]
 	}
-	if list = advices()["plain"][k]; len(list) > 0 {
+	if len(list) > 0 {
 		return list
 	}
 	return []string{"See what the rank and its host wrote before."}

@@ -113,7 +113,7 @@ func (r *Reader) learn(l line) {
 	}
 	if srunTasks().Match(l.text) && !strings.HasSuffix(l.text, ": running") {
 		for _, f := range r.open {
-			f.toldBy = byMany
+			f.told.by = byMany
 		}
 	}
 	none := factWords().First(strings.ToLower(l.text)) < 0
@@ -124,6 +124,9 @@ func (r *Reader) learn(l line) {
 		who, ok := f.names(l.text)
 		if !ok || f.own && l.ofRank() {
 			continue
+		}
+		if r.site.proxies && strings.HasPrefix(l.text, "srun: ") {
+			who.rank = -1 // srun's tasks are another launcher's, one a host
 		}
 		if f.self {
 			if who = who.or(l.who); who.rank < 0 {
@@ -229,11 +232,11 @@ const byMany = "several" // a line that tells of several processes: one more tha
 // tell completes findings that came just before. Lines that name several ranks alike tell of none which was first.
 func (r *Reader) tell(who ending, by string) {
 	for _, f := range r.open {
-		switch close := r.number-f.number <= after && f.lane.file == r.file && f.near == 0; {
-		case close && f.who.rank < 0 && f.who.fits(who) && (f.toldBy != byMany || who.rank < 0):
-			f.who, f.toldBy = f.who.or(who), by
-		case close && f.toldBy == by && who.rank >= 0:
-			f.among = f.among.Union(idset.Of(f.who.rank, who.rank))
+		switch close := r.number-max(f.number, f.told.at) <= after && f.lane.file == r.file && f.near == 0; {
+		case close && f.who.rank < 0 && f.who.fits(who) && (f.told.by != byMany || who.rank < 0):
+			f.who, f.told.by, f.told.at = f.who.or(who), by, r.number
+		case close && f.told.by == by && who.rank >= 0:
+			f.among, f.told.at = f.among.Union(idset.Of(f.who.rank, who.rank)), r.number
 		}
 	}
 }

@@ -72,21 +72,25 @@ func (r *Reader) guilty() *finding {
 // a time-out before an end without a reason that end, since a launcher that had seen an earlier one would not have waited so long.
 func (r *Reader) behind(f *finding) *finding {
 	var list []*finding
+	if f.shot() { // of which a word of memory is the cause
+		tells := func(g *finding) bool { return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file }
+		list = append(r.of(verdict.Cause, tells), r.of(verdict.Wait, tells)...)
+	}
 	switch {
+	case len(list) > 0:
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
 	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
 			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
 		})
-	case f.shot() && len(r.memory(f)) > 0:
-		list = r.memory(f)
 	case f.killed(), f.kind == verdict.Terminated: // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
 				return true // PALS kills all others
 			}
-			return g.kind == verdict.TimeOut && g.file == f.file && (g.number-f.number <= after || strings.Contains(g.line, "DUE TO TIME LIMIT"))
+			kills := (g.who.rank != f.who.rank || g.ofTheJob()) && is(g.kind, "kills") && !g.likely && !g.weak // what is left
+			return kills && precedes(g, f) || g.kind == verdict.TimeOut && g.file == f.file && (g.number-f.number <= after || strings.Contains(g.line, "DUE TO TIME LIMIT"))
 		})
 	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
 		list = r.of(verdict.Echo, func(g *finding) bool {
@@ -121,12 +125,6 @@ func (r *Reader) behind(f *finding) *finding {
 		why.who = why.who.or(f.who)
 	}
 	return why
-}
-
-// memory is what tells of memory where a process was killed.
-func (r *Reader) memory(f *finding) []*finding {
-	tells := func(g *finding) bool { return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file }
-	return append(r.of(verdict.Cause, tells), r.of(verdict.Wait, tells)...)
 }
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.

@@ -118,7 +118,7 @@ type finding struct {
 	line      string
 	who       ending
 	among     idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
-	toldBy    string    // the line after it that told whose it is
+	told      told      // whose it is
 	near      int       // 1 + the rank of the line before, which counts where nothing else names one
 	lane      lane
 	file      int
@@ -126,6 +126,12 @@ type finding struct {
 	order     int
 	steps     int // lines of progress before it
 	time      time.Time
+}
+
+// told is the line after a finding that told whose it is, and its number.
+type told struct {
+	by string
+	at int
 }
 
 // File begins another log.

@@ -21,8 +21,8 @@ var bySignals = map[int]finding{
 	11: {kind: verdict.Segfault, weight: verdict.Cause},
 }
 
-// lastWords are a shell's, alone on their line.
-var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Aborted!": 6, "Killed: 9": 9}
+// lastWords are a shell's and AMReX's, alone on their line.
+var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Aborted!": 6, "Killed: 9": 9, "Segfault": 11, "Erroneous arithmetic operation": 8}
 
 // status is what a line says of a process's end; false: nothing, or that it ended well.
 func status(text string) (f finding, ok bool) {

@@ -20,8 +20,8 @@ type named struct {
 // whose is the process that a finding is about.
 func (r *Reader) whose(f *finding) named {
 	// The launcher names one that it has killed itself.
-	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.toldBy != r.first.by) {
-		if r.named = nil; f.toldBy == r.first.by {
+	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.told.by != r.first.by) {
+		if r.named = nil; f.told.by == r.first.by {
 			f.who = ending{rank: f.lane.rank}
 		}
 	}
@@ -39,7 +39,7 @@ func (r *Reader) whose(f *finding) named {
 	case f.likely || f.weak, f.kind == verdict.NCCL: // which has it of another one more often than of its own
 		n.sure = verdict.Probable
 	}
-	if n.sure == verdict.Probable && n.why != "" && f.lane.rank < 0 && f.kind == verdict.Python && r.twice(f) { // of which a launcher names one
+	if n.who.rank >= 0 && f.lane.rank < 0 && (n.why != "" || f.told.by != "" || f.kind == verdict.Abort) && r.twice(f) { // of which a launcher names one
 		n.who, n.sure, n.why = ending{rank: -1, host: n.who.host}, verdict.Unknown, ""
 	}
 	if f.killed() && n.who.rank >= 0 && len(r.of(verdict.Ending, func(g *finding) bool {
@@ -119,9 +119,11 @@ func (r *Reader) accused(f *finding) named {
 	case f.weight == verdict.Ending && f.kind == verdict.ExitCode && len(r.failed) > 1 && r.named == nil:
 		return several(r.failed)
 	case f.weight == verdict.Ending && r.named != nil && r.named.rank >= 0:
-		n := named{who: *r.named, sure: verdict.Certain}
-		if len(r.equals(f)) > 0 {
-			n.sure, n.why = verdict.Probable, fmt.Sprintf("the launcher names rank %d as the first of those that ended alike", n.who.rank)
+		n, list := named{who: *r.named, sure: verdict.Certain}, r.equals(f)
+		if len(list) > 0 && r.torch.time == "" {
+			return several(append(list, n.who.rank))
+		} else if len(list) > 0 {
+			n.sure = verdict.Probable
 		}
 		return n
 	}
@@ -143,38 +145,26 @@ func (r *Reader) accused(f *finding) named {
 	if len(alike) == 0 && slices.Contains(r.crowd.mixed, n.who.rank) { // which of them failed so, their lines do not tell
 		alike = append(alike, slices.DeleteFunc(slices.Clone(r.crowd.mixed), func(rank int) bool { return rank < 0 })...)
 	}
-	if len(alike) == 0 && f.kind == verdict.InitFailed && r.many(f) {
-		return named{who: ending{rank: -1, host: n.who.host}}
-	} else if len(alike) == 0 {
-		return n
+	if len(alike) > 0 {
+		return several(append(alike, n.who.rank))
+	} else if r.many(f) {
+		n = named{who: ending{rank: -1, host: n.who.host}}
 	}
-	if r.named != nil && r.named.rank >= 0 && !r.first.several && (r.named.rank == n.who.rank || slices.Contains(alike, r.named.rank)) {
-		return named{who: n.who.matching(*r.named), sure: verdict.Probable, why: fmt.Sprintf("the launcher names rank %d as the first that failed", r.named.rank)}
-	}
-	return several(append(alike, n.who.rank))
+	return n
 }
 
-// many says that other processes say of themselves what a finding tells, each by its own number or rank.
+// many says that other processes say of themselves what a finding tells, each by its own number or rank: in its words, but where none could start.
 func (r *Reader) many(f *finding) bool {
-	pids, ranks := map[int]bool{}, map[int]bool{}
+	pids, ranks := map[int]bool{0: true, f.who.pid: true}, map[int]bool{-1: true, f.who.rank: true}
+	initial := f.kind == verdict.InitFailed
 	for _, list := range r.found {
 		for _, g := range list {
-			if g.kind == f.kind && g.file == f.file {
+			if g.kind == f.kind && g.file == f.file && (initial || r.torch.time == "" && !g.over && f.who.pid > 0 && alike(g.line) == alike(f.line)) {
 				pids[g.who.pid], ranks[g.who.rank] = true, true
 			}
 		}
 	}
-	delete(pids, 0)
-	delete(ranks, -1)
-	return len(pids) > 1 || len(ranks) > 1
-}
-
-// matching is another process where that is not this one.
-func (e ending) matching(o ending) ending {
-	if e.fits(o) {
-		return e.or(o)
-	}
-	return o
+	return len(pids) > 2 || initial && len(ranks) > 2
 }
 
 func several(ranks []int) named {
@@ -350,7 +340,7 @@ func alike(text string) string {
 func (r *Reader) besides(f *finding) (ranks []int) {
 	end := func(g *finding) string { return g.line[strings.LastIndex(g.line, ": ")+1:] }
 	for _, g := range r.of(f.weight, func(g *finding) bool {
-		return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file && (end(g) == end(f) || g.toldBy == f.toldBy)
+		return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file && (end(g) == end(f) || g.told.by == f.told.by)
 	}) {
 		for rank := range g.among.All() {
 			if ranks = append(ranks, rank); len(ranks) >= maxFound {
