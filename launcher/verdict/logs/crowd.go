@@ -8,18 +8,24 @@ import (
 
 // crowd is what is known of all processes of a job together.
 type crowd struct {
-	alike bool   // other processes failed in MPI_Init, too
-	given int    // how many the launcher was to start, as a command in the log says; 0: none does
-	said  string // the last line that only a process that is alone writes, or that wants more of them
-	times int    // how often it came, whatever its numbers
-	mixed []int  // ranks whose tags stand in one line
+	alike []verdict.Kind // what other processes say, too, by Open MPI's count of help texts
+	given int            // how many the launcher was to start, as a command in the log says; 0: none does
+	said  string         // the last line that only a process that is alone writes, or that wants more of them
+	times int            // how often it came, whatever its numbers
+	mixed []int          // ranks whose tags stand in one line
 }
 
 var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
 
+// helps are Open MPI's help texts about the end of a process.
+var helps = map[string]verdict.Kind{"mpi_init:startup:internal-failure": verdict.InitFailed, "mpi_errors_are_fatal": verdict.MPIError,
+	"mpi-abort": verdict.Abort, "shmem-abort": verdict.Abort}
+
 // see takes a line into account.
 func (c *crowd) see(l line) {
-	c.alike = c.alike || strings.Contains(l.text, "sent help message help-mpi-runtime") && strings.HasSuffix(l.text, "mpi_init:startup:internal-failure")
+	if _, help, sent := strings.Cut(l.text, "sent help message help-"); sent && len(c.alike) < maxFound {
+		c.alike = append(c.alike, helps[help[strings.LastIndex(help, " ")+1:]])
+	}
 	if m := mixed().Find(l.text); m != nil && len(c.mixed) < maxFound {
 		c.mixed = append(c.mixed, l.who.rank, number(m[1]), number(m[2]))
 	}

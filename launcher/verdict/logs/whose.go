@@ -39,12 +39,11 @@ func (r *Reader) whose(f *finding) named {
 	case f.likely || f.weak, f.kind == verdict.NCCL: // which has it of another one more often than of its own
 		n.sure = verdict.Probable
 	}
-	if n.who.rank >= 0 && f.lane.rank < 0 && (n.why != "" || f.told.by != "" || f.kind == verdict.Abort) && r.twice(f) { // of which a launcher names one
-		n.who, n.sure, n.why = ending{rank: -1, host: n.who.host}, verdict.Unknown, ""
-	}
-	if f.killed() && n.who.rank >= 0 && len(r.of(verdict.Ending, func(g *finding) bool {
+	twice := f.lane.rank < 0 && (n.why != "" || f.told.by != "" || f.kind == verdict.Abort) && r.twice(f) // of which a launcher names one
+	lost := f.killed() && (strings.Contains(f.line, "KILLED BY SIGNAL") || len(r.of(verdict.Ending, func(g *finding) bool {
 		return g.kind == verdict.ExitCode && !g.likely && g.who.rank >= 0 && g.who.rank != n.who.rank
-	})) > 0 { // who exited may have lost the one that was killed, or be why it was
+	})) > 0) // who exited may have lost the one that was killed, or be why it was; Intel MPI tells of its own kills alike
+	if n.who.rank >= 0 && (twice || lost || slices.Contains(r.crowd.alike, f.kind)) {
 		n.who, n.sure, n.why = ending{rank: -1, host: n.who.host}, verdict.Unknown, ""
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
@@ -110,7 +109,7 @@ func (r *Reader) accused(f *finding) named {
 			rank = f.lane.rank
 		}
 		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
-	case f.kind == verdict.InitFailed && r.crowd.alike, f.kind == verdict.AgentLost, f.kind == verdict.Mismatch && f.general: // with an agent all ranks of its host are lost
+	case f.kind == verdict.AgentLost, f.kind == verdict.Mismatch && f.general: // with an agent all ranks of its host are lost
 		return named{who: ending{rank: -1, host: f.who.host}}
 	case f.kind == verdict.CollectiveMismatch:
 		return r.differ(f)
