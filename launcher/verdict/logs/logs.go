@@ -254,7 +254,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		h.trace = frames
 		h.shrugged()
 		return nil
-	case h.trace == frames && (l.indent != "" || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
+	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
 		return nil
 	case h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
