@@ -221,7 +221,7 @@ func (r *Reader) itself(f *finding) named {
 
 // spoken is the rank of which a finding's own line speaks; -1: of none, or of several.
 func (f *finding) spoken() int {
-	if list := f.speaks(); len(list) == 1 {
+	if list := f.speaks(); len(list) == 1 && !another().MatchString(f.line) {
 		return list[0]
 	}
 	return -1
