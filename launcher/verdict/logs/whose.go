@@ -145,8 +145,9 @@ func (r *Reader) accused(f *finding) named {
 		alike = append(alike, slices.DeleteFunc(slices.Clone(r.crowd.mixed), func(rank int) bool { return rank < 0 })...)
 	}
 	if len(alike) > 0 {
-		return several(append(alike, n.who.rank))
-	} else if r.many(f) {
+		n = several(append(alike, n.who.rank))
+	}
+	if n.who.rank >= 0 && r.many(f) {
 		n = named{who: ending{rank: -1, host: n.who.host}}
 	}
 	return n
