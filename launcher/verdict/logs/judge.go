@@ -84,7 +84,7 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
 			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
 		})
-	case f.killed(), f.kind == verdict.Terminated: // by the batch system, of which another line tells why
+	case f.killed(), f.kind == verdict.Terminated, f.kind == verdict.AgentLost: // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
 				return true // PALS kills all others
