@@ -3,13 +3,14 @@ package logs
 import (
 	"cmp"
 	"fmt"
-	"github.com/mpiup/mpiup/internal/job"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -90,7 +91,7 @@ func (r *Reader) behind(f *finding) *finding {
 				return true // PALS kills all others
 			}
 			kills := (g.who.rank != f.who.rank || g.ofTheJob()) && is(g.kind, "kills") && !g.likely && !g.weak // what is left
-			return kills && precedes(g, f) || g.kind == verdict.TimeOut && g.file == f.file && (g.number-f.number <= after || strings.Contains(g.line, "DUE TO TIME LIMIT"))
+			return kills && precedes(g, f) || g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after || f.late(g)
 		})
 	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
 		list = r.of(verdict.Echo, func(g *finding) bool {
@@ -125,6 +126,11 @@ func (r *Reader) behind(f *finding) *finding {
 		why.who = why.who.or(f.who)
 	}
 	return why
+}
+
+// late says that the batch system ended the job of a finding for its time, as another one tells.
+func (f *finding) late(g *finding) bool {
+	return g.file == f.file && strings.Contains(g.line, "DUE TO TIME LIMIT")
 }
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.
@@ -163,13 +169,8 @@ func (r *Reader) of(w verdict.Weight, fits func(*finding) bool) (list []*finding
 // compare is the order of findings of one weight: what is sure and no warning first, then by time where that is known of both and they are
 // of different files, then as they were read.
 func compare(a, b *finding) int {
-	bit := func(b bool) int {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	if c := cmp.Or(cmp.Compare(bit(a.weak), bit(b.weak)), cmp.Compare(bit(a.likely), bit(b.likely))); c != 0 {
+	word := strconv.FormatBool // "false" comes first
+	if c := cmp.Or(cmp.Compare(word(a.weak), word(b.weak)), cmp.Compare(word(a.likely), word(b.likely))); c != 0 {
 		return c
 	}
 	if a.file != b.file && !a.time.IsZero() && !b.time.IsZero() {

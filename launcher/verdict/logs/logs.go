@@ -205,7 +205,8 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
 	f.who = f.who.or(l.who)
 	r.first.killed = r.first.killed || (f.shot() || f.killed() && strings.Contains(l.text, "15")) && r.named != nil && r.number-r.first.at <= 1
-	f.steps, f.over = r.steps, r.ended && f.weight == verdict.Echo // connections end with a job
+	f.steps = r.steps
+	f.over = r.ended && f.weight == verdict.Echo || f.weight != verdict.Ending && slices.ContainsFunc(r.found[verdict.Ending], f.late) // all ends with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
 		f.near = r.near
@@ -254,7 +255,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		h.trace = frames
 		h.shrugged()
 		return nil
-	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
+	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ ") == ""):
 		return nil
 	case h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
