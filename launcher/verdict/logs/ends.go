@@ -70,25 +70,17 @@ type block struct {
 	same map[string][]int // ranks by theirs, of those that torchrun does not name first
 }
 
-var numbered = []pattern.Hinted{
-	pattern.With("NCCL INFO comm", `^NCCL INFO comm \S+ rank (\d+) nranks`),
-	pattern.With("Rank", `^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
-	pattern.With("MPI startup", `^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
-}
-
 // learn takes what a line says of processes into account.
 func (r *Reader) learn(l line) {
 	r.enq, r.seq = note(r.enq, enqueued, l), note(r.seq, timedOut, l)
 	r.horovod(l)
 	r.elastic(l.text)
-	for i, re := range numbered {
-		if m := re.Find(l.text); m != nil {
-			p := process{l.who.host, l.who.pid}
-			if i > 0 {
-				p = process{m[3], number(m[2])}
-			}
-			r.know(p, number(m[1]))
+	if m := numbered().Find(l.text); m != nil {
+		p := process{l.who.host, l.who.pid}
+		if pid := number(m[3] + m[6]); pid > 0 {
+			p = process{m[4] + m[7], pid}
 		}
+		r.know(p, number(m[1]+m[2]+m[5]))
 	}
 	switch {
 	case l.text == "Failures:":
