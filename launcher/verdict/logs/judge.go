@@ -128,9 +128,9 @@ func (r *Reader) behind(f *finding) *finding {
 	return why
 }
 
-// late says that the batch system ended the job of a finding for its time, as another one tells.
+// late says that the batch system or a launcher had ended the whole job of a finding, as another one tells.
 func (f *finding) late(g *finding) bool {
-	return g.file == f.file && strings.Contains(g.line, "DUE TO TIME LIMIT")
+	return g.file == f.file && has(g.line, "late")
 }
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.
