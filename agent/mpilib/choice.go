@@ -16,6 +16,8 @@ type Choice struct {
 	Library  string       // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
 	Sure     bool         // the command runs a program that needs Library, as far as one can see
 	Mention  bool         // Sure is said of a script because it names a package that loads Library; it may not come to that
+	Linked   bool         // the command is a program that is linked with Library itself
+	First    string       // library of a sanitizer that the program is linked with, which must be loaded before any other; "": none
 	Why      string       // the end of "..., since "
 	Horovod  bool         // a Python that the command runs has the package horovod
 	Shards   bool         // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows
@@ -28,7 +30,7 @@ type Choice struct {
 // name may be anything.
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
-	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
+	choice.Library, choice.Why, choice.First = printable(choice.Library), printable(choice.Why), printable(choice.First)
 	choice.OldHwloc, choice.Horovod, choice.NCCL = k.hwloc.isOld(h.mpi, k.ldCache()), k.horovod, k.nccl.of(c, k.files, k.ldCache())
 	choice.Torch = printable(k.torch)
 	choice.Shards = shards(c.Argv, k.said)
@@ -52,13 +54,15 @@ func (k *look) settle(c command, h hit) Choice {
 	if !h.found() {
 		return k.guess(c)
 	}
-	choice := Choice{Protocol: h.mpi.protocol(), Sure: h.sure, Mention: h.mention}
+	choice := Choice{Protocol: h.mpi.protocol(), Sure: h.sure, Mention: h.mention, First: h.first}
 	if h.mpi.family != pmixClient && h.mpi.family != pmiClient {
 		choice.Library = h.mpi.String()
 	}
 	who := "it"
 	if exe := k.Resolve(c.Argv[0], c.Env, c.Dir); h.program != exe {
 		who = h.program + ", which it runs,"
+	} else {
+		choice.Linked = h.linked && choice.Library != ""
 	}
 	if h.module != "" {
 		who = h.module + " of " + h.program

@@ -29,6 +29,8 @@ type hit struct {
 	module  string // of Python, which does: mpi4py; "" none
 	mention bool   // sure, since a script names its module
 	sure    bool   // the command will run the program, as far as one can see
+	linked  bool   // the program's own ELF needs it
+	first   string // and this sanitizer; "": none
 }
 
 func (h hit) found() bool { return h.mpi.family != noFamily }
@@ -137,13 +139,25 @@ func (k *look) elf(exe string, c command) hit {
 		preloaded = strings.FieldsFunc(c.Env.Get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
 	}
 	l, ok := newLoader(k, o, c.Env, c.Dir).mpi(o, preloaded)
+	linked := ok && slices.ContainsFunc(o.Needed, func(name string) bool { return mpiLibrary().MatchString(path.Base(name)) })
+	first := ""
+	if at := slices.IndexFunc(o.Needed, sanitizer); at >= 0 {
+		first = o.Needed[at]
+	}
 	if !ok {
 		l, ok = within(o)
 	}
 	if !ok {
 		return hit{}
 	}
-	return hit{mpi: l, program: exe, sure: true}
+	return hit{mpi: l, program: exe, sure: true, linked: linked, first: first}
+}
+
+// sanitizer says that a library is one of gcc's or clang's runtimes, which end the program where another is loaded before them
+// (sanitizer_common: "ASan runtime does not come first in initial library list").
+func sanitizer(name string) bool {
+	base, _, _ := strings.Cut(path.Base(name), ".so")
+	return strings.HasPrefix(base, "libclang_rt.") || strings.HasPrefix(base, "lib") && strings.HasSuffix(base, "san")
 }
 
 // arguments tries the words of a command, from the from-th on, as a command.

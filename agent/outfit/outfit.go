@@ -35,6 +35,8 @@ type Program struct {
 	Torch    string     // its torch's version, "" none
 	OldHwloc bool       // it cannot read what Job.Hint has
 	OpenMPI  bool       // it loads Open MPI
+	Linked   bool       // it is linked with its MPI library
+	First    string     // it is linked with this sanitizer, which bears no library before it; "": none
 }
 
 // Job is one job's part on this host.

@@ -28,8 +28,8 @@ func bindingOf(st *Job) *outfit.Bound {
 // dress decides what a job's processes are started with.
 func dress(st *Job) error {
 	st.flight = newFlight(st)
-	if st.Launch.Job.WatchMs > 0 && len(st.Launch.Procs) > 0 {
-		st.waits = watch.NewJob(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.WatchLibrary, st.Notice)
+	if max(st.Launch.Job.WatchMs, st.Launch.Job.WatchLinkedMs) > 0 {
+		st.waits = st.watchWaits()
 	}
 	if st.Launch.Job.Progress && len(st.Launch.Procs) > 0 {
 		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.Notice)

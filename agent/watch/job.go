@@ -39,7 +39,7 @@ type watched struct {
 	page *Page
 	feed Feed
 	pace *Cadence // nil: its rank has not called NCCL
-	over bool // its rank has ended, and was told of
+	over bool     // its rank has ended, and was told of
 	pass pass
 }
 

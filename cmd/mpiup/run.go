@@ -171,12 +171,15 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 // stallOf is what is done about a run that hangs. One rank alone may wait for its user, unless that asked.
 func stallOf(f *cli.RunFlags) launcher.StallConfig {
 	abort := f.OnStall == "abort"
-	watch := time.Duration(0)
-	if f.WatchRanks {
-		watch = f.WatchWindow
-	}
-	return launcher.StallConfig{Watch: watch, Progress: f.Watch,
+	c := launcher.StallConfig{Progress: f.Watch,
 		After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
+	switch f.WatchRanks {
+	case cli.WatchAll:
+		c.Watch = f.WatchWindow
+	case cli.WatchLinked:
+		c.Linked = f.WatchWindow
+	}
+	return c
 }
 
 func (p *process) relaxGC() {

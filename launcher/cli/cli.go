@@ -27,6 +27,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,15 @@ func withAliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	}
 	return pflag.NormalizedName(name)
 }
+
+// WatchRanks is whose waits are measured.
+type WatchRanks uint8
+
+const (
+	WatchLinked WatchRanks = iota // of programs that are linked with MPI, without a word but on who makes the others wait
+	WatchAll
+	WatchNone
+)
 
 // RunFlags is what the flags of mpiup run said.
 type RunFlags struct {
@@ -130,7 +140,7 @@ type StallFlags struct {
 	OnStall      string        // "notice" or "abort"
 	OnWatch      string        // "notice" or "abort"
 	Watch        progress.Config
-	WatchRanks   bool          // how long they wait in MPI
+	WatchRanks   WatchRanks    // how long they wait in MPI
 	WatchWindow  time.Duration // for so long one must hold up the others to be named
 }
 
@@ -196,8 +206,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	f.OnWatch = "notice"
 	valueVar(fs, &f.OnWatch, "on-watch", "", oneOf("notice", "abort"),
 		"what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
-	fs.BoolVar(&f.WatchRanks, "watch-ranks", false,
-		"of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why (mpiup help slow)")
+	fs.BoolFunc("watch-ranks", "of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why, "+
+		"or why it is not known (mpiup help slow; default: where programs are linked with MPI, and say who it is only; =false: never)", f.watchRanks)
 	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "with --watch-ranks: a rank is named when it has held up the others for `TIME`")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false,
 		"ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
@@ -328,3 +338,11 @@ const RunExample = `  mpiup run -n 4 ./a.out                       # on this mac
   mpiup run -n 16 --dry-run ./train            # show which rank goes where
   mpiup run -n 16 --map-by numa --bind-to core --report-bindings ./train
   mpiup run --tag-output --timeout 1h ./train`
+
+func (f *RunFlags) watchRanks(value string) error {
+	on, err := strconv.ParseBool(value)
+	if f.WatchRanks = WatchNone; on {
+		f.WatchRanks = WatchAll
+	}
+	return err
+}

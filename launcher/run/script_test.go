@@ -89,6 +89,8 @@ func (s *script) begin(args []string) {
 			cfg.Stall.Init, _ = time.ParseDuration(value)
 		case "watch":
 			cfg.Stall.Watch, _ = time.ParseDuration(value)
+		case "linked":
+			cfg.Stall.Linked, _ = time.ParseDuration(value)
 		case "abort":
 			cfg.Stall.Abort = true
 		case "stacks":

@@ -1,6 +1,7 @@
 package slow
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -157,6 +158,11 @@ func TestWatch(t *testing.T) {
 	}
 	if f := w.Total(3); !slices.Equal(f.Ranks, []int{1}) || f.Share < 0.4 {
 		t.Errorf("in all %+v", f)
+	}
+	names := Names{One: func(rank int) string { return fmt.Sprint("rank ", rank) }}
+	w.Unasked = true // who is known is told all the same, and why nobody is is not
+	if known, unknown := w.End(3, names), w.End(4, names); !strings.HasPrefix(known, "rank 1: the others waited ") || unknown != "" {
+		t.Errorf("unasked it says %q, and where a rank was not heard of %q", known, unknown)
 	}
 	if why := w.Unmeasured(3); why != "" {
 		t.Error(why)

@@ -10,7 +10,8 @@ import (
 
 // A Watch hears what hosts tell, and finds who makes the others wait. The zero value has no window: set it first.
 type Watch struct {
-	Window time.Duration // for so long a rank must hold the others up to be named
+	Window  time.Duration // for so long a rank must hold the others up to be named
+	Unasked bool          // only of ranks that can be named something is told
 
 	ranks  map[int]*track
 	looked time.Duration

@@ -81,7 +81,7 @@ func (b *bench) looking(ctx context.Context, l *lab) error {
 // looks are mpiup run's options for all that looks at a run, or for none of it.
 func looks(dir string, on bool) []string {
 	if !on {
-		return []string{"--stall-timeout", "0", "--init-timeout", "0"}
+		return []string{"--stall-timeout", "0", "--init-timeout", "0", "--watch-ranks=false"}
 	}
 	return []string{"--metrics", "127.0.0.1:0", "--watch-ranks", "--watch", `step (?P<step>\d+)`, "--watch-rank", "each", "--report", filepath.Join(dir, "report")}
 }

@@ -22,7 +22,7 @@ func (b *bench) watchCosts(ctx context.Context, l *lab) error {
 		for _, ranks := range []string{"1", "2"} {
 			turns := []func() error{
 				func() error { return l.watched(ctx, pair%2, ranks, with, "--watch-ranks", "--watch-window", "5s") },
-				func() error { return l.watched(ctx, 1-pair%2, ranks, without) },
+				func() error { return l.watched(ctx, 1-pair%2, ranks, without, "--watch-ranks=false") },
 			}
 			if pair%2 == 1 {
 				slices.Reverse(turns)

@@ -65,7 +65,7 @@ func TestWatchRanks(t *testing.T) {
 				return l.run(t, job{hosts: c.hosts, args: slices.Concat([]string{"-n", "3"}, flags, program)}).Fails(t, 0)
 			}
 			if c.same != nil {
-				if bare, watched := run(c.same), run(c.same, "--watch-ranks"); byLine(bare.Stdout) != byLine(watched.Stdout) {
+				if bare, watched := run(c.same, "--watch-ranks=false"), run(c.same, "--watch-ranks"); byLine(bare.Stdout) != byLine(watched.Stdout) {
 					t.Errorf("without being watched it computes\n%s\nand with it\n%s", bare.Stdout, watched.Stdout)
 				}
 			}
@@ -81,6 +81,38 @@ func TestWatchRanks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where nobody asks, ranks are watched whose program is linked with MPI: who makes the others wait is told, and nothing else is. Other programs
+// get nothing of it, nor does, by whatever wish, one that a sanitizer wants to be loaded in first.
+func TestWatchUnasked(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	l.library(t)
+	waits := l.program(t, "waits")
+	run := func(args ...string) string {
+		r := l.run(t, job{hosts: "w0:3", args: slices.Concat([]string{"-n", "3", "--watch-window", "2s"}, args)}).Fails(t, 0)
+		return r.Stderr + r.Stdout
+	}
+	if out := run(waits, "25", "0.1", "2", "2"); !strings.Contains(out, "mpiup: rank 2 (") || !strings.Contains(out, ": the others waited ") || strings.Contains(out, "--watch-ranks") {
+		t.Errorf("of a rank that is late it says\n%s", out)
+	}
+	for _, args := range [][]string{{waits, "2", "0.1", "-1", "1"}, {"sh", "-c", "sleep 0.1; env"}, {"--watch-ranks=false", waits, "25", "0.1", "2", "2"}} {
+		if out := run(args...); strings.Contains(out, "the others waited") || strings.Contains(out, "MPIUP_WATCH_PAGE") || strings.Contains(out, "--watch-ranks") {
+			t.Errorf("%q: it says\n%s", args, out)
+		}
+	}
+	asan := filepath.Join(l.folder(t), "asan")
+	if out, err := exec.Command("mpicc.mpich", "-fsanitize=address", "-o", asan, "../mpi/waits.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sanitized := []string{"-x", "ASAN_OPTIONS=detect_leaks=0", asan, "1", "0.1", "-1", "1"}
+	if out := run(sanitized...); strings.Contains(out, "--watch-ranks") {
+		t.Errorf("with a sanitizer it says\n%s", out)
+	}
+	if out := run(slices.Concat([]string{"--watch-ranks"}, sanitized)...); !strings.Contains(out, "are not watched: it is linked with libasan.so") {
+		t.Errorf("asked to watch one with a sanitizer it says\n%s", out)
 	}
 }
 

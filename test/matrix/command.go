@@ -35,6 +35,8 @@ func (m *matrix) argv(s stack, p program, at where, program []string) []string {
 	}
 	if p.watched {
 		args = append(args, "--watch-ranks", "--watch-window", "2s")
+	} else if p.bare {
+		args = append(args, "--watch-ranks=false")
 	}
 	for _, e := range s.environ(m) {
 		args = append(args, "-x", e)

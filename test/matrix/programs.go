@@ -22,6 +22,7 @@ type program struct {
 	says   string // must be in standard error, and may then be there although it looks like a failure
 	// watched: it is run without --watch-ranks first and then with, and must print the same lines, to the last bit.
 	watched bool
+	bare    bool   // without it
 	noise   string // regular expression of what looks like a failure on standard error and is none
 	cause   string // regular expression for standard error's last lines, {host} being rank 1's
 	bound   time.Duration

@@ -142,7 +142,7 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 	var bare string
 	if p.watched {
 		same := p
-		same.watched = false
+		same.watched, same.bare = false, true
 		bare = m.start(ctx, l, same, m.argv(s, same, at, program), nil).stdout
 	}
 	start := time.Now()
