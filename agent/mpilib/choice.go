@@ -17,7 +17,7 @@ type Choice struct {
 	Sure     bool         // the command runs a program that needs Library, as far as one can see
 	Mention  bool         // Sure is said of a script because it names a package that loads Library; it may not come to that
 	Linked   bool         // the command is a program that is linked with Library itself
-	First    string       // library of a sanitizer that the program is linked with, which must be loaded before any other; "": none
+	First    string       // a sanitizer that the program is linked with, which must be loaded before any other library; "": none
 	Why      string       // the end of "..., since "
 	Horovod  bool         // a Python that the command runs has the package horovod
 	Shards   bool         // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows

@@ -50,10 +50,7 @@ func (p *Process) start() (err error) {
 	}
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
-	env := p.Job.trails.Environment(p.ID, with.Env)
-	if p.Job.watches(p.Spec.App) {
-		env = p.Job.waits.Environment(p.ID, p, cmp.Or(with.Path, with.Argv[0]), env)
-	}
+	env := p.Job.trails.Environment(p.ID, p.Job.waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,

@@ -28,8 +28,12 @@ func bindingOf(st *Job) *outfit.Bound {
 // dress decides what a job's processes are started with.
 func dress(st *Job) error {
 	st.flight = newFlight(st)
-	if max(st.Launch.Job.WatchMs, st.Launch.Job.WatchLinkedMs) > 0 {
-		st.waits = st.watchWaits()
+	if m := st.Launch.Job; max(m.WatchMs, m.WatchLinkedMs) > 0 && len(st.Launch.Procs) > 0 {
+		of := make([]watch.Program, len(st.programs))
+		for i, p := range st.programs {
+			of[i] = watch.Program{Name: p.App.Argv[0], Linked: p.Linked, First: p.First}
+		}
+		st.waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, m.WatchMs > 0, of, st.Notice)
 	}
 	if st.Launch.Job.Progress && len(st.Launch.Procs) > 0 {
 		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.Notice)

@@ -20,35 +20,6 @@ type recorders struct {
 	devices *checkup.Devices // of the host, as the job finds them
 }
 
-// watchWaits is what is watched of the job's ranks here; nil: none is to be.
-func (st *Job) watchWaits() *watch.Job {
-	notice := st.Notice
-	if st.Launch.Job.WatchMs == 0 {
-		notice = func(bool, string, ...any) {} // nobody has asked
-	}
-	any := false
-	for _, p := range st.Launch.Procs {
-		any = any || st.watches(p.App)
-	}
-	for i, p := range st.programs {
-		if p.First != "" {
-			notice(true, "--watch-ranks: ranks of %s are not watched: it is linked with %s, which must be loaded before any other library", st.Launch.Apps[i].Argv[0], p.First)
-		}
-	}
-	if !any {
-		return nil
-	}
-	return watch.NewJob(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.WatchLibrary, notice)
-}
-
-// watches says that a program's ranks are to be watched, where any are.
-func (st *Job) watches(app uint32) bool {
-	if int(app) >= len(st.programs) {
-		return st.Launch.Job.WatchMs > 0
-	}
-	return st.programs[app].First == "" && (st.programs[app].Linked || st.Launch.Job.WatchMs > 0)
-}
-
 // tellWaits tells the launcher now and then how long ranks have waited, until ctx ends.
 func (r recorders) tellWaits(ctx context.Context, m *apiv1.Job, procs func() []*Process, send func(*apiv1.Frame)) {
 	r.waits.Tell(ctx, time.Duration(max(m.WatchMs, m.WatchLinkedMs))*time.Millisecond, func(tell func(id uint32, pid int)) {

@@ -28,6 +28,7 @@ type Job struct {
 	shared       string // begins the names of pages in memory
 	number       uint32
 	notice       Notice
+	left         map[uint32]bool // programs whose ranks are not watched
 
 	mu    sync.Mutex
 	ranks map[uint32]*watched // guarded by mu
@@ -52,16 +53,36 @@ type pass struct {
 // Notice tells the user something, once.
 type Notice func(warning bool, format string, args ...any)
 
+// Program is one whose ranks may be watched.
+type Program struct {
+	Name   string
+	Linked bool   // with its MPI library
+	First  string // and with this sanitizer, which must be loaded before any other library; "": none
+}
+
 // NewJob watches the ranks of a session's job with that library, by pages in /dev/shm, else in the session's directory: on a disk that
-// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil.
-func NewJob(h *host.Host, session string, number uint32, library string, notice Notice) *Job {
+// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil. Where nobody has
+// asked, only ranks of programs are watched that are linked with MPI, without a word.
+func NewJob(h *host.Host, session string, number uint32, library string, asked bool, programs []Program, notice Notice) *Job {
+	if !asked {
+		notice = func(bool, string, ...any) {}
+	}
+	left := map[uint32]bool{} // programs of which nobody is watched
+	for i, p := range programs {
+		if left[uint32(i)] = p.First != "" || !asked && !p.Linked; p.First != "" {
+			notice(true, "--watch-ranks: ranks of %s are not watched: it is linked with %s, which must be loaded before any other library", p.Name, p.First)
+		}
+	}
+	if !asked && !slices.ContainsFunc(programs, func(p Program) bool { return p.Linked && p.First == "" }) {
+		return nil
+	}
 	dir, _ := h.SessionDir(session)
 	j, err := newJob(dir, number, library)
 	if err != nil {
 		notice(true, "--watch-ranks: nobody is watched here: %v", err)
 		return nil
 	}
-	j.notice, j.shared = notice, filepath.Join(leftover.Shm, leftover.Claimed(fmt.Sprintf("watch.%s.%d.", session, number)))
+	j.left, j.notice, j.shared = left, notice, filepath.Join(leftover.Shm, leftover.Claimed(fmt.Sprintf("watch.%s.%d.", session, number)))
 	return j
 }
 
@@ -79,9 +100,9 @@ func newJob(dir string, number uint32, library string) (*Job, error) {
 }
 
 // Environment adds to a rank's environment what puts the library before its MPI. A rank that it does not suit keeps its own, and name is
-// told of. program is the file that the rank executes; a script is watched by what it runs. A nil Job adds nothing.
-func (j *Job) Environment(id uint32, name fmt.Stringer, program string, env []string) []string {
-	if j == nil {
+// told of. app is its program's number and program the file that it executes; a script is watched by what it runs. A nil Job adds nothing.
+func (j *Job) Environment(id, app uint32, name fmt.Stringer, program string, env []string) []string {
+	if j == nil || j.left[app] {
 		return env
 	}
 	with, err := j.environment(id, program, env)
