@@ -26,6 +26,9 @@ func (c *crowd) see(l line) {
 	if _, help, sent := strings.Cut(l.text, "sent help message help-"); sent && len(c.alike) < maxFound {
 		c.alike = append(c.alike, helps[help[strings.LastIndex(help, " ")+1:]])
 	}
+	if strings.HasSuffix(l.text, " total processes failed to start") && !strings.HasPrefix(l.text, "1 ") && len(c.alike) < maxFound {
+		c.alike = append(c.alike, verdict.ProgramNotFound, verdict.NotAllowed)
+	}
 	if m := mixed().Find(l.text); m != nil && len(c.mixed) < maxFound {
 		c.mixed = append(c.mixed, l.who.rank, number(m[1]), number(m[2]))
 	}

@@ -98,10 +98,12 @@ func (r *Reader) behind(f *finding) *finding {
 			return g.kind == verdict.Killed && (g.lane == f.lane || g.who.rank == f.who.rank) && g.order < f.order && f.number-g.number <= after
 		})
 	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
-		list = r.of(verdict.Program, func(g *finding) bool {
+		list = append(r.of(verdict.Program, func(g *finding) bool {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
-		})
+		}), r.of(verdict.Wait, func(g *finding) bool { // it used what it did not get
+			return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && (g.lane == f.lane || g.lane.rank < 0) && precedes(g, f) && f.number-g.number <= before
+		})...)
 	}
 	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself
 		list = r.of(verdict.Echo, func(g *finding) bool {
@@ -122,8 +124,12 @@ func (r *Reader) behind(f *finding) *finding {
 	}
 	why := slices.MinFunc(list, compare)
 	// Who was killed did not end by an error of its own.
-	if near := why.lane == f.lane && max(why.number-f.number, f.number-why.number) <= after; near && (why.general && !f.shot() || why.kind == verdict.OutOfMemory) {
-		why.who = why.who.or(f.who)
+	who := f.who
+	if f.kind == verdict.Segfault { // and others may have
+		who = r.accused(f).who
+	}
+	if near := (why.lane == f.lane || f.kind == verdict.Segfault) && max(why.number-f.number, f.number-why.number) <= after; near && (why.general && !f.shot() || why.kind == verdict.OutOfMemory) {
+		why.who = why.who.or(who)
 	}
 	return why
 }

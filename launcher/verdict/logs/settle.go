@@ -89,7 +89,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 	if f == nil && h.trace != frames {
 		r.well(l.text)
 	}
-	if f != nil || h.trace == frames || l.text == h.step || !progress().MatchString(l.text) {
+	if f != nil || h.trace == frames || l.text == h.step || has(l.text, "summary") || !progress().MatchString(l.text) {
 		return
 	}
 	h.step = cut(l.text)

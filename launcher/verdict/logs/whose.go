@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -97,7 +98,7 @@ func ofTheJob(k verdict.Kind) bool { return is(k, "ofTheJob") }
 
 // ofTheJob says that a failure is the whole job's.
 func (f *finding) ofTheJob() bool {
-	return ofTheJob(f.kind) || strings.Contains(f.line, "PBS: job killed") || strings.Contains(f.line, "told this process to end")
+	return ofTheJob(f.kind) || has(f.line, "whole")
 }
 
 func (r *Reader) accused(f *finding) named {
@@ -324,16 +325,12 @@ func (r *Reader) equals(f *finding) (list []int) {
 	return list
 }
 
-// alike is a line without what differs from rank to rank: its numbers.
+var anyNumber = pattern.Of(`[0-9a-f]*[0-9][0-9a-f]*`)
+
+// alike is the beginning of a line without what differs from rank to rank: its numbers, and addresses.
 func alike(text string) string {
-	const most = 60
-	text = strings.Map(func(c rune) rune {
-		if c >= '0' && c <= '9' {
-			return -1
-		}
-		return c
-	}, text)
-	return text[:min(len(text), most)]
+	text = anyNumber().ReplaceAllString(text, "")
+	return text[:min(len(text), 60)]
 }
 
 // besides are the ranks of which a launcher says in one line that they ended as the one of a finding did.
