@@ -72,11 +72,11 @@ func (r *Reader) guilty() *finding {
 // behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and
 // a time-out before an end without a reason that end, since a launcher that had seen an earlier one would not have waited so long.
 func (r *Reader) behind(f *finding) *finding {
-	var list []*finding
-	if f.shot() { // of which a word of memory is the cause
-		tells := func(g *finding) bool { return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file }
-		list = append(r.of(verdict.Cause, tells), r.of(verdict.Wait, tells)...)
+	lacked := func(g *finding) bool { // memory, for which it was killed, or which it used all the same
+		used := (f.kind == verdict.Crash || f.kind == verdict.Segfault) && (g.lane == f.lane || g.lane.rank < 0) && precedes(g, f) && f.number-g.number <= before
+		return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file && (used || f.shot())
 	}
+	list := append(r.of(verdict.Cause, lacked), r.of(verdict.Wait, lacked)...)
 	switch {
 	case len(list) > 0:
 	case f.kind == verdict.GPUError:
@@ -98,12 +98,10 @@ func (r *Reader) behind(f *finding) *finding {
 			return g.kind == verdict.Killed && (g.lane == f.lane || g.who.rank == f.who.rank) && g.order < f.order && f.number-g.number <= after
 		})
 	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
-		list = append(r.of(verdict.Program, func(g *finding) bool {
+		list = r.of(verdict.Program, func(g *finding) bool {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
-		}), r.of(verdict.Wait, func(g *finding) bool { // it used what it did not get
-			return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && (g.lane == f.lane || g.lane.rank < 0) && precedes(g, f) && f.number-g.number <= before
-		})...)
+		})
 	}
 	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself
 		list = r.of(verdict.Echo, func(g *finding) bool {
@@ -124,11 +122,11 @@ func (r *Reader) behind(f *finding) *finding {
 	}
 	why := slices.MinFunc(list, compare)
 	// Who was killed did not end by an error of its own.
-	who := f.who
+	who, same := f.who, why.lane == f.lane
 	if f.kind == verdict.Segfault { // and others may have
-		who = r.accused(f).who
+		who, same = r.accused(f).who, true
 	}
-	if near := (why.lane == f.lane || f.kind == verdict.Segfault) && max(why.number-f.number, f.number-why.number) <= after; near && (why.general && !f.shot() || why.kind == verdict.OutOfMemory) {
+	if near := same && max(why.number-f.number, f.number-why.number) <= after; near && (why.general && !f.shot() || why.kind == verdict.OutOfMemory) {
 		why.who = why.who.or(who)
 	}
 	return why

@@ -89,10 +89,10 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 	if f == nil && h.trace != frames {
 		r.well(l.text)
 	}
-	if f != nil || h.trace == frames || l.text == h.step || has(l.text, "summary") || !progress().MatchString(l.text) {
+	if f != nil || h.trace == frames || bar().ReplaceAllString(l.text, "$1") == h.step || has(l.text, "summary") || !progress().MatchString(l.text) {
 		return
 	}
-	h.step = cut(l.text)
+	h.step = cut(bar().ReplaceAllString(l.text, "$1"))
 	r.outlived()
 	if h.steps++; h.steps != outlives {
 		return

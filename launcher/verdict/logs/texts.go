@@ -74,5 +74,5 @@ var (
 	loose, enqueued, timedOut, others             = unhinted("loose"), hinted("enqueued"), hinted("timedOut"), unhinted("others")
 	stalledRank, elasticRank, jobSize, rankInside = unhinted("stalledRank"), hinted("elasticRank"), hinted("jobSize"), unhinted("rankInside")
 	inRecord, guess, tried, hydraCode             = unhinted("inRecord"), unhinted("guess"), unhinted("tried"), unhinted("hydraCode")
-	ownLog, mixed, numbered                       = unhinted("ownLog"), hinted("mixed"), hinted("numbered")
+	ownLog, mixed, numbered, bar                  = unhinted("ownLog"), hinted("mixed"), hinted("numbered"), unhinted("bar")
 )
