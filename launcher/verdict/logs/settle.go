@@ -89,7 +89,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 	if f == nil && h.trace != frames {
 		r.well(l.text)
 	}
-	if f != nil || h.trace == frames || bar().ReplaceAllString(l.text, "$1") == h.step || has(l.text, "summary") || !progress().MatchString(l.text) {
+	if f != nil || h.trace == frames || has(l.text, "summary") || !progress().MatchString(l.text) || bar().ReplaceAllString(l.text, "$1") == h.step {
 		return
 	}
 	h.step = cut(bar().ReplaceAllString(l.text, "$1"))
