@@ -45,7 +45,7 @@ func status(text string) (f finding, ok bool) {
 		}
 	default:
 		if m := bySignal().Find(text); m != nil {
-			signal = number(m[1] + m[2] + m[3])
+			signal = number(m[1] + m[2] + m[3] + m[4])
 		}
 	}
 	switch f, ok = bySignals[signal]; {

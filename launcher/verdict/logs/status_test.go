@@ -14,7 +14,7 @@ func TestStatus(t *testing.T) {
 		"=   EXIT CODE: 9": verdict.Killed, "=   EXIT CODE: 1": verdict.ExitCode, "exitcode  : 6 (pid: 7)": verdict.ExitCode, "failed; status=255": verdict.ExitCode,
 		"child killed by signal 9": verdict.Killed, "terminated with signal: 11": verdict.Segfault, "exited on signal 15": verdict.Killed, "exited on signal 2": verdict.Interrupted,
 		"process exited with code 0": "", "exit code: 0": "", "forwarding signal 12 to job": "", "Exit_status=-11": "", "code 7 of the exit survey": "", "killed by signal 99": "",
-		"exit code 1390": "", "exited after 137 s": "",
+		"exit code 1390": "", "exited after 137 s": "", "Signal 11 received by node 5, process 7 (thread 2a)": verdict.Segfault, "Signal 6 received by process 7": verdict.Crash,
 	} {
 		f, ok := status(text)
 		if f.kind != want || ok != (want != "") {
