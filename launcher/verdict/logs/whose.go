@@ -312,8 +312,9 @@ func (r *Reader) equals(f *finding) (list []int) {
 		if rank < 0 {
 			rank = g.spoken()
 		}
+		tagged := f.kind == verdict.Segfault && f.lane.rank >= 0 && g.lane.rank >= 0 // the signal is the same, whatever the words
 		if g.over || g.weak && !f.weak || g.kind != f.kind || rank < 0 || rank == own ||
-			slices.Contains(list, rank) || f.kind != verdict.Abort && alike(g.line) != alike(f.line) {
+			slices.Contains(list, rank) || f.kind != verdict.Abort && !tagged && alike(g.line) != alike(f.line) {
 			continue
 		}
 		const apart = 2e9 // ns by which clocks and buffers do not differ
