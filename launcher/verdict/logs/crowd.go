@@ -19,7 +19,8 @@ var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
 
 // helps are the last words of the names of Open MPI's help texts about the end of a process ("unreachable proc").
 var helps = map[string]verdict.Kind{"mpi_init:startup:internal-failure": verdict.InitFailed, "mpi_errors_are_fatal": verdict.MPIError,
-	"proc": verdict.InitFailed, "mpi-abort": verdict.Abort, "shmem-abort": verdict.Abort}
+	"proc": verdict.InitFailed, "mpi-abort": verdict.Abort, "shmem-abort": verdict.Abort,
+	"orterun:executable-not-found": verdict.ProgramNotFound, "prun:executable-not-found": verdict.ProgramNotFound}
 
 // see takes a line into account.
 func (c *crowd) see(l line) {
