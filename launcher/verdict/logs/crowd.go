@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -13,6 +14,7 @@ type crowd struct {
 	said  string         // the last line that only a process that is alone writes, or that wants more of them
 	times int            // how often it came, whatever its numbers
 	mixed []int          // ranks whose tags stand in one line
+	dumps []int          // processes whose stacks Open MPI has written
 }
 
 var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
@@ -29,6 +31,9 @@ func (c *crowd) see(l line) {
 	}
 	if strings.HasSuffix(l.text, " total processes failed to start") && !strings.HasPrefix(l.text, "1 ") && len(c.alike) < maxFound {
 		c.alike = append(c.alike, verdict.ProgramNotFound, verdict.NotAllowed)
+	}
+	if has(l.text, "dump") && l.who.pid > 0 && !slices.Contains(c.dumps, l.who.pid) && len(c.dumps) < 2 {
+		c.dumps = append(c.dumps, l.who.pid)
 	}
 	if m := mixed().Find(l.text); m != nil && len(c.mixed) < maxFound {
 		c.mixed = append(c.mixed, l.who.rank, number(m[1]), number(m[2]))

@@ -186,9 +186,9 @@ func compare(a, b *finding) int {
 // absent is the rank that others wait for: it has begun fewer operations than all others or waits in an earlier one, or it alone does not say
 // that it waits.
 func (r *Reader) absent() (rank int, why string, ok bool) {
-	list := r.enq
+	list, few := r.enq, 2
 	if len(list) == 0 {
-		list = r.seq
+		list, few = r.seq, 3 // of two that wait in different ones neither is behind
 	}
 	groups := map[string]map[int]int{}
 	var order []string
@@ -200,7 +200,7 @@ func (r *Reader) absent() (rank int, why string, ok bool) {
 		groups[op.group][op.rank] = op.at
 	}
 	for _, g := range order {
-		if rank, why, ok := last(groups[g]); ok {
+		if rank, why, ok := last(groups[g]); ok && len(groups[g]) >= few {
 			return rank, why, true
 		}
 	}
@@ -220,16 +220,10 @@ func last(at map[int]int) (int, string, bool) {
 // silent is the only rank that does not say that it waits, where three or more do, and where the log has lines of all: the silent one's own, or
 // another that says how many ranks the job has.
 func (r *Reader) silent() (int, string, bool) {
-	said := map[int]bool{}
-	highest := -1
+	said, highest := map[int]bool{}, -1
 	for _, f := range r.found[verdict.Wait] {
-		rank := f.who.rank
-		if rank < 0 {
-			rank = f.spoken()
-		}
-		if f.kind == verdict.Collective && rank >= 0 {
-			said[rank] = true
-			highest = max(highest, rank)
+		if rank := f.itsRank(); f.kind == verdict.Collective && rank >= 0 {
+			said[rank], highest = true, max(highest, rank)
 		}
 	}
 	size := max(r.size, highest+1)

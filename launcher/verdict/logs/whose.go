@@ -40,18 +40,19 @@ func (r *Reader) whose(f *finding) named {
 	case f.likely || f.weak, f.kind == verdict.NCCL: // which has it of another one more often than of its own
 		n.sure = verdict.Probable
 	}
-	twice := f.lane.rank < 0 && (n.why != "" || f.told.by != "" || f.kind == verdict.Abort) && r.twice(f) // of which a launcher names one
+	twice := f.lane.rank < 0 && (n.why != "" && f.weight > verdict.Wait || f.told.by != "" || is(f.kind, "twice")) && r.twice(f) // of which a launcher names one
 	lost := f.killed() && (strings.Contains(f.line, "KILLED BY SIGNAL") || len(r.of(verdict.Ending, func(g *finding) bool {
 		return g.kind == verdict.ExitCode && !g.likely && g.who.rank >= 0 && g.who.rank != n.who.rank
 	})) > 0) // who exited may have lost the one that was killed, or be why it was; Intel MPI tells of its own kills alike
-	if n.who.rank >= 0 && (twice || lost || slices.Contains(r.crowd.alike, f.kind)) {
+	dumped := len(r.crowd.dumps) > 1 && f.lane.rank < 0 && (f.kind == verdict.Crash || f.kind == verdict.Segfault || n.why != "")
+	if n.who.rank >= 0 && (twice || lost || dumped || slices.Contains(r.crowd.alike, f.kind)) {
 		n.who, n.sure, n.why = ending{rank: -1, host: n.who.host}, verdict.Unknown, ""
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
 	all = slices.DeleteFunc(all, func(rank int) bool { return rank < 0 }) // its first one is not in the log
 	doubt := n.sure == verdict.Probable || (f.weight == verdict.Ending || f.lane.rank < 0) && n.who.rank >= 0
-	if doubt && (r.torch.who.rank >= 0 || r.torch.part) && len(all) > 1 && slices.Contains(all, n.who.rank) {
+	if doubt && (r.torch.who.rank >= 0 || r.torch.at > 0) && len(all) > 1 && slices.Contains(all, n.who.rank) {
 		n = several(all)
 	}
 	return r.doubted(f, n)
@@ -120,8 +121,9 @@ func (r *Reader) accused(f *finding) named {
 		return several(r.failed)
 	case f.weight == verdict.Ending && r.named != nil && r.named.rank >= 0:
 		n, list := named{who: *r.named, sure: verdict.Certain}, r.equals(f)
-		if len(list) > 0 && r.torch.time == "" {
-			return several(append(list, n.who.rank))
+		tagged := f.lane.rank >= 0 && f.lane.rank != n.who.rank && (f.kind == verdict.Crash || f.kind == verdict.Segfault)
+		if tagged || len(list) > 0 && r.torch.time == "" {
+			return several(append(list, n.who.rank, f.lane.rank))
 		} else if len(list) > 0 {
 			n.sure = verdict.Probable
 		}
@@ -130,8 +132,7 @@ func (r *Reader) accused(f *finding) named {
 	n := r.itself(f)
 	if n.sure == verdict.OneOfSeveral {
 		return n
-	}
-	if n.who.rank < 0 {
+	} else if n.who.rank < 0 {
 		var all idset.Set
 		for _, g := range r.of(f.weight, func(g *finding) bool { return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file }) {
 			all = all.Union(g.among)
@@ -143,7 +144,7 @@ func (r *Reader) accused(f *finding) named {
 	}
 	alike := append(r.equals(f), r.besides(f)...)
 	if len(alike) == 0 && slices.Contains(r.crowd.mixed, n.who.rank) { // which of them failed so, their lines do not tell
-		alike = append(alike, slices.DeleteFunc(slices.Clone(r.crowd.mixed), func(rank int) bool { return rank < 0 })...)
+		alike = append(alike, r.crowd.mixed...)
 	}
 	if len(alike) > 0 {
 		n = several(append(alike, n.who.rank))
@@ -156,8 +157,7 @@ func (r *Reader) accused(f *finding) named {
 
 // many says that other processes say of themselves what a finding tells, each by its own number or rank: in its words, but where none could start.
 func (r *Reader) many(f *finding) bool {
-	pids, ranks := map[int]bool{0: true, f.who.pid: true}, map[int]bool{-1: true, f.who.rank: true}
-	initial := f.kind == verdict.InitFailed
+	pids, ranks, initial := map[int]bool{0: true, f.who.pid: true}, map[int]bool{-1: true, f.who.rank: true}, f.kind == verdict.InitFailed
 	for _, list := range r.found {
 		for _, g := range list {
 			if g.kind == f.kind && g.file == f.file && (initial || r.torch.time == "" && !g.over && f.who.pid > 0 && alike(g.line) == alike(f.line)) {
@@ -169,7 +169,7 @@ func (r *Reader) many(f *finding) bool {
 }
 
 func several(ranks []int) named {
-	set := idset.Of(ranks...)
+	set := idset.Of(slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return rank < 0 })...)
 	if set.Len() == 1 {
 		return named{who: ending{rank: set.First()}, sure: verdict.Probable}
 	}
@@ -229,6 +229,14 @@ func (f *finding) spoken() int {
 	return -1
 }
 
+// itsRank is the rank that is known of a finding, or of which its own line speaks.
+func (f *finding) itsRank() int {
+	if f.who.rank >= 0 {
+		return f.who.rank
+	}
+	return f.spoken()
+}
+
 // speaks is the ranks that a finding's own line names.
 func (f *finding) speaks() (list []int) {
 	for _, m := range loose().FindAllStringSubmatch(f.line, 8) {
@@ -242,10 +250,10 @@ func (f *finding) speaks() (list []int) {
 // differ is the ranks that did not do the same. Who names only one, and not as the one to look at, tells of itself.
 func (r *Reader) differ(f *finding) named {
 	list := f.speaks()
-	if len(list) > 1 {
+	switch {
+	case len(list) > 1:
 		return several(list)
-	}
-	if len(list) == 0 || f.who.rank != list[0] || f.lane.rank == list[0] {
+	case len(list) == 0 || f.who.rank != list[0] || f.lane.rank == list[0]:
 		return named{who: ending{rank: -1, host: f.who.host}}
 	}
 	return named{who: ending{rank: list[0]}, sure: verdict.Probable}
@@ -303,25 +311,18 @@ func (r *Reader) reporters(n named) string {
 
 // equals is the other ranks that failed alike, of which nothing tells the first.
 func (r *Reader) equals(f *finding) (list []int) {
-	own := f.who.rank
-	if own < 0 {
-		own = f.spoken()
-	}
+	own := f.itsRank()
 	for _, g := range r.found[f.weight] {
-		rank := g.who.rank
-		if rank < 0 {
-			rank = g.spoken()
-		}
+		rank := g.itsRank()
 		tagged := f.kind == verdict.Segfault && f.lane.rank >= 0 && g.lane.rank >= 0 // the signal is the same, whatever the words
 		if g.over || g.weak && !f.weak || g.kind != f.kind || rank < 0 || rank == own ||
 			slices.Contains(list, rank) || f.kind != verdict.Abort && !tagged && alike(g.line) != alike(f.line) {
 			continue
 		}
 		const apart = 2e9 // ns by which clocks and buffers do not differ
-		if !f.time.IsZero() && !g.time.IsZero() && g.time.Sub(f.time) > apart {
-			continue
+		if f.time.IsZero() || g.time.IsZero() || g.time.Sub(f.time) <= apart {
+			list = append(list, rank)
 		}
-		list = append(list, rank)
 	}
 	return list
 }
