@@ -186,9 +186,9 @@ func compare(a, b *finding) int {
 // absent is the rank that others wait for: it has begun fewer operations than all others or waits in an earlier one, or it alone does not say
 // that it waits.
 func (r *Reader) absent() (rank int, why string, ok bool) {
-	list, few := r.enq, 2
+	list := r.enq
 	if len(list) == 0 {
-		list, few = r.seq, 3 // of two that wait in different ones neither is behind
+		list = r.seq
 	}
 	groups := map[string]map[int]int{}
 	var order []string
@@ -200,18 +200,18 @@ func (r *Reader) absent() (rank int, why string, ok bool) {
 		groups[op.group][op.rank] = op.at
 	}
 	for _, g := range order {
-		if rank, why, ok := last(groups[g]); ok && len(groups[g]) >= few {
+		if rank, why, ok := last(groups[g]); ok {
 			return rank, why, true
 		}
 	}
 	return r.silent()
 }
 
-// last is the rank that alone is behind all others.
+// last is the rank that alone is behind all others, two at least: of two that wait in different operations either may be why.
 func last(at map[int]int) (int, string, bool) {
 	ranks := slices.Collect(maps.Keys(at))
 	slices.SortFunc(ranks, func(a, b int) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a, b)) })
-	if len(ranks) < 2 || at[ranks[0]] == at[ranks[1]] {
+	if len(ranks) < 3 || at[ranks[0]] == at[ranks[1]] {
 		return -1, "", false
 	}
 	return ranks[0], fmt.Sprintf("rank %d is at operation %d, and no other rank is behind operation %d", ranks[0], at[ranks[0]], at[ranks[1]]), true

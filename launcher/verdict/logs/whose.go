@@ -314,7 +314,7 @@ func (r *Reader) equals(f *finding) (list []int) {
 	own := f.itsRank()
 	for _, g := range r.found[f.weight] {
 		rank := g.itsRank()
-		tagged := f.kind == verdict.Segfault && f.lane.rank >= 0 && g.lane.rank >= 0 // the signal is the same, whatever the words
+		tagged := f.kind == verdict.Segfault && f.lane.rank >= 0 && (g.lane.rank >= 0 || r.named != nil && r.named.rank == rank) // whatever the words
 		if g.over || g.weak && !f.weak || g.kind != f.kind || rank < 0 || rank == own ||
 			slices.Contains(list, rank) || f.kind != verdict.Abort && !tagged && alike(g.line) != alike(f.line) {
 			continue
