@@ -65,7 +65,7 @@ func TestStallSparesWhatGoesOn(t *testing.T) {
 		"sleep": {"no rank has worked", "--on-stall abort does not end the run: every rank sleeps"}} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			r := l.embedded(t, job{}, "-n", "3", "--stall-timeout", "1s", "--on-stall", "abort", l.program(t, "habits"), how, "5", file).Wait(t)
+			r := l.embedded(t, job{}, "-n", "3", "--stall-timeout", "1s", "--on-stall", "abort", l.program(t, "habits"), how, "8", file).Wait(t)
 			if r.Code != 0 || !strings.Contains(r.Stdout, "went on") || said == nil && strings.Contains(r.Stderr, "no rank has ") {
 				t.Errorf("ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
