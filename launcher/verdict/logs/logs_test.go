@@ -116,7 +116,7 @@ func TestFacts(t *testing.T) {
 
 // perLog is what reading a log may cost. What the patterns match with is made when it is first needed and again after each garbage
 // collection, which is not the input's doing.
-var perLog = cost.Bound{Fixed: 16 << 20, PerByte: 512}
+var perLog = cost.Bound{Fixed: 32 << 20, PerByte: 512}
 
 // Whatever is read, little is kept, and nothing takes long.
 func FuzzReader(f *testing.F) {
