@@ -17,7 +17,7 @@ type Choice struct {
 	Sure     bool         // the command runs a program that needs Library, as far as one can see
 	Mention  bool         // Sure is said of a script because it names a package that loads Library; it may not come to that
 	Linked   bool         // the command is a program that is linked with Library itself
-	First    string       // a sanitizer that the program is linked with, which must be loaded before any other library; "": none
+	First    string       // what a program that the command runs is linked with, and must be loaded before any other library: ASan's runtime; "": none
 	Why      string       // the end of "..., since "
 	Horovod  bool         // a Python that the command runs has the package horovod
 	Shards   bool         // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows
@@ -30,7 +30,7 @@ type Choice struct {
 // name may be anything.
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
-	choice.Library, choice.Why, choice.First = printable(choice.Library), printable(choice.Why), printable(choice.First)
+	choice.Library, choice.Why, choice.First = printable(choice.Library), printable(choice.Why), printable(k.first)
 	choice.OldHwloc, choice.Horovod, choice.NCCL = k.hwloc.isOld(h.mpi, k.ldCache()), k.horovod, k.nccl.of(c, k.files, k.ldCache())
 	choice.Torch = printable(k.torch)
 	choice.Shards = shards(c.Argv, k.said)
@@ -54,7 +54,7 @@ func (k *look) settle(c command, h hit) Choice {
 	if !h.found() {
 		return k.guess(c)
 	}
-	choice := Choice{Protocol: h.mpi.protocol(), Sure: h.sure, Mention: h.mention, First: h.first}
+	choice := Choice{Protocol: h.mpi.protocol(), Sure: h.sure, Mention: h.mention}
 	if h.mpi.family != pmixClient && h.mpi.family != pmiClient {
 		choice.Library = h.mpi.String()
 	}

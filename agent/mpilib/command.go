@@ -20,6 +20,7 @@ type look struct {
 	said     []byte // text of the last Python script that was seen
 	nccl     nccl
 	torch    string // version of a Python's torch; "": none was found
+	first    string // the runtime of AddressSanitizer that a program needs; "": none
 }
 
 // hit is a library that was found, and where.
@@ -30,7 +31,6 @@ type hit struct {
 	mention bool   // sure, since a script names its module
 	sure    bool   // the command will run the program, as far as one can see
 	linked  bool   // the program's own ELF needs it
-	first   string // and this sanitizer; "": none
 }
 
 func (h hit) found() bool { return h.mpi.family != noFamily }
@@ -134,30 +134,29 @@ func (k *look) elf(exe string, c command) hit {
 		return hit{}
 	}
 	defer o.close()
+	if at := slices.IndexFunc(o.Needed, isASan); at >= 0 {
+		k.first = o.Needed[at]
+	}
 	var preloaded []string
 	if len(o.Needed) > 0 {
 		preloaded = strings.FieldsFunc(c.Env.Get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
 	}
 	l, ok := newLoader(k, o, c.Env, c.Dir).mpi(o, preloaded)
 	linked := ok && slices.ContainsFunc(o.Needed, func(name string) bool { return mpiLibrary().MatchString(path.Base(name)) })
-	first := ""
-	if at := slices.IndexFunc(o.Needed, sanitizer); at >= 0 {
-		first = o.Needed[at]
-	}
 	if !ok {
 		l, ok = within(o)
 	}
 	if !ok {
 		return hit{}
 	}
-	return hit{mpi: l, program: exe, sure: true, linked: linked, first: first}
+	return hit{mpi: l, program: exe, sure: true, linked: linked}
 }
 
-// sanitizer says that a library is one of gcc's or clang's runtimes, which end the program where another is loaded before them
-// (sanitizer_common: "ASan runtime does not come first in initial library list").
-func sanitizer(name string) bool {
-	base, _, _ := strings.Cut(path.Base(name), ".so")
-	return strings.HasPrefix(base, "libclang_rt.") || strings.HasPrefix(base, "lib") && strings.HasSuffix(base, "san")
+// isASan says that a library is gcc's or clang's runtime of AddressSanitizer, which ends the program where another is loaded before it
+// (compiler-rt's asan_linux.cpp: "ASan runtime does not come first in initial library list"). Those of other sanitizers bear one.
+func isASan(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(base, "libasan.so") || strings.HasPrefix(base, "libclang_rt.asan")
 }
 
 // arguments tries the words of a command, from the from-th on, as a command.

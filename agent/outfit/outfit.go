@@ -36,7 +36,7 @@ type Program struct {
 	OldHwloc bool       // it cannot read what Job.Hint has
 	OpenMPI  bool       // it loads Open MPI
 	Linked   bool       // it is linked with its MPI library
-	First    string     // it is linked with this sanitizer, which bears no library before it; "": none
+	First    string     // it is linked with this runtime of ASan, which bears no library before it; "": none
 }
 
 // Job is one job's part on this host.

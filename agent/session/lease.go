@@ -214,14 +214,14 @@ func (s *session) keep(h *apiv1.Hold) error {
 // note keeps what a launcher does that decides whether another can take over: ranks that were told to end are not handed over.
 func (s *session) note(f *apiv1.Frame) {
 	s.record.Got(f)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaving = s.leaving || f.GetStop() != nil
 	sig := f.GetSignal()
-	if sig == nil || len(sig.Ranks) > 0 {
+	if f.GetStop() == nil && (sig == nil || len(sig.Ranks) > 0) {
 		return
 	}
-	switch unix.Signal(sig.Number) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving = s.leaving || sig == nil || sig.Once
+	switch unix.Signal(sig.GetNumber()) {
 	case unix.SIGINT, unix.SIGTERM:
 		s.leaving = true
 	case unix.SIGSTOP:
@@ -229,7 +229,6 @@ func (s *session) note(f *apiv1.Frame) {
 	case unix.SIGCONT:
 		s.paused = false
 	}
-	s.leaving = s.leaving || sig.Once
 }
 
 // letWrite lets a process write on whose output nobody takes.

@@ -57,7 +57,7 @@ type Notice func(warning bool, format string, args ...any)
 type Program struct {
 	Name   string
 	Linked bool   // with its MPI library
-	First  string // and with this sanitizer, which must be loaded before any other library; "": none
+	First  string // and with this runtime of ASan, which must be loaded before any other library; "": none
 }
 
 // NewJob watches the ranks of a session's job with that library, by pages in /dev/shm, else in the session's directory: on a disk that
@@ -70,7 +70,7 @@ func NewJob(h *host.Host, session string, number uint32, library string, asked b
 	left := map[uint32]bool{} // programs of which nobody is watched
 	for i, p := range programs {
 		if left[uint32(i)] = p.First != "" || !asked && !p.Linked; p.First != "" {
-			notice(true, "--watch-ranks: ranks of %s are not watched: it is linked with %s, which must be loaded before any other library", p.Name, p.First)
+			notice(true, "--watch-ranks: ranks of %s are not watched: what it runs is linked with %s, which must be loaded before any other library", p.Name, p.First)
 		}
 	}
 	if !asked && !slices.ContainsFunc(programs, func(p Program) bool { return p.Linked && p.First == "" }) {

@@ -208,7 +208,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
 	fs.BoolFunc("watch-ranks", "of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why, "+
 		"or why it is not known (mpiup help slow; default: where programs are linked with MPI, and say who it is only; =false: never)", f.watchRanks)
-	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "with --watch-ranks: a rank is named when it has held up the others for `TIME`")
+	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "a rank that is watched is named when it has held up the others for `TIME`")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false,
 		"ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	valueVar(fs, &f.PreemptSignal, "preempt-signal", "", job.ParseEndSignal,

@@ -85,7 +85,7 @@ func TestWatchRanks(t *testing.T) {
 }
 
 // Where nobody asks, ranks are watched whose program is linked with MPI: who makes the others wait is told, and nothing else is. Other programs
-// get nothing of it, nor does, by whatever wish, one that a sanitizer wants to be loaded in first.
+// get nothing of it, nor does, by whatever wish, one that AddressSanitizer is in, which wants to be loaded first.
 func TestWatchUnasked(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
@@ -109,10 +109,17 @@ func TestWatchUnasked(t *testing.T) {
 	}
 	sanitized := []string{"-x", "ASAN_OPTIONS=detect_leaks=0", asan, "1", "0.1", "-1", "1"}
 	if out := run(sanitized...); strings.Contains(out, "--watch-ranks") {
-		t.Errorf("with a sanitizer it says\n%s", out)
+		t.Errorf("with ASan it says\n%s", out)
 	}
-	if out := run(slices.Concat([]string{"--watch-ranks"}, sanitized)...); !strings.Contains(out, "are not watched: it is linked with libasan.so") {
-		t.Errorf("asked to watch one with a sanitizer it says\n%s", out)
+	plain := filepath.Join(l.folder(t), "plain") // and without MPI
+	if out, err := exec.Command("gcc", "-fsanitize=address", "-xc", "-o", plain, "testdata/nothing.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out := run("--watch-ranks", "-x", "ASAN_OPTIONS=detect_leaks=0", "sh", "-c", "exec "+plain); !strings.Contains(out, "are not watched: what it runs is linked with libasan.so") {
+		t.Errorf("asked to watch a script that runs one it says\n%s", out)
+	}
+	if out := run(slices.Concat([]string{"--watch-ranks"}, sanitized)...); !strings.Contains(out, "are not watched: what it runs is linked with libasan.so") {
+		t.Errorf("asked to watch one with ASan it says\n%s", out)
 	}
 }
 
