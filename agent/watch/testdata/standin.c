@@ -2,6 +2,7 @@
    are a persistent request's. The library
    has no call with counts of 64 bits. The program has such as weak symbols, as mpi4py has, and makes them where they are there. */
 #include <stdint.h>
+#include <stdlib.h>
 #include <time.h>
 
 int MPI_Init(int *argc, char ***argv);
@@ -71,6 +72,8 @@ static int persistent(void) {
 
 int main(int argc, char **argv) {
 	int failed = MPI_Init(&argc, &argv);
+	if (!*getenv("LD_PRELOAD") != !!*getenv("MPIUP_WATCH_PAGE")) /* a watched process hands the library on to no other */
+		return 3;
 	if (!MPI_Scan_c || !MPI_Gatherv_c || large())
 		return 2;
 	for (int i = 0; i < 3; i++)
