@@ -138,7 +138,7 @@ demo: setup-demo build ## an MPI program here and on three hosts
 	@go build -o bin/demo ./test/demo
 	@bin/demo -mpiup bin/mpiup -source examples/hello/hello.c
 
-pictures: build ## README's pictures, docs/pictures: a run that hangs, start-up times, a machine (root, Debian's torch, py-spy on PATH)
+pictures: build ## README's pictures, docs/pictures: a run that hangs, start-up times, a plan (root, Debian's torch, py-spy on PATH)
 	@mkdir -p bin docs/pictures
 	@go build -o bin/demo ./test/demo
 	@bin/demo -mpiup bin/mpiup -pictures docs/pictures

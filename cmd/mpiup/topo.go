@@ -18,7 +18,7 @@ import (
 // topoFlags are the flags of mpiup topo.
 type topoFlags struct {
 	root, capture string
-	json, svg     bool
+	json          bool
 }
 
 func topoCommand(p *process) *cobra.Command {
@@ -33,7 +33,6 @@ and what of it this container may use (affinity mask, cpuset, CPU quota, device 
 holds no environment, host name, serial number, UUID, address or name of a pod.`,
 		Example: `  mpiup topo
   mpiup topo --json | jq .summary
-  mpiup topo --svg > host.svg
   mpiup topo --capture host.txtar    write a file for others to look at
   mpiup topo --root host.txtar       and look at it
   mpiup topo --root /mnt/other       the machine whose sys/ and proc/ are there`,
@@ -52,10 +51,9 @@ holds no environment, host name, serial number, UUID, address or name of a pod.`
 	}
 	fs := c.Flags()
 	fs.BoolVar(&f.json, "json", false, "print JSON, which begins with a summary")
-	fs.BoolVar(&f.svg, "svg", false, "print a picture in SVG")
 	fs.StringVar(&f.capture, "capture", "", "write the machine to this `FILE` (- for standard output) instead of showing it")
 	fs.StringVar(&f.root, "root", "", "read the machine of this `DIR`, which holds sys/ and proc/, or of a captured file, and nothing of this process")
-	c.MarkFlagsMutuallyExclusive("json", "svg", "capture")
+	c.MarkFlagsMutuallyExclusive("json", "capture")
 	return c
 }
 
@@ -81,11 +79,8 @@ func showTopo(ctx context.Context, p *process, f topoFlags) error {
 		}
 		return err
 	}
-	switch {
-	case f.json:
+	if f.json {
 		return draw.JSON(p.stdout, view)
-	case f.svg:
-		return draw.SVG(p.stdout, view)
 	}
 	return draw.Text(p.stdout, view)
 }

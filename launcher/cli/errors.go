@@ -60,6 +60,8 @@ var insteadOf = map[string]string{
 	"wd":               "write --wdir",
 	"chdir":            "write --wdir",
 
+	"svg": "mpiup topo prints text and JSON; mpiup run --dry-run --svg FILE draws hosts with their ranks",
+
 	"master-addr":   "leave it out, ranks are told (mpiup help frameworks)",
 	"master-port":   "leave it out, ranks are told (mpiup help frameworks)",
 	"node-rank":     "leave it out, ranks are told (mpiup help frameworks)",

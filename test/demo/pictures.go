@@ -34,15 +34,11 @@ func (d *demo) pictures(ctx context.Context, to string) error {
 	if err := d.ways(ctx); err != nil {
 		return err
 	}
-	machine, err := exec.CommandContext(ctx, d.mpiup, "topo", "--root", "test/machine/testdata/h100.txtar", "--svg").Output()
-	if err != nil {
-		return fmt.Errorf("mpiup topo: %w", err)
-	}
 	plan, err := os.ReadFile("launcher/survey/testdata/h100.svg") // of two H100 machines' files, by a test
 	if err != nil {
 		return err
 	}
-	all := map[string][]byte{"topo.svg": machine, "plan.svg": plan}
+	all := map[string][]byte{"plan.svg": plan}
 	for name, p := range map[string]*svg.Picture{"hang.svg": terminal(page), "start.svg": bars} {
 		var b bytes.Buffer
 		if err := p.Write(&b); err != nil {

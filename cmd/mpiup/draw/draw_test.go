@@ -12,9 +12,11 @@ import (
 
 	"github.com/mpiup/mpiup/cmd/mpiup/draw"
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -74,12 +76,6 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The whole picture of one machine; that all are well drawn is TestPicture's.
-func TestSVG(t *testing.T) {
-	v := view(t, "cgroup", machine.FS(t, "cgroup"))
-	drawn(t, "cgroup.svg", func(w io.Writer) error { return draw.SVG(w, v) })
-}
-
 // Of packages that are one line, the NUMA nodes keep their numbers.
 func TestNodesOfMergedPackages(t *testing.T) {
 	const packages = 12
@@ -110,4 +106,42 @@ func mask(first, n int) string {
 		words[1-cpu/32] |= 1 << (cpu % 32)
 	}
 	return fmt.Sprintf("%08x,%08x", words[0], words[1])
+}
+
+// What a machine calls itself may hold anything.
+func TestHostileNames(t *testing.T) {
+	const nasty = "<a&b>\x1b[31m\x00\"'\u202e\n\xff"
+	at := topology.PCIAddr{Bus: 1}
+	m, err := topology.New(topology.Parts{
+		Present: idset.Of(0), Online: idset.Of(0),
+		Packages: []topology.Part{{CPUs: idset.Of(0), Infos: []topology.Info{{Name: "CPUModel", Value: nasty}}}},
+		PCI:      []topology.PCIPart{{PCIDevice: topology.PCIDevice{Addr: at}}},
+		Devices:  []topology.DevicePart{{Kind: topology.OSDevNetwork, Name: nasty, At: &at}},
+		Hardware: []topology.Info{{Name: "DMIProductName", Value: nasty}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &draw.View{Name: "x", Machine: m, Limits: discover.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
+		GPUs: []gpu.Seen{{GPU: gpu.GPU{Model: nasty, At: at, UUID: nasty}, Missing: nasty}},
+		HCAs: rdma.Inventory{HCAs: []rdma.HCA{{Name: nasty, Ports: []rdma.Port{{Number: 1, State: nasty, Layer: nasty, Speed: nasty}}}}}, Notes: []string{nasty}}
+	for _, write := range []func(io.Writer, *draw.View) error{draw.Text, draw.JSON} {
+		var text bytes.Buffer
+		if err := write(&text, v); err != nil || strings.ContainsAny(text.String(), "\x1b\x00\u202e") {
+			t.Errorf("%v: %q", err, text.String())
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestAFullDiskIsTold(t *testing.T) {
+	v := view(t, "container", machine.FS(t, "container"))
+	for _, write := range []func(io.Writer, *draw.View) error{draw.Text, draw.JSON} {
+		if err := write(full{}, v); err != io.ErrShortWrite {
+			t.Error(err)
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // lines is what is inside an object: memory, parts, devices.
-func (v outline) lines(o *topology.Object) (lines []*line) {
+func (v *View) lines(o *topology.Object) (lines []*line) {
 	for _, m := range o.Memory {
 		lines = append(lines, v.memoryLine(m))
 	}
@@ -23,7 +23,7 @@ func (v outline) lines(o *topology.Object) (lines []*line) {
 	return lines
 }
 
-func (v outline) memoryLine(o *topology.Object) *line {
+func (v *View) memoryLine(o *topology.Object) *line {
 	l := &line{what: "NUMA node", memory: true, many: 1, id: []int{o.OS}, fold: 2}
 	if o.Subtype == topology.GPUMemory {
 		l.what, l.fold = "GPU memory, NUMA node", 0
@@ -42,7 +42,7 @@ func (v outline) memoryLine(o *topology.Object) *line {
 
 // partLine is a package, die, cache, group, core or CPU. An object with one part inside and nothing
 // beside it is one line with it: "core (L2 512 KiB, L1 64 KiB, L1i 64 KiB), 2 threads".
-func (v outline) partLine(o *topology.Object) *line {
+func (v *View) partLine(o *topology.Object) *line {
 	l := &line{many: 1, fold: 2, more: v.mark(o)}
 	if !o.CPUs.Empty() {
 		l.cpus = []string{o.CPUs.String()}
@@ -82,7 +82,7 @@ func (v outline) partLine(o *topology.Object) *line {
 
 // chain follows an object inwards as long as there is one part inside and nothing beside it, and names
 // the caches on the way.
-func (v outline) chain(o *topology.Object) (inner *topology.Object, caches []string) {
+func (v *View) chain(o *topology.Object) (inner *topology.Object, caches []string) {
 	for inner = o; ; inner = inner.Children[0] {
 		if inner.Cache != nil {
 			caches = append(caches, cacheName(inner))
@@ -106,7 +106,7 @@ func cacheName(o *topology.Object) string {
 }
 
 // mark says what of an object may be used, if not all.
-func (v outline) mark(o *topology.Object) string {
+func (v *View) mark(o *topology.Object) string {
 	own := o.CPUs.Intersect(v.Limits.CPUs)
 	switch {
 	case own.Equal(o.CPUs):
@@ -117,7 +117,7 @@ func (v outline) mark(o *topology.Object) string {
 	return " [usable: " + own.String() + "]"
 }
 
-func (v outline) branchLine(b branch) *line {
+func (v *View) branchLine(b branch) *line {
 	l := &line{what: b.title(), many: 1, more: " " + b.address()}
 	if b.at.PCI != nil && b.at.PCI.LinkSpeed > 0 && len(b.branches) == 0 {
 		l.more += fmt.Sprintf(", link %.3g GB/s", b.at.PCI.LinkSpeed)

@@ -36,23 +36,23 @@ func (v *View) links() *table {
 	return &t
 }
 
-// words are those of the table, the nearest first: how each begins, its meaning and its colour's class.
-var words = []struct{ begin, meaning, class string }{
-	{"NV", "NV# = so many NVLinks", "nv"},
-	{"XGMI", "XGMI = AMD's link", "nv"},
-	{"PIX", "PIX = one PCI bridge or switch between them", "pix"},
-	{"PXB", "PXB = several, and no host bridge", "pxb"},
-	{"PHB", "PHB = one host bridge", "phb"},
-	{"NODE", "NODE = host bridges of one NUMA node", "near"},
-	{"SYS", "SYS = between NUMA nodes", "sys"},
-	{"?", "? = unknown", "self"},
+// words are those of the table, the nearest first: how each begins, and its meaning.
+var words = []struct{ begin, meaning string }{
+	{"NV", "NV# = so many NVLinks"},
+	{"XGMI", "XGMI = AMD's link"},
+	{"PIX", "PIX = one PCI bridge or switch between them"},
+	{"PXB", "PXB = several, and no host bridge"},
+	{"PHB", "PHB = one host bridge"},
+	{"NODE", "NODE = host bridges of one NUMA node"},
+	{"SYS", "SYS = between NUMA nodes"},
+	{"?", "? = unknown"},
 }
 
 // maxTable is how many devices a table in text can have.
 const maxTable = 40
 
 // linkTable writes the table and what its words mean.
-func (v outline) linkTable(w io.Writer) {
+func (v *View) linkTable(w io.Writer) {
 	t := v.links()
 	if t == nil {
 		return

@@ -12,13 +12,9 @@ import (
 	"github.com/mpiup/mpiup/topology"
 )
 
-// outline is a view as lines of text.
-type outline struct{ *View }
-
 // Text writes the view as lines for a terminal: what the machine is, what may be used of it, then the
 // tree of parts, in which neighbours that are alike are one line.
-func Text(w io.Writer, view *View) error {
-	v := outline{view}
+func Text(w io.Writer, v *View) error {
 	b := bufio.NewWriter(w)
 	v.head(b)
 	fmt.Fprintln(b)
@@ -41,7 +37,7 @@ func remarks(w io.Writer, kind string, all []string) {
 	}
 }
 
-func (v outline) head(w io.Writer) {
+func (v *View) head(w io.Writer) {
 	m := v.Machine
 	row := func(name, text string) {
 		if text != "" {
@@ -64,7 +60,7 @@ func (v outline) head(w io.Writer) {
 	if off := v.offline(); !off.Empty() {
 		row("Offline", cpuList(off))
 	}
-	s := Summary(v.View)
+	s := Summary(v)
 	row("Usable", fmt.Sprintf("%s, %s (%s), memory of %s, %s, %s", visible.Count(s.Cores, "core"), visible.Count(s.CPUs, "CPU"), v.Limits.CPUs,
 		nodeList(v.usableNodes()), visible.Count(s.GPUs, "GPU"), visible.Count(s.HCAs, "HCA")))
 	row("Sharing", v.sharing())
@@ -222,7 +218,7 @@ func (l *line) print(w io.Writer, indent string) {
 }
 
 // distances draws the matrix of a machine with a readable number of nodes.
-func (v outline) distances(w io.Writer) {
+func (v *View) distances(w io.Writer) {
 	l := v.Machine.Latency
 	if l == nil || len(l.Nodes) < 2 {
 		return

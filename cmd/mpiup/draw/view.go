@@ -3,9 +3,8 @@
 //
 //	Text   a tree of lines for a terminal; what is alike is one line
 //	JSON   everything, with a summary first
-//	SVG    one picture of the host
 //
-// All three are made from one View, which Look reads, and are the same bytes for the same View. The package keeps no state.
+// Both are made from one View, which Look reads, and are the same bytes for the same View. The package keeps no state.
 package draw
 
 import (
