@@ -33,8 +33,8 @@ that MPI may use, with small packets and large ones. With --bandwidth it measure
 the benchmarks that the image has (ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf) between each two
 hosts and on all, and names what is 10 % worse than the median, or than a run that --baseline has kept.
 
-Three trials start something on every host, as ranks are: --shared DIR tries whether all hosts see the same files there, whether locks hold, and
-how fast it is; --compute lets every CPU compute what is known, to find one that is silently wrong; --check COMMAND runs a test of your own.
+Two trials start something on every host, as ranks are: --shared DIR tries whether all hosts see the same files there, whether locks hold, and
+how fast it is; --check COMMAND runs a test of your own.
 
 Each line is a failure (ranks will not work), a warning (they will be slow, or fail in some uses), unknown (??: it could not be read) or ok, with what to do;
 what passed is counted, and -v lists it. The exit code is 1 when something failed, else 0, or that of a host that could not
@@ -45,7 +45,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
   mpiup doctor --bandwidth --svg ways.svg
   mpiup doctor --bandwidth --mpi-ports 18000-18999
   mpiup doctor --fabric --baseline /shared/fabric.json
-  mpiup doctor --shared /data --compute --check 'nvidia-smi -L | grep -c H100'
+  mpiup doctor --shared /data --check 'nvidia-smi -L | grep -c H100'
   mpiup doctor --host w0,w1 --key key --json -- ./train`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if local && (len(q.hosts.Hosts) > 0 || q.hosts.Hostfile != "" || q.hosts.Size > 0) {

@@ -67,7 +67,6 @@ var shallow = pile{
 // onTheWall are waits by the wall's clock. Nobody is called silent for any of them.
 var onTheWall = pile{
 	"agent":               2, // a look at DNS, which is repeated; pause
-	"agent/checkup":       1, // how long is computed
 	"agent/member":        3, // pause between dials; pause; a look at DNS, which is repeated
 	"agent/metrics":       4, // age of what is known; pause
 	"agent/port":          1, // pause

@@ -37,24 +37,8 @@ type DirTrial struct {
 	Count int `json:"count,omitempty"` // what the counter said at the end
 }
 
-// CPUTrial is what the processors of a host made of a computation whose result is known.
-type CPUTrial struct {
-	Error  string     `json:"error,omitempty"`
-	CPUs   int        `json:"cpus"`
-	Rounds int        `json:"rounds"` // of all CPUs together
-	Fewest int        `json:"fewest"` // that a CPU did
-	Wrong  []WrongCPU `json:"wrong,omitempty"`
-}
-
-// WrongCPU is a CPU that gave other results than it should have.
-type WrongCPU struct {
-	CPU   int `json:"cpu"`
-	Times int `json:"times"`
-	Of    int `json:"of"` // rounds of that CPU
-}
-
 // ParseTrial reads what a host says of a trial: one line of JSON, the last that it printed. Its values may be anything that a host made up.
-func ParseTrial[T DirTrial | CPUTrial](output string) (v T, err error) {
+func ParseTrial(output string) (v DirTrial, err error) {
 	if len(output) > maxTrialText {
 		return v, fmt.Errorf("it printed more than %d bytes", maxTrialText)
 	}

@@ -60,6 +60,9 @@ var insteadOf = map[string]string{
 	"wd":               "write --wdir",
 	"chdir":            "write --wdir",
 
+	"compute":      "write --check COMMAND for a test of your own on every host",
+	"compute-time": "write --check COMMAND for a test of your own on every host, and --check-time",
+
 	"svg": "mpiup topo prints text and JSON; mpiup run --dry-run --svg FILE draws hosts with their ranks",
 
 	"master-addr":   "leave it out, ranks are told (mpiup help frameworks)",

@@ -22,7 +22,6 @@ import (
 
 	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -108,9 +107,8 @@ type Report struct {
 	Ways    []Pair   `json:"ways,omitempty"`
 	Fabric  *Fabric  `json:"fabric,omitempty"` // with --fabric
 
-	SharedDir *SharedTrial            `json:"shared,omitempty"`  // with --shared
-	Compute   map[string]job.CPUTrial `json:"compute,omitempty"` // by host, with --compute
-	Checks    []Checked               `json:"checks,omitempty"`  // with --check
+	SharedDir *SharedTrial `json:"shared,omitempty"` // with --shared
+	Checks    []Checked    `json:"checks,omitempty"` // with --check
 
 	there  []string // hosts that answered
 	judged int      // rows that nobody has asked for by name

@@ -159,37 +159,6 @@ func judgeSpeed(r *Report, s *SharedTrial) {
 		s.Dir, s.Write[0].Size>>20, rate(usual), rate(sum), rate(middle(reads)), middle(small)), "", fine...)
 }
 
-// JudgeComputed adds what hosts' processors made of a computation whose result is known. gpus is how many GPUs each has.
-func JudgeComputed(r *Report, hosts []string, results []job.CPUTrial, gpus []int) {
-	const check = "computes"
-	r.Compute = map[string]job.CPUTrial{}
-	var withGPUs []string
-	for i, h := range hosts {
-		c := results[i]
-		r.Compute[h] = c
-		for _, w := range c.Wrong[:min(len(c.Wrong), 8)] {
-			r.add(check, Fail, fmt.Sprintf("CPU %d gave a wrong result %d times of %d: silent "+
-				"corruption", w.CPU, w.Times, w.Of), "take the machine out of service (cordon or drain it), and have its processor and memory tested", h)
-		}
-		if more := len(c.Wrong) - 8; more > 0 {
-			r.add(check, Fail, fmt.Sprintf("%d more CPUs gave wrong results", more), "see --json for all", h)
-		}
-		switch {
-		case c.Error != "":
-			r.add(check, Fail, "not tried: "+c.Error, "let the agent start ranks (--allow run), and use one image on all hosts", h)
-		case len(c.Wrong) == 0:
-			r.add(check, Pass, visible.Count(c.CPUs, "CPU")+": every result is right", "", h)
-		}
-		if gpus[i] > 0 {
-			withGPUs = append(withGPUs, h)
-		}
-	}
-	if len(withGPUs) > 0 {
-		r.add(check, Unknown, "GPUs not computed on: mpiup has no code for them", "run a test of your own on every host, as --check 'dcgmi diag -r 2'", withGPUs...)
-	}
-	r.worst()
-}
-
 // Checked is a command of the site's own, and what became of it on each host.
 type Checked struct {
 	Command  string    `json:"command"`

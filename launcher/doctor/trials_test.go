@@ -53,18 +53,6 @@ func TestSharedLocks(t *testing.T) {
 	shown(t, "shared-locks", r)
 }
 
-func TestComputed(t *testing.T) {
-	r := report(threeHosts...)
-	JudgeComputed(r, threeHosts, []job.CPUTrial{{CPUs: 64, Rounds: 6400}, {CPUs: 64, Wrong: []job.WrongCPU{{CPU: 17, Times: 2, Of: 100}}}, {Error: "it ended with code 246"}}, []int{8, 8, 0})
-	shown(t, "computed", r)
-	many := make([]job.WrongCPU, 64)
-	r = report("w0")
-	JudgeComputed(r, []string{"w0"}, []job.CPUTrial{{CPUs: 64, Wrong: many}}, []int{0})
-	if len(r.Rows) != 2 || r.Rows[1].Text != "56 more CPUs gave wrong results" {
-		t.Errorf("%+v", r.Rows)
-	}
-}
-
 // What failed comes first, then what differs from most.
 func TestChecked(t *testing.T) {
 	hosts := []string{"w0", "w1", "w2", "w3"}

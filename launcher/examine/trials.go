@@ -19,11 +19,10 @@ import (
 // TrialConfig is what is tried on every host as part of a Doctor. All of it is started as ranks are: agents' policies allow or
 // refuse it by the word run.
 type TrialConfig struct {
-	Shared  string        // a directory that hosts should share; "": none
-	Size    int64         // bytes that each host writes there
-	Compute time.Duration // each CPU computes for so long; 0: none
-	Checks  []string      // commands of the site's own, for sh
-	Limit   time.Duration // of each of those
+	Shared string        // a directory that hosts should share; "": none
+	Size   int64         // bytes that each host writes there
+	Checks []string      // commands of the site's own, for sh
+	Limit  time.Duration // of each of those
 }
 
 // self is the agent's own program, wherever its image has it: the child that becomes the rank still is that program when it
@@ -35,17 +34,14 @@ const self = "/proc/self/exe"
 const sharedPatience = 10 * time.Second
 
 // trials runs what is asked for, one after the other, each on all hosts at once.
-func (c *Config) trials(ctx context.Context, e *examined) error {
+func (c *Config) trials(ctx context.Context, e *examined) {
 	t := c.Trials
-	if len(e.reached) == 0 || t.Shared == "" && t.Compute == 0 && t.Checks == nil {
-		return nil
+	if len(e.reached) == 0 {
+		return
 	}
 	b := &bench{cfg: c, hosts: e.reached, start: launcher.Run}
 	if t.Shared != "" {
 		doctor.JudgeShared(e.report, b.shared(ctx, t.Shared, t.Size))
-	}
-	if t.Compute > 0 && ctx.Err() == nil {
-		b.compute(ctx, e.report, t.Compute)
 	}
 	for _, command := range t.Checks {
 		if ctx.Err() != nil {
@@ -53,7 +49,6 @@ func (c *Config) trials(ctx context.Context, e *examined) error {
 		}
 		doctor.JudgeChecked(e.report, b.check(ctx, command, t.Limit))
 	}
-	return nil
 }
 
 // each runs a command on each host, on all at once.
@@ -66,15 +61,15 @@ func (b *bench) each(ctx context.Context, limit time.Duration, merge bool, argv 
 }
 
 // result is what a trial printed; one that failed has an error.
-func result[T job.DirTrial | job.CPUTrial](o outcome, failed func(error) T) T {
+func result(o outcome) job.DirTrial {
 	err := o.err()
 	if err == nil {
-		var v T
-		if v, err = job.ParseTrial[T](o.out); err == nil {
+		var v job.DirTrial
+		if v, err = job.ParseTrial(o.out); err == nil {
 			return v
 		}
 	}
-	return failed(err)
+	return job.DirTrial{Error: err.Error()}
 }
 
 func (b *bench) names() (names []string) {
@@ -96,7 +91,7 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 		})
 		results := make([]job.DirTrial, len(all))
 		for i, o := range all {
-			results[i] = result(o, func(err error) job.DirTrial { return job.DirTrial{Error: err.Error()} })
+			results[i] = result(o)
 		}
 		return results
 	}
@@ -126,16 +121,6 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 // well is whether a phase was done, and every host sees what the others wrote.
 func well(phase []job.DirTrial) bool {
 	return phase != nil && !slices.ContainsFunc(phase, func(r job.DirTrial) bool { return r.Error != "" || len(r.Missing) > 0 })
-}
-
-func (b *bench) compute(ctx context.Context, report *doctor.Report, d time.Duration) {
-	all := b.each(ctx, d+wholeLimit, false, func(int) []string { return []string{self, "trial", "compute", d.String()} })
-	results, gpus := make([]job.CPUTrial, len(all)), make([]int, len(all))
-	for i, o := range all {
-		results[i] = result(o, func(err error) job.CPUTrial { return job.CPUTrial{Error: err.Error()} })
-		gpus[i] = b.hosts[i].found.GPUs
-	}
-	doctor.JudgeComputed(report, b.names(), results, gpus)
 }
 
 // Bounds of what is shown of a check's output.
