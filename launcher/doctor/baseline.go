@@ -110,12 +110,17 @@ func NewBaseline(f *Fabric) *Baseline {
 	return b
 }
 
+// same says that a test is of the same name, unit and shape.
+func (t *BaselineTest) same(m *Measured) bool {
+	return t.Test == m.Test && t.Unit == m.Unit && t.Shape == m.Shape
+}
+
 // test is what the baseline has of a test; nil if it has none.
 func (b *Baseline) test(m *Measured) *BaselineTest {
 	if b == nil {
 		return nil
 	}
-	i := slices.IndexFunc(b.Tests, func(t BaselineTest) bool { return t.Test == m.Test && t.Unit == m.Unit && t.Shape == m.Shape })
+	i := slices.IndexFunc(b.Tests, func(t BaselineTest) bool { return t.same(m) })
 	if i < 0 {
 		return nil
 	}
@@ -197,10 +202,7 @@ func (r *Report) forgotten(f *Fabric) {
 	}
 	for i := range f.Baseline.Tests {
 		t := &f.Baseline.Tests[i]
-		same := func(m Measured) bool {
-			return m.Test == t.Test && m.Unit == t.Unit && m.Shape == t.Shape && m.Median > 0
-		}
-		if !slices.ContainsFunc(f.Measured, same) {
+		if !slices.ContainsFunc(f.Measured, func(m Measured) bool { return t.same(&m) && m.Median > 0 }) {
 			shape := ""
 			if t.Shape != "" {
 				shape = ", " + t.Shape

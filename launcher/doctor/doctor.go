@@ -74,12 +74,13 @@ func (h *Host) found() Found {
 
 // Way is what was found from one host to another.
 type Way struct {
-	From, To string
-	Error    string // "": it passes
-	Mute     bool   // Error: To has no port to answer at
-	RTT      time.Duration
-	Rate     float64 // bytes a second; 0: not measured
-	MTU      int     // 0: unknown
+	From  string  `json:"from"`
+	To    string  `json:"to"`
+	Error string  `json:"error,omitempty"` // "": it passes
+	Mute  bool    `json:"-"`               // Error: To has no port to answer at
+	RTT   float64 `json:"rtt_us,omitempty"`
+	Rate  float64 `json:"mb_s,omitempty"` // 10^6 bytes a second; 0: not measured
+	MTU   int     `json:"mtu,omitempty"`  // 0: unknown
 }
 
 // Row is one finding, of all hosts that share it.
@@ -104,7 +105,7 @@ type Report struct {
 	Verdict string   `json:"verdict"` // the worst of all rows
 	Rows    []Row    `json:"rows"`
 	Hosts   []string `json:"hosts"`
-	Ways    []Pair   `json:"ways,omitempty"`
+	Ways    []Way    `json:"ways,omitempty"`
 	Fabric  *Fabric  `json:"fabric,omitempty"` // with --fabric
 
 	SharedDir *SharedTrial `json:"shared,omitempty"` // with --shared
@@ -112,16 +113,6 @@ type Report struct {
 
 	there  []string // hosts that answered
 	judged int      // rows that nobody has asked for by name
-}
-
-// Pair is a way in JSON.
-type Pair struct {
-	From  string  `json:"from"`
-	To    string  `json:"to"`
-	Error string  `json:"error,omitempty"`
-	RTT   float64 `json:"rtt_us,omitempty"`
-	Rate  float64 `json:"mb_s,omitempty"`
-	MTU   int     `json:"mtu,omitempty"`
 }
 
 // Judge makes the report. Rows are in the order of checks; those of one check have the worst first.

@@ -46,7 +46,7 @@ func TestJudge(t *testing.T) {
 	for _, a := range healthy {
 		for _, b := range healthy {
 			if a.Name != b.Name {
-				ways = append(ways, Way{From: a.Name, To: b.Name, RTT: 80 * time.Microsecond, Rate: 2.5e9, MTU: 1500})
+				ways = append(ways, Way{From: a.Name, To: b.Name, RTT: 80, Rate: 2.5e3, MTU: 1500})
 			}
 		}
 	}
@@ -64,8 +64,8 @@ func TestJudge(t *testing.T) {
 	}
 	shown(t, "sick", Judge(sick, []Way{
 		{From: "w0", To: "w1", Error: "no answer"}, {From: "w2", To: "w1", Error: "no answer"},
-		{From: "w0", To: "w2", RTT: time.Millisecond, Rate: 1e9, MTU: 1500}, {From: "w1", To: "w2", RTT: time.Millisecond, Rate: 1e8, MTU: 1450},
-		{From: "w1", To: "w0", RTT: time.Millisecond, Rate: 1e9, MTU: 1500}, {From: "w2", To: "w0", RTT: time.Millisecond, Rate: 9e8, MTU: 1500},
+		{From: "w0", To: "w2", RTT: 1000, Rate: 1e3, MTU: 1500}, {From: "w1", To: "w2", RTT: 1000, Rate: 1e2, MTU: 1450},
+		{From: "w1", To: "w0", RTT: 1000, Rate: 1e3, MTU: 1500}, {From: "w2", To: "w0", RTT: 1000, Rate: 9e2, MTU: 1500},
 	}))
 }
 

@@ -26,6 +26,17 @@ type Measured struct {
 	Values []Value `json:"values"`
 }
 
+// between is the values of ways, by from and to.
+func (m *Measured) between() map[[2]string]Value {
+	at := map[[2]string]Value{}
+	for _, v := range m.Values {
+		if v.To != "" {
+			at[[2]string{v.From, v.To}] = v
+		}
+	}
+	return at
+}
+
 // Fabric is what --fabric did.
 type Fabric struct {
 	Hosts    []string          `json:"-"`        // in the job's order
@@ -80,7 +91,7 @@ func (m *Measured) middle(values []float64) float64 {
 	}
 	slices.Sort(values)
 	if m.Unit == Micro {
-		slices.Reverse(values)
+		return values[(len(values)-1)/2]
 	}
 	return values[len(values)/2]
 }
@@ -285,5 +296,5 @@ func (m *Measured) show(v float64) string {
 	case m.Unit == Micro:
 		return fmt.Sprintf("%.4g µs", v)
 	}
-	return rate(v * 1e6)
+	return rate(v)
 }

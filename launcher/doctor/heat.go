@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -16,21 +15,11 @@ import (
 // told apart by who does not see red or green, and what stands out has a sign besides: × does not pass, ? was not
 // measured, ≠ is much worse than the way back.
 
-// heat is one square.
+// heat is one square. Its median is that of all its ways.
 type heat struct {
-	title string
-	less  bool                           // less is better
-	value func(from, to string) heatCell // of two hosts
-	show  func(float64) string
-
-	median float64
-	told   []string // what stands out, in lines
-}
-
-// heatCell is a way; the zero cell was not measured.
-type heatCell struct {
-	value float64
-	fault string // why it does not pass
+	Measured
+	at   map[[2]string]Value // by from and to; those that are not there were not measured
+	told []string            // what stands out, in lines
 }
 
 // Measures of the picture in pixels.
@@ -132,41 +121,24 @@ func (r *Report) SVG(w io.Writer) error {
 
 // heats are the squares of what was measured: bandwidth and round trips, then each benchmark.
 func (r *Report) heats() (all []heat) {
-	ways := map[[2]string]Pair{}
-	rates, trips := false, false
-	for _, p := range r.Ways {
-		ways[[2]string{p.From, p.To}] = p
-		rates, trips = rates || p.Rate > 0, trips || p.RTT > 0 || p.Error != ""
+	rates, trips := Measured{Test: "Bandwidth of one TCP connection", Unit: MBs}, Measured{Test: "Round trip", Unit: Micro}
+	for _, w := range r.Ways {
+		rates.Values = append(rates.Values, Value{w.From, w.To, w.Rate, w.Error})
+		trips.Values = append(trips.Values, Value{w.From, w.To, w.RTT, w.Error})
 	}
-	of := func(value func(Pair) float64) func(from, to string) heatCell {
-		return func(from, to string) heatCell {
-			p := ways[[2]string{from, to}]
-			return heatCell{value(p), p.Error}
-		}
+	var list []Measured
+	if slices.ContainsFunc(r.Ways, func(w Way) bool { return w.Rate > 0 }) {
+		list = append(list, rates)
 	}
-	if rates {
-		all = append(all, heat{title: "Bandwidth of one TCP connection",
-			value: of(func(p Pair) float64 { return p.Rate }), show: func(v float64) string { return rate(v * 1e6) }})
+	if slices.ContainsFunc(r.Ways, func(w Way) bool { return w.RTT > 0 || w.Error != "" }) {
+		list = append(list, trips)
 	}
-	if trips {
-		micro := &Measured{Unit: Micro}
-		all = append(all, heat{title: "Round trip", less: true,
-			value: of(func(p Pair) float64 { return p.RTT }), show: micro.show})
+	if r.Fabric != nil {
+		list = append(list, r.Fabric.Measured...)
 	}
-	if r.Fabric == nil {
-		return all
-	}
-	for i := range r.Fabric.Measured {
-		m := &r.Fabric.Measured[i]
-		at := map[[2]string]heatCell{}
-		for _, v := range m.Values {
-			if v.To != "" {
-				at[[2]string{v.From, v.To}] = heatCell{v.Value, v.Error}
-			}
-		}
-		if len(at) > 0 {
-			all = append(all, heat{title: m.Test, less: m.Unit == Micro, show: m.show,
-				value: func(from, to string) heatCell { return at[[2]string{from, to}] }})
+	for _, m := range list {
+		if at := m.between(); len(at) > 0 {
+			all = append(all, heat{Measured: m, at: at})
 		}
 	}
 	return all
@@ -175,7 +147,7 @@ func (r *Report) heats() (all []heat) {
 // draw draws a square at a place, below its title and what stands out.
 func (h *heat) draw(p *svg.Picture, hosts []string, x, y, wide, side, high int) (bottom int) {
 	y += 2 * heatLine
-	p.Text("head", x, y, h.title)
+	p.Text("head", x, y, h.Test)
 	for _, t := range h.told {
 		y += heatLine
 		p.Text("sub", x, y, t)
@@ -218,28 +190,28 @@ func (h *heat) draw(p *svg.Picture, hosts []string, x, y, wide, side, high int) 
 
 // cell is a way's class, what stands in its cell, and what is shown under the mouse.
 func (h *heat) cell(from, to string) (class, sign, tip string) {
-	c := h.value(from, to)
+	v := h.at[[2]string{from, to}]
 	tip = from + " → " + to + ": "
 	switch {
-	case c.fault != "":
-		return "bad", "×", tip + c.fault
-	case c.value <= 0:
+	case v.Error != "":
+		return "bad", "×", tip + v.Error
+	case v.Value <= 0:
 		return "gone", "?", tip + "not measured"
 	}
-	share := c.value / h.median
-	if h.less {
-		share = h.median / c.value
+	share := v.Value / h.Median
+	if h.Unit == Micro {
+		share = h.Median / v.Value
 	}
-	class, sign = "q4", h.show(c.value)
+	class, sign = "q4", h.show(v.Value)
 	for i, least := range heatShares {
 		if share >= least {
 			class = fmt.Sprint("q", i)
 			break
 		}
 	}
-	tip += fmt.Sprintf("%s, the median is %s", sign, h.show(h.median))
-	if back := h.value(to, from); h.worse(c.value, back.value) {
-		return class + " odd", "≠ " + sign, tip + "; the way back has " + h.show(back.value)
+	tip += fmt.Sprintf("%s, the median is %s", sign, h.show(h.Median))
+	if back := h.at[[2]string{to, from}].Value; h.worse(v.Value, back) {
+		return class + " odd", "≠ " + sign, tip + "; the way back has " + h.show(back)
 	}
 	return class, sign, tip
 }
@@ -250,7 +222,7 @@ var heatShares = []float64{1.5, 0.9, 0.7, slowPart}
 // worse says that a way is much worse than the way back.
 func (h *heat) worse(value, back float64) bool {
 	const much = 2
-	if h.less {
+	if h.Unit == Micro {
 		value, back = back, value
 	}
 	return value > 0 && back > much*value
@@ -260,39 +232,38 @@ func (h *heat) worse(value, back float64) bool {
 func (h *heat) look(hosts []string) {
 	var values []float64
 	broken, odd, missing := 0, 0, 0
-	worst := [2]string{}
-	most := 0.0
+	var worst Value
 	medians := map[string][]float64{}
 	for _, from := range hosts {
 		for _, to := range hosts {
-			c := h.value(from, to)
+			v := h.at[[2]string{from, to}]
 			switch {
 			case from == to:
-			case c.fault != "":
+			case v.Error != "":
 				broken++
-			case c.value <= 0:
+			case v.Value <= 0:
 				missing++
 			default:
-				values = append(values, c.value)
-				medians[from], medians[to] = append(medians[from], c.value), append(medians[to], c.value)
-				if worst[0] == "" || h.less == (c.value > most) && c.value != most {
-					worst, most = [2]string{from, to}, c.value
+				values = append(values, v.Value)
+				medians[from], medians[to] = append(medians[from], v.Value), append(medians[to], v.Value)
+				if worst.From == "" || v.Value != worst.Value && h.lessGood(v.Value, worst.Value) {
+					worst = v
 				}
-				if h.worse(c.value, h.value(to, from).value) {
+				if h.worse(v.Value, h.at[[2]string{to, from}].Value) {
 					odd++
 				}
 			}
 		}
 	}
-	median := middleOf(values)
-	h.median = median
-	if median > 0 {
-		h.told = append(h.told, fmt.Sprintf("median %s, worst %s (%s → %s)", h.show(median), h.show(most), worst[0], worst[1]))
+	h.Median = middle(values)
+	if h.Median > 0 {
+		h.told = append(h.told, fmt.Sprintf("median %s, worst %s (%s → %s)", h.show(h.Median), h.show(worst.Value), worst.From, worst.To))
 	}
 	var slow []string
+	less := h.Unit == Micro
 	for _, name := range hosts {
-		own := middleOf(medians[name])
-		if own > 0 && (h.less && own > median/slowPart || !h.less && own < slowPart*median) {
+		own := middle(medians[name])
+		if own > 0 && (less && own > h.Median/slowPart || !less && own < slowPart*h.Median) {
 			slow = append(slow, name)
 		}
 	}
@@ -307,15 +278,6 @@ func (h *heat) look(hosts []string) {
 			h.told = append(h.told, fmt.Sprintf(n.what, visible.Count(n.n, "way")))
 		}
 	}
-}
-
-// middleOf is the median; 0 of none.
-func middleOf(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	slices.SortFunc(values, cmp.Compare)
-	return values[len(values)/2]
 }
 
 // heatLegend says what the colours mean.

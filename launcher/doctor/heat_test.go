@@ -10,14 +10,14 @@ import (
 )
 
 // measured are ways between hosts, each of 1 GB/s and 50 µs but as change has it.
-func measured(n int, change func(p *Pair, from, to int)) *Report {
+func measured(n int, change func(p *Way, from, to int)) *Report {
 	r := &Report{}
 	for i := range n {
 		r.Hosts = append(r.Hosts, fmt.Sprint("w", i))
 	}
 	for i := range n {
 		for k := range n {
-			p := Pair{From: r.Hosts[i], To: r.Hosts[k], RTT: 50, Rate: 1000}
+			p := Way{From: r.Hosts[i], To: r.Hosts[k], RTT: 50, Rate: 1000}
 			if change(&p, i, k); i != k {
 				r.Ways = append(r.Ways, p)
 			}
@@ -28,7 +28,7 @@ func measured(n int, change func(p *Pair, from, to int)) *Report {
 
 // One bad adapter is a row and a column; what is broken, missing or worse one way than back has a sign.
 func TestHeatMap(t *testing.T) {
-	r := measured(5, func(p *Pair, from, to int) {
+	r := measured(5, func(p *Way, from, to int) {
 		switch {
 		case from == 3 || to == 3:
 			p.Rate = 200
@@ -64,7 +64,7 @@ func TestHeatMapOfAnySize(t *testing.T) {
 	sizes := map[int]int{0: 4 << 10, 1: 4 << 10, 2: 8 << 10, 16: 200 << 10, 17: 200 << 10, 64: 2 << 20, 200: 8 << 20}
 	for n, most := range sizes {
 		var b strings.Builder
-		if err := measured(n, func(*Pair, int, int) {}).SVG(&b); err != nil || b.Len() > most {
+		if err := measured(n, func(*Way, int, int) {}).SVG(&b); err != nil || b.Len() > most {
 			t.Errorf("%d hosts: %d bytes, %v", n, b.Len(), err)
 		}
 		shown := drawing.Is(t, b.String())
@@ -77,7 +77,7 @@ func TestHeatMapOfAnySize(t *testing.T) {
 // What agents and benchmarks tell is shown, and does nothing else.
 func TestHeatMapOfHostileHosts(t *testing.T) {
 	const nasty = "\"/><script>\x1b[31m\u202e\n\xff&'" // a name, an error
-	r := measured(2, func(p *Pair, _, _ int) { p.Error = strings.Repeat(nasty, 100) })
+	r := measured(2, func(p *Way, _, _ int) { p.Error = strings.Repeat(nasty, 100) })
 	for i := range r.Ways {
 		r.Ways[i].From = strings.Replace(r.Ways[i].From, "w", nasty, 1)
 		r.Ways[i].To = strings.Replace(r.Ways[i].To, "w", nasty, 1)

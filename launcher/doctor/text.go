@@ -87,7 +87,7 @@ const maxMatrix = 16
 
 // matrix is round-trip time and bandwidth from row to column.
 func (r *Report) matrix(b *strings.Builder) {
-	at := map[[2]string]Pair{}
+	at := map[[2]string]Way{}
 	measured := false
 	for _, p := range r.Ways {
 		at[[2]string{p.From, p.To}] = p
@@ -127,12 +127,7 @@ func (r *Report) fabricTables(b *strings.Builder) {
 	hosts := r.Fabric.Hosts
 	for i := range r.Fabric.Measured {
 		m := &r.Fabric.Measured[i]
-		at := map[[2]string]Value{}
-		for _, v := range m.Values {
-			if v.To != "" {
-				at[[2]string{v.From, v.To}] = v
-			}
-		}
+		at := m.between()
 		switch {
 		case len(at) == 0:
 		case len(hosts) > maxMatrix:
@@ -160,7 +155,7 @@ func (m *Measured) cell(at map[[2]string]Value, from, to string) string {
 	return m.show(v.Value)
 }
 
-func cell(at map[[2]string]Pair, from, to string) string {
+func cell(at map[[2]string]Way, from, to string) string {
 	p, ok := at[[2]string{from, to}]
 	switch {
 	case from == to:
@@ -171,5 +166,5 @@ func cell(at map[[2]string]Pair, from, to string) string {
 		return "BROKEN"
 	}
 	rtt := time.Duration(p.RTT * float64(time.Microsecond)).Round(time.Microsecond)
-	return fmt.Sprintf("%v %s", rtt, rate(p.Rate*1e6))
+	return fmt.Sprintf("%v %s", rtt, rate(p.Rate))
 }

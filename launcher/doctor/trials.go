@@ -113,16 +113,19 @@ func (s *SharedTrial) names(hosts []int) (names []string) {
 	return names
 }
 
-// perSecond is a rate; 0 where nothing was measured.
+// perSecond is 10^6 bytes a second; 0 where nothing was measured.
 func perSecond(size, ns int64) float64 {
 	if size <= 0 || ns <= 0 {
 		return 0
 	}
-	return float64(size) / (float64(ns) / 1e9)
+	return float64(size) / (float64(ns) / 1e3)
 }
 
-// middle is the median of values, of which there is one at least.
+// middle is the median of values; 0 of none.
 func middle(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }

@@ -2,9 +2,9 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // ways judges reachability, MTU, and with rates which way is much slower than the others.
@@ -12,12 +12,11 @@ func (r *Report) ways(ways []Way) {
 	if len(ways) == 0 {
 		return
 	}
+	r.Ways = ways
 	var rates []float64
 	mtus := map[int]bool{}
 	bad := 0
 	for _, w := range ways {
-		p := Pair{From: w.From, To: w.To, Error: w.Error, RTT: float64(w.RTT) / float64(time.Microsecond), Rate: w.Rate / 1e6, MTU: w.MTU}
-		r.Ways = append(r.Ways, p)
 		if w.Error != "" {
 			bad++
 			continue
@@ -34,12 +33,7 @@ func (r *Report) ways(ways []Way) {
 		r.add("reachable", Pass, fmt.Sprintf("every host reaches every other (%d ways)", len(ways)), "", r.there...)
 	}
 	if len(mtus) > 1 {
-		var list []int
-		for m := range mtus {
-			list = append(list, m)
-		}
-		slices.Sort(list)
-		r.add("MTU", Warn, strings.Trim(fmt.Sprint(list), "[]")+" bytes on different ways", "give all hosts' interfaces one "+
+		r.add("MTU", Warn, strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(mtus))), "[]")+" bytes on different ways", "give all hosts' interfaces one "+
 			"MTU (a CNI has a setting for it)", r.there...)
 	}
 	r.slow(ways, rates)
@@ -86,9 +80,7 @@ func (r *Report) slow(ways []Way, rates []float64) {
 	if len(rates) == 0 {
 		return
 	}
-	slices.Sort(rates)
-	median := rates[len(rates)/2]
-	slow := 0
+	median, slow := middle(rates), 0
 	for _, w := range ways {
 		if w.Rate > 0 && w.Rate < slowPart*median {
 			slow++
@@ -97,15 +89,16 @@ func (r *Report) slow(ways []Way, rates []float64) {
 		}
 	}
 	if slow == 0 {
-		r.add("bandwidth", Pass, fmt.Sprintf("%s or more, median %s (one TCP connection)", rate(rates[0]), rate(median)), "", r.there...)
+		r.add("bandwidth", Pass, fmt.Sprintf("%s or more, median %s (one TCP connection)", rate(slices.Min(rates)), rate(median)), "", r.there...)
 	}
 }
 
+// rate is 10^6 bytes a second in words.
 func rate(r float64) string {
-	if r >= 1e9 {
-		return fmt.Sprintf("%.1f GB/s", r/1e9)
+	if r >= 1e3 {
+		return fmt.Sprintf("%.1f GB/s", r/1e3)
 	}
-	return fmt.Sprintf("%.0f MB/s", r/1e6)
+	return fmt.Sprintf("%.0f MB/s", r)
 }
 
 // Rounds pairs n hosts up. Each host is in one pair of a round and meets every other once in each direction, so

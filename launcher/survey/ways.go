@@ -2,7 +2,6 @@ package survey
 
 import (
 	"context"
-	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
@@ -107,7 +106,7 @@ func (w *ways) ask(ctx context.Context, from int, to []*apiv1.Target) (list []do
 			way.Error = "the host did not say"
 		default:
 			a := reply.Ways[i]
-			way.Error, way.RTT, way.Rate, way.MTU = a.Error, time.Duration(a.RttNs), a.Rate, int(a.Mtu)
+			way.Error, way.RTT, way.Rate, way.MTU = a.Error, float64(a.RttNs)/1e3, a.Rate/1e6, int(a.Mtu)
 		}
 		list = append(list, way)
 	}
