@@ -10,8 +10,9 @@ import (
 
 // builder is the tree while it grows.
 type builder struct {
-	root  *Object
-	inner []*Object // by CPU: the innermost object that holds it
+	root    *Object
+	present idset.Set // CPUs, offline ones too
+	inner   []*Object // by CPU: the innermost object that holds it
 }
 
 // New assembles a machine the way hwloc does. Parts that contradict others (a core in two
@@ -21,8 +22,8 @@ func New(p Parts) (*Machine, error) {
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
-	root := &Object{Type: TypeMachine, CPUs: p.Online, CompleteCPUs: p.Present.Union(p.Online), Infos: p.Hardware}
-	b := &builder{root: root, inner: make([]*Object, p.Online.Last()+1)}
+	root := &Object{Type: TypeMachine, CPUs: p.Online, Infos: p.Hardware}
+	b := &builder{root: root, present: p.Present.Union(p.Online), inner: make([]*Object, p.Online.Last()+1)}
 	for cpu := range p.Online.All() {
 		b.inner[cpu] = root
 	}
@@ -33,8 +34,7 @@ func New(p Parts) (*Machine, error) {
 	b.addDevices(p.Devices, nodes)
 	b.dropUselessGroups()
 	m := &Machine{
-		Root: root, Present: root.CompleteCPUs, Latency: p.Latency, Kinds: onlineKinds(&p),
-		Software: p.Software, Affinity: p.Affinity,
+		Root: root, Present: b.present, Latency: p.Latency, Kinds: onlineKinds(&p), Affinity: p.Affinity,
 	}
 	m.finish(&p)
 	return m, nil
@@ -73,7 +73,7 @@ func (b *builder) addParts(p *Parts) {
 func parts(p *Parts) (objects []*Object) {
 	add := func(t Type, os int, cpus idset.Set, infos []Info) *Object {
 		cpus = cpus.Intersect(p.Online)
-		o := &Object{Type: t, OS: os, CPUs: cpus, CompleteCPUs: cpus, Infos: infos}
+		o := &Object{Type: t, OS: os, CPUs: cpus, Infos: infos}
 		if !cpus.Empty() {
 			objects = append(objects, o)
 		}
@@ -147,7 +147,7 @@ func (b *builder) insertGroup(parent *Object, cpus idset.Set, g Group) *Object {
 			beside = append(beside, c)
 		}
 	}
-	o := &Object{Type: TypeGroup, OS: NoIndex, CPUs: cpus, CompleteCPUs: cpus, Group: &g, Parent: parent, Children: inside}
+	o := &Object{Type: TypeGroup, OS: NoIndex, CPUs: cpus, Group: &g, Parent: parent, Children: inside}
 	for _, c := range inside {
 		c.Parent = o
 	}

@@ -14,7 +14,6 @@ func (m *Machine) finish(p *Parts) {
 	m.Root.sort()
 	m.Root.spreadNodes(idset.Set{})
 	m.Root.walk(func(o *Object) {
-		o.CompleteNodes = o.Nodes
 		o.Logical = len(m.byType[o.Type])
 		m.byType[o.Type] = append(m.byType[o.Type], o)
 		for up := o.Parent; o.Bridge != nil && up != nil && up.Bridge != nil; up = up.Parent {

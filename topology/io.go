@@ -78,9 +78,9 @@ func hostBridges(tops []*Object) (hosts []*Object) {
 
 // nearParent is what a host bridge with these CPUs near it hangs at.
 func (b *builder) nearParent(cpus idset.Set) *Object {
-	cpus = cpus.Intersect(b.root.CompleteCPUs)
+	cpus = cpus.Intersect(b.present)
 	online := cpus.Intersect(b.root.CPUs)
-	if online.Empty() || b.root.CompleteCPUs.Equal(cpus) {
+	if online.Empty() || b.present.Equal(cpus) {
 		return b.root
 	}
 	o := b.around(online)

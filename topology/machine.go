@@ -16,9 +16,8 @@
 // never reads anything itself: PURE. A Machine does not change after New; any number of goroutines
 // may read it.
 //
-// Two sets that hwloc keeps apart are kept apart here: CPUs are online and known, complete
-// CPUs may be offline too. What this process may use is AllowedCPUs (its cpuset, as hwloc has
-// it) and Affinity (its mask within that).
+// CPUs of objects are online; which core or package an offline one is in the kernel does not tell. What this
+// process may use is AllowedCPUs (its cpuset, as hwloc has it) and Affinity (its mask within that).
 package topology
 
 import (
@@ -27,11 +26,10 @@ import (
 
 // Machine is one machine. The zero Machine has no Root; New makes none without.
 type Machine struct {
-	Root     *Object
-	Present  idset.Set // CPUs the kernel knows, offline ones included
-	Latency  *Latency  // between NUMA nodes; nil: unknown
-	Kinds    []CPUKind // of a hybrid machine, the less efficient ones first; else empty
-	Software []Info    // what describes the system, not the hardware
+	Root    *Object
+	Present idset.Set // CPUs the kernel knows, offline ones included
+	Latency *Latency  // between NUMA nodes; nil: unknown
+	Kinds   []CPUKind // of a hybrid machine, the less efficient ones first; else empty
 
 	AllowedCPUs  idset.Set // of Root.CPUs, by the cpuset
 	AllowedNodes idset.Set // of Root.Nodes, by the cpuset
@@ -49,10 +47,8 @@ type Object struct {
 	Name    string // of an OSDevice
 	Subtype string // of a Group "Cluster", of a GPU's NUMANode GPUMemory; else mostly ""
 
-	CPUs          idset.Set // hardware threads within; of memory: those near it; none of I/O
-	CompleteCPUs  idset.Set // offline ones too
-	Nodes         idset.Set // NUMA nodes within, at and around it
-	CompleteNodes idset.Set
+	CPUs  idset.Set // hardware threads within that are online; of memory: those near it; none of I/O
+	Nodes idset.Set // NUMA nodes within, at and around it
 
 	Parent   *Object
 	Children []*Object // by their first CPU

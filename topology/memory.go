@@ -29,7 +29,7 @@ func (b *builder) addNodes(p *Parts) map[int]*Object {
 
 func (b *builder) addNode(n *NodePart, cpus idset.Set) *Object {
 	o := &Object{Type: TypeNUMANode, OS: n.OS, Memo: &n.Memory, Subtype: n.Kind, Infos: n.Infos,
-		CPUs: cpus, CompleteCPUs: cpus, Nodes: idset.Of(n.OS), CompleteNodes: idset.Of(n.OS)}
+		CPUs: cpus, Nodes: idset.Of(n.OS)}
 	o.Parent = b.memoryParent(cpus)
 	o.Parent.Memory = append(o.Parent.Memory, o)
 	return o

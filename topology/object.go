@@ -30,9 +30,8 @@ func (x *writer) object(o *Object) {
 		x.info(i)
 	}
 	if o == x.m.Root {
-		for _, i := range x.m.Software {
-			x.info(i)
-		}
+		x.info(Info{"Backend", "Linux"})
+		x.info(Info{"Creator", "mpiup"})
 	}
 	for _, list := range [][]*Object{o.Memory, o.Children, o.IO} {
 		for _, c := range list {
@@ -44,12 +43,14 @@ func (x *writer) object(o *Object) {
 
 func (x *writer) sets(o *Object) {
 	x.attr("cpuset", bitmap(o.CPUs))
-	x.attr("complete_cpuset", bitmap(o.CompleteCPUs))
 	if o == x.m.Root {
+		x.attr("complete_cpuset", bitmap(x.m.Present))
 		x.attr("allowed_cpuset", bitmap(x.m.AllowedCPUs))
+	} else {
+		x.attr("complete_cpuset", bitmap(o.CPUs))
 	}
 	x.attr("nodeset", bitmap(o.Nodes))
-	x.attr("complete_nodeset", bitmap(o.CompleteNodes))
+	x.attr("complete_nodeset", bitmap(o.Nodes))
 	if o == x.m.Root {
 		x.attr("allowed_nodeset", bitmap(x.m.AllowedNodes))
 	}

@@ -27,7 +27,7 @@ type Parts struct {
 	AllowedNodes idset.Set // empty: all
 	Affinity     idset.Set
 
-	Hardware, Software []Info // of the machine
+	Hardware []Info // of the machine
 }
 
 // Part is one package, die, cluster or core.

@@ -56,7 +56,6 @@ func Machine(fsys sysfs.FS, cfg Config) (*topology.Machine, error) {
 	r.readPCI()
 	r.readDevices()
 	r.parts.Hardware = id.board
-	r.parts.Software = []topology.Info{{Name: "Backend", Value: "Linux"}, {Name: "Creator", Value: "mpiup"}}
 	m, err := topology.New(r.parts)
 	if err != nil {
 		return nil, fmt.Errorf("/sys/devices/system: %w", err)
