@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -53,7 +52,7 @@ func New(c Config) *Host {
 	if c.Ask == nil {
 		c.Ask = gpu.Ask
 	}
-	return &Host{cfg: c, cgroups: sync.OnceValue(func() *discover.Cgroups { return discover.FindCgroups(os.DirFS("/")) })}
+	return &Host{cfg: c, cgroups: sync.OnceValue(func() *discover.Cgroups { return discover.FindCgroups(sysfs.Host()) })}
 }
 
 // Cgroups is this process's, looked up once.

@@ -17,7 +17,7 @@ import (
 
 // inventory is what this container may use, as files tell it.
 func inventory(p *process, log *slog.Logger) (discover.Inventory, gpu.Inventory) {
-	inv, err := discover.ReadInventory(os.DirFS("/"))
+	inv, err := discover.ReadInventory(sysfs.Host())
 	if err != nil {
 		log.Info("inventory", "cause", err)
 	}

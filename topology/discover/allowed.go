@@ -43,14 +43,7 @@ func (c cpuset) allowed() (cpus, nodes idset.Set) {
 // affinity is the mask of this process (Cpus_allowed_list of /proc/self/status, which the kernel has cut to the
 // cpuset), empty if it cannot be known.
 func (c cpuset) affinity() idset.Set {
-	status, err := c.fs.Prefix("proc/self/status", 16<<10)
-	if err != nil {
-		return idset.Set{}
-	}
-	list, ok := sysfs.Field(string(status), "Cpus_allowed_list:")
-	if !ok {
-		return idset.Set{}
-	}
+	list, _ := status(c.fs, "Cpus_allowed_list")
 	cpus, err := idset.Parse(list)
 	if err != nil || cpus.Last() > maxCPU {
 		c.fs.Note("proc/self/status", "Cpus_allowed_list %.40q is not understood", list)
@@ -111,14 +104,10 @@ func (c cpuset) group() string {
 	group, err := c.fs.Text("proc/self/cpuset")
 	if err != nil || group == "" {
 		text, _ := c.fs.Text("proc/self/cgroup")
-		for line := range strings.Lines(text) {
-			f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-			if len(f) != 3 {
-				continue
-			}
-			v1 := strings.Contains(","+f[1]+",", ",cpuset,")
-			if f[1] == "" || v1 {
-				group = f[2]
+		for controllers, in := range memberships(text) {
+			v1 := strings.Contains(","+controllers+",", ",cpuset,")
+			if controllers == "" || v1 {
+				group = in
 			}
 			if v1 {
 				break

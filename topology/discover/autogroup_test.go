@@ -3,6 +3,8 @@ package discover
 import (
 	"testing"
 	"testing/fstest"
+
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 func TestAutogrouped(t *testing.T) {
@@ -34,7 +36,7 @@ func TestAutogrouped(t *testing.T) {
 			if on != "" {
 				tt.files["proc/sys/kernel/sched_autogroup_enabled"] = file(on)
 			}
-			if got := FindCgroups(tt.files).Autogrouped(); got != (tt.want && on == "1\n") {
+			if got := FindCgroups(sysfs.New(tt.files)).Autogrouped(); got != (tt.want && on == "1\n") {
 				t.Errorf("%s, switch %q: %v", tt.name, on, got)
 			}
 		}

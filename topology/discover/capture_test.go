@@ -30,7 +30,7 @@ func described(t *testing.T, fsys fs.FS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := discover.Limit(fsys, m)
+	limits, err := discover.Limit(files, m)
 	if err != nil {
 		t.Fatal(err)
 	}

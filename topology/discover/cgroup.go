@@ -1,9 +1,11 @@
 package discover
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"slices"
 	"strconv"
@@ -24,14 +26,14 @@ type hierarchy struct {
 // Cgroups are the groups that this process is in. Each method reads anew what they allow and count. FindCgroups looks
 // up where they are, once: that means reading every mount, and nothing moves a container's processes.
 type Cgroups struct {
-	fsys fs.FS
-	all  []hierarchy
-	err  error // why none is known
+	fs  sysfs.FS
+	all []hierarchy
+	err error // why none is known
 }
 
 // FindCgroups looks up where the groups are under fsys. Where that cannot be read, methods with an error say so.
-func FindCgroups(fsys fs.FS) *Cgroups {
-	g := &Cgroups{fsys: fsys}
+func FindCgroups(fsys sysfs.FS) *Cgroups {
+	g := &Cgroups{fs: fsys}
 	g.all, g.err = hierarchies(fsys)
 	return g
 }
@@ -46,37 +48,39 @@ func FindCgroups(fsys fs.FS) *Cgroups {
 //
 // A path that leads out of what is mounted falls back to the mount point. hwloc's trees of machines have only /proc/mounts
 // and /proc/self/cpuset, which are read instead.
-func hierarchies(fsys fs.FS) ([]hierarchy, error) {
-	membership, err := readFile(fsys, "proc/self/cgroup")
+func hierarchies(fsys sysfs.FS) ([]hierarchy, error) {
+	membership, err := fsys.Text("proc/self/cgroup")
 	if err != nil {
-		group, err2 := readFile(fsys, "proc/self/cpuset")
+		group, err2 := fsys.Text("proc/self/cpuset")
 		if err2 != nil {
 			return nil, err
 		}
-		membership = "0::" + strings.TrimSpace(group) + "\n"
+		membership = "0::" + group
 	}
 	all, err := cgroupMounts(fsys)
 	if err != nil {
 		return nil, err
 	}
-	v2path, v1path := parseMembership(membership)
+	groups := map[string]string{} // by controller; "" of v2
+	for controllers, group := range memberships(membership) {
+		for c := range strings.SplitSeq(controllers, ",") {
+			groups[c] = group
+		}
+	}
 	var found []hierarchy
 	for _, m := range all {
 		h := hierarchy{mount: m.Dir, v2: m.Type == "cgroup2"}
-		own := v2path
+		own := groups[""]
 		if !h.v2 {
 			h.controllers = m.Options
 			own = ""
 			for _, c := range h.controllers {
-				if p, ok := v1path[c]; ok {
-					own = p
-				}
+				own = cmp.Or(groups[c], own)
 			}
 		}
 		h.own = h.mount
 		if rest, inside := below(own, m.Root); inside {
-			candidate := path.Join(h.mount, rest)
-			if info, err := fs.Stat(fsys, candidate); err == nil && info.IsDir() {
+			if candidate := path.Join(h.mount, rest); fsys.Exists(candidate) {
 				h.own = candidate
 			}
 		}
@@ -86,35 +90,28 @@ func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 }
 
 // cgroupMounts is where cgroups can be seen.
-func cgroupMounts(fsys fs.FS) ([]podfiles.Mount, error) {
+func cgroupMounts(fsys sysfs.FS) ([]podfiles.Mount, error) {
 	cgroup := func(fstype string) bool { return fstype == "cgroup" || fstype == "cgroup2" }
-	text, err := readFile(fsys, "proc/self/mountinfo")
+	text, err := fsys.Long("proc/self/mountinfo")
 	if err == nil {
 		return podfiles.MountInfo(text, cgroup), nil
 	}
-	if text, err2 := readFile(fsys, "proc/mounts"); err2 == nil {
+	if text, err2 := fsys.Long("proc/mounts"); err2 == nil {
 		return podfiles.Mounts(text, cgroup), nil
 	}
 	return nil, err
 }
 
-// parseMembership reads lines "4:memory,cpu:/path" (v1) and "0::/path" (v2).
-func parseMembership(text string) (v2 string, v1 map[string]string) {
-	v1 = map[string]string{}
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		if parts[1] == "" {
-			v2 = parts[2]
-			continue
-		}
-		for c := range strings.SplitSeq(parts[1], ",") {
-			v1[c] = parts[2]
+// memberships are the lines "4:memory,cpu:/path" (v1) and "0::/path" (v2) of /proc/self/cgroup: controllers and the group.
+func memberships(text string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for line := range strings.Lines(text) {
+			f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+			if len(f) == 3 && !yield(f[1], f[2]) {
+				return
+			}
 		}
 	}
-	return v2, v1
 }
 
 // below is the part of p under root, and whether p is root or under it.
@@ -126,6 +123,11 @@ func below(p, root string) (string, bool) {
 		return "", true
 	}
 	return strings.CutPrefix(p, root+"/")
+}
+
+// has says that a controller may have files here. Of v2 the files tell.
+func (h hierarchy) has(controller string) bool {
+	return h.v2 || slices.Contains(h.controllers, controller)
 }
 
 // upTo yields dir and the directories above it, mount the last.
@@ -146,11 +148,11 @@ func (g *Cgroups) quota() (float64, error) {
 	least := 0.0
 	var errs []error
 	for _, h := range g.all {
-		if !h.v2 && !slices.Contains(h.controllers, "cpu") {
+		if !h.has("cpu") {
 			continue
 		}
 		for _, dir := range h.upTo() {
-			q, err := quotaOf(g.fsys, dir, h.v2)
+			q, err := quotaOf(g.fs, dir, h.v2)
 			if err != nil {
 				errs = append(errs, err)
 			} else if q > 0 && (least == 0 || q < least) {
@@ -163,23 +165,17 @@ func (g *Cgroups) quota() (float64, error) {
 
 // quotaOf reads one group's quota; a group without the file (a root, or the controller is not
 // switched on) has none.
-func quotaOf(fsys fs.FS, dir string, v2 bool) (float64, error) {
+func quotaOf(fsys sysfs.FS, dir string, v2 bool) (float64, error) {
 	var most, period string
+	var err error
 	if v2 {
-		text, err := readFile(fsys, path.Join(dir, "cpu.max")) // "max 100000" or "150000 100000"
-		if err != nil {
-			return 0, missing(err)
-		}
-		most, period, _ = strings.Cut(strings.TrimSpace(text), " ")
-	} else {
-		var err error
-		if most, err = readFile(fsys, path.Join(dir, "cpu.cfs_quota_us")); err != nil {
-			return 0, missing(err)
-		}
-		if period, err = readFile(fsys, path.Join(dir, "cpu.cfs_period_us")); err != nil {
-			return 0, missing(err)
-		}
-		most, period = strings.TrimSpace(most), strings.TrimSpace(period)
+		most, err = fsys.Text(path.Join(dir, "cpu.max")) // "max 100000" or "150000 100000"
+		most, period, _ = strings.Cut(most, " ")
+	} else if most, err = fsys.Text(path.Join(dir, "cpu.cfs_quota_us")); err == nil {
+		period, err = fsys.Text(path.Join(dir, "cpu.cfs_period_us"))
+	}
+	if err != nil {
+		return 0, missing(err)
 	}
 	if most == "max" || most == "-1" {
 		return 0, nil
@@ -200,21 +196,29 @@ func missing(err error) error {
 	return err
 }
 
+// memory yields the hierarchies that may count memory, each with its version's name of a file.
+func (g *Cgroups) memory(v2, v1 string) iter.Seq2[hierarchy, string] {
+	return func(yield func(hierarchy, string) bool) {
+		for _, h := range g.all {
+			file := v2
+			if !h.v2 {
+				file = v1
+			}
+			if h.has("memory") && !yield(h, file) {
+				return
+			}
+		}
+	}
+}
+
 // MemoryLimit is how many bytes the processes of this container may have together, the least of those of its groups that can be
 // seen; 0: no limit is seen, or none can be.
 func (g *Cgroups) MemoryLimit() (least uint64) {
 	const none = 1 << 60 // version 1 writes "no limit" as a number just below 2^63 (mm/memcontrol.c)
-	for _, h := range g.all {
-		file := "memory.max"
-		if !h.v2 {
-			if !slices.Contains(h.controllers, "memory") {
-				continue
-			}
-			file = "memory.limit_in_bytes"
-		}
+	for h, file := range g.memory("memory.max", "memory.limit_in_bytes") {
 		for _, dir := range h.upTo() {
-			text, err := readFile(g.fsys, path.Join(dir, file))
-			if n, bad := strconv.ParseUint(strings.TrimSpace(text), 10, 64); err == nil && bad == nil && n < none && (least == 0 || n < least) {
+			text, _ := g.fs.Text(path.Join(dir, file))
+			if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < none && (least == 0 || n < least) {
 				least = n
 			}
 		}
@@ -224,20 +228,17 @@ func (g *Cgroups) MemoryLimit() (least uint64) {
 
 // MemoryUsed is how many bytes the processes of this container use together, but for pages of files that the kernel can drop; 0: it does not show.
 func (g *Cgroups) MemoryUsed() uint64 {
-	for _, h := range g.all {
-		file, cache := "memory.current", "inactive_file " // Documentation/admin-guide/cgroup-v2.rst
-		if !h.v2 {
-			if !slices.Contains(h.controllers, "memory") {
-				continue
-			}
-			file, cache = "memory.usage_in_bytes", "total_inactive_file " // cgroup-v1/memory.rst
-		}
-		text, err := readFile(g.fsys, path.Join(h.own, file))
-		used, bad := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
-		if err != nil || bad != nil {
+	for h, file := range g.memory("memory.current", "memory.usage_in_bytes") {
+		text, _ := g.fs.Text(path.Join(h.own, file))
+		used, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
 			continue
 		}
-		if stat, err := readFile(g.fsys, path.Join(h.own, "memory.stat")); err == nil {
+		cache := "inactive_file " // Documentation/admin-guide/cgroup-v2.rst
+		if !h.v2 {
+			cache = "total_inactive_file " // cgroup-v1/memory.rst
+		}
+		if stat, err := g.fs.Long(path.Join(h.own, "memory.stat")); err == nil {
 			if count, ok := sysfs.Field(stat, cache); ok {
 				n, _ := strconv.ParseUint(count, 10, 64)
 				used -= min(n, used)
@@ -255,15 +256,8 @@ func (g *Cgroups) OOMKills() (uint64, error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	for _, h := range g.all {
-		file := "memory.events" // since Linux 4.13 with oom_kill, in both versions
-		if !h.v2 {
-			if !slices.Contains(h.controllers, "memory") {
-				continue
-			}
-			file = "memory.oom_control"
-		}
-		text, err := readFile(g.fsys, path.Join(h.own, file))
+	for h, file := range g.memory("memory.events", "memory.oom_control") { // since Linux 4.13 with oom_kill, in both versions
+		text, err := g.fs.Text(path.Join(h.own, file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // v2 without the memory controller, beside v1
 		}

@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"runtime"
-	"strings"
 
-	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -47,10 +45,10 @@ func (inv Inventory) Digest() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// ReadInventory takes the inventory, GPUs aside, of the machine whose root directory is fsys (os.DirFS("/")). The inventory is
+// ReadInventory takes the inventory, GPUs aside, of a machine. The inventory is
 // good even when the error is not nil. What could not be read has the value that limits nothing, and the error names
 // it for the log.
-func ReadInventory(fsys fs.FS) (Inventory, error) {
+func ReadInventory(fsys sysfs.FS) (Inventory, error) {
 	inv := Inventory{Arch: runtime.GOARCH}
 	var threadsErr, quotaErr error
 	inv.Threads, threadsErr = threads(fsys)
@@ -62,53 +60,46 @@ func ReadInventory(fsys fs.FS) (Inventory, error) {
 	if inv.Quota > 0 {
 		inv.CPUs = max(1, min(inv.CPUs, int(math.Ceil(inv.Quota-1e-6))))
 	}
-	if release, err := readFile(fsys, "proc/sys/kernel/osrelease"); err == nil {
-		inv.Kernel = strings.TrimSpace(release)
-	}
+	inv.Kernel, _ = fsys.Text("proc/sys/kernel/osrelease")
 	return inv, errors.Join(threadsErr, quotaErr)
 }
 
 // threads is the affinity mask the process was born with. The kernel has cut it to the cpuset
 // already. Cpus_allowed_list is the main thread's, which mpiup never pins.
-func threads(fsys fs.FS) (idset.Set, error) {
-	status, err := readFile(fsys, "proc/self/status")
+func threads(f sysfs.FS) (idset.Set, error) {
+	allowed, err := statusList(f, "Cpus_allowed_list")
 	if err != nil {
 		return idset.Set{}, err
 	}
-	list, ok := sysfs.Field(status, "Cpus_allowed_list:")
-	if !ok {
-		return idset.Set{}, errors.New("/proc/self/status has no Cpus_allowed_list")
-	}
-	allowed, err := idset.Parse(list)
-	if err != nil {
-		return idset.Set{}, fmt.Errorf("/proc/self/status: %w", err)
-	}
-	text, err := readFile(fsys, "sys/devices/system/cpu/online")
-	if err != nil {
-		return allowed, nil // not mounted; the mask is good enough
-	}
-	online, err := idset.Parse(text)
-	if err != nil {
-		return allowed, fmt.Errorf("/sys/devices/system/cpu/online: %w", err)
-	}
+	online, err := f.List("sys/devices/system/cpu/online")
 	if both := allowed.Intersect(online); !both.Empty() {
 		return both, nil
 	}
-	return allowed, nil
+	return allowed, missing(err) // not mounted; the mask is good enough
 }
 
-// maxFile bounds what is read of a kernel file; mountinfo of a busy node has a few hundred KiB.
-const maxFile = 8 << 20
-
-func readFile(fsys fs.FS, path string) (string, error) {
-	f, err := fsys.Open(path)
+// status is what /proc/self/status says of a name.
+func status(f sysfs.FS, name string) (string, error) {
+	text, err := f.Prefix("proc/self/status", 16<<10)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	b, err := bounded.Read(f, maxFile)
-	if err != nil {
-		return "", fmt.Errorf("/%s: %w", path, err)
+	value, ok := sysfs.Field(string(text), name+":")
+	if !ok {
+		return "", fmt.Errorf("/proc/self/status has no %s: %w", name, fs.ErrNotExist)
 	}
-	return string(b), nil
+	return value, nil
+}
+
+// statusList is a list that stands there.
+func statusList(f sysfs.FS, name string) (idset.Set, error) {
+	text, err := status(f, name)
+	if err != nil {
+		return idset.Set{}, err
+	}
+	list, err := idset.Parse(text)
+	if err != nil {
+		return idset.Set{}, fmt.Errorf("/proc/self/status: %w", err)
+	}
+	return list, nil
 }

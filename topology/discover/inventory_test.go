@@ -16,6 +16,7 @@ import (
 
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // A machine is one archive: the kernel's files under their paths, and what is read of it in the
@@ -58,14 +59,14 @@ func describe(archive *txtar.Archive) string {
 			machine[f.Name] = &fstest.MapFile{Data: f.Data}
 		}
 	}
-	inv, err := ReadInventory(machine)
+	inv, err := ReadInventory(sysfs.New(machine))
 	var b strings.Builder
 	fmt.Fprintf(&b, "cpus %d of threads %s, quota %.2f\n", inv.CPUs, inv.Threads, inv.Quota)
 	fmt.Fprintf(&b, "kernel %s\n", inv.Kernel)
 	if err != nil {
 		fmt.Fprintf(&b, "error %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	if n, err := FindCgroups(machine).OOMKills(); err != nil {
+	if n, err := FindCgroups(sysfs.New(machine)).OOMKills(); err != nil {
 		fmt.Fprintf(&b, "oom kills: %v\n", err)
 	} else {
 		fmt.Fprintf(&b, "oom kills %d\n", n)
@@ -74,11 +75,11 @@ func describe(archive *txtar.Archive) string {
 }
 
 func TestWithoutAnyFile(t *testing.T) {
-	inv, err := ReadInventory(fstest.MapFS{})
+	inv, err := ReadInventory(sysfs.New(fstest.MapFS{}))
 	if err == nil || inv.CPUs != runtime.NumCPU() || inv.Quota != 0 {
 		t.Errorf("%+v, %v", inv, err)
 	}
-	if _, err := FindCgroups(fstest.MapFS{}).OOMKills(); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := FindCgroups(sysfs.New(fstest.MapFS{})).OOMKills(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -114,7 +115,7 @@ func TestOOMKillsOfATree(t *testing.T) {
 		{"empty", "/", map[string]string{"memory.events": ""}, 0, none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n, err := FindCgroups(tree(tt.own, tt.files)).OOMKills()
+			n, err := FindCgroups(sysfs.New(tree(tt.own, tt.files))).OOMKills()
 			if n != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%d, %v; want %d, %q", n, err, tt.want, tt.err)
 			}
@@ -123,7 +124,7 @@ func TestOOMKillsOfATree(t *testing.T) {
 
 	// The count grows while a rank runs: read anew each time.
 	m := tree("/", map[string]string{"memory.events": of("4")})
-	g := FindCgroups(m)
+	g := FindCgroups(sysfs.New(m))
 	before, err := g.OOMKills()
 	m["sys/fs/cgroup/memory.events"] = &fstest.MapFile{Data: []byte(of("6"))}
 	after, err2 := g.OOMKills()
@@ -134,7 +135,7 @@ func TestOOMKillsOfATree(t *testing.T) {
 
 func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
 	machine := fstest.MapFS{"proc/self/status": {Data: []byte("Cpus_allowed_list:\t0-x\n")}}
-	inv, err := ReadInventory(machine)
+	inv, err := ReadInventory(sysfs.New(machine))
 	if err == nil || !strings.Contains(err.Error(), `/proc/self/status: number list "0-x"`) || inv.CPUs != runtime.NumCPU() {
 		t.Errorf("%+v, %v", inv, err)
 	}
@@ -143,14 +144,14 @@ func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
 // This machine's own files are understood.
 func TestInventoryHere(t *testing.T) {
 	root := os.DirFS("/")
-	inv, err := ReadInventory(root)
+	inv, err := ReadInventory(sysfs.New(root))
 	if err != nil {
 		t.Error(err)
 	}
 	if inv.CPUs < 1 || inv.CPUs > runtime.NumCPU() || inv.Quota == 0 && inv.CPUs != runtime.NumCPU() || inv.Kernel == "" {
 		t.Errorf("%+v, NumCPU %d", inv, runtime.NumCPU())
 	}
-	if n, err := FindCgroups(root).OOMKills(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if n, err := FindCgroups(sysfs.New(root)).OOMKills(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(n, err)
 	}
 	t.Logf("%+v %s", inv, inv.Digest())
@@ -197,10 +198,10 @@ func FuzzFiles(f *testing.F) {
 			"sys/fs/cgroup/memory.events": {Data: []byte(oom)},
 			"c d/b/memory.oom_control":    {Data: []byte(oom)},
 		}
-		inv, _ := ReadInventory(machine)
+		inv, _ := ReadInventory(sysfs.New(machine))
 		if inv.CPUs < 1 || inv.Quota < 0 {
 			t.Fatalf("%+v", inv)
 		}
-		_, _ = FindCgroups(machine).OOMKills()
+		_, _ = FindCgroups(sysfs.New(machine)).OOMKills()
 	})
 }

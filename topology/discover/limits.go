@@ -2,8 +2,6 @@ package discover
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
@@ -31,7 +29,7 @@ const (
 
 // Limit joins a machine with what is allowed of it. The result is good even when the error is not nil:
 // what could not be read limits nothing, and the error names it.
-func Limit(fsys fs.FS, m *topology.Machine) (Limits, error) { return FindCgroups(fsys).Limit(m) }
+func Limit(fsys sysfs.FS, m *topology.Machine) (Limits, error) { return FindCgroups(fsys).Limit(m) }
 
 // Limit is Limit under the directory where the groups were found.
 func (g *Cgroups) Limit(m *topology.Machine) (Limits, error) {
@@ -39,17 +37,14 @@ func (g *Cgroups) Limit(m *topology.Machine) (Limits, error) {
 	if both := l.CPUs.Intersect(m.Affinity); !both.Empty() {
 		l.CPUs = both
 	}
-	mems, memsErr := memoryMask(g.fsys)
+	mems, memsErr := statusList(g.fs, "Mems_allowed_list") // none of a kernel without NUMA
 	if both := l.Memory.Intersect(mems); !both.Empty() {
 		l.Memory = both
 	}
 	quota, quotaErr := g.quota()
-	if errors.Is(quotaErr, fs.ErrNotExist) {
-		quotaErr = nil // no /proc
-	}
 	l.Quota = quota
 	l.Sharing = sharing(l, m.Root.CPUs)
-	return l, errors.Join(memsErr, quotaErr)
+	return l, errors.Join(missing(memsErr), missing(quotaErr))
 }
 
 func sharing(l Limits, online idset.Set) Sharing {
@@ -60,23 +55,6 @@ func sharing(l Limits, online idset.Set) Sharing {
 		return Whole
 	}
 	return Exclusive
-}
-
-// memoryMask is Mems_allowed_list of /proc/self/status, empty where there is none.
-func memoryMask(fsys fs.FS) (idset.Set, error) {
-	status, err := readFile(fsys, "proc/self/status")
-	if err != nil {
-		return idset.Set{}, missing(err)
-	}
-	list, ok := sysfs.Field(status, "Mems_allowed_list:")
-	if !ok {
-		return idset.Set{}, nil // a kernel without NUMA
-	}
-	mems, err := idset.Parse(list)
-	if err != nil {
-		return idset.Set{}, fmt.Errorf("/proc/self/status: Mems_allowed_list: %w", err)
-	}
-	return mems, nil
 }
 
 // Of reports whether any of an object of the machine may be used: a CPU of it, or a memory in it. An

@@ -3,6 +3,8 @@ package discover
 import (
 	"testing"
 	"testing/fstest"
+
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // What a container uses of its memory is without the pages of files that the kernel can drop, in both versions of cgroups.
@@ -19,7 +21,7 @@ func TestMemoryUsed(t *testing.T) {
 		fsys fstest.MapFS
 		want uint64
 	}{{"v2", v2, 3800}, {"v1", v1, 4000}, {"more cache than memory", odd, 0}, {"none to be seen", fstest.MapFS{}, 0}} {
-		if got := FindCgroups(tt.fsys).MemoryUsed(); got != tt.want {
+		if got := FindCgroups(sysfs.New(tt.fsys)).MemoryUsed(); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}

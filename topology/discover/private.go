@@ -140,9 +140,9 @@ func (t *taker) cgroups() error {
 		groups[path.Clean("/"+group)] = true
 	}
 	membership, _ := t.fs.Text("proc/self/cgroup")
-	for line := range strings.Lines(membership) {
-		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 && len(groups) < maxMounts {
-			groups[path.Clean("/"+f[2])] = true
+	for _, group := range memberships(membership) {
+		if len(groups) < maxMounts {
+			groups[path.Clean("/"+group)] = true
 		}
 	}
 	all := podfiles.Mounts(text, groupFS)

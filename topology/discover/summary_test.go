@@ -19,7 +19,7 @@ func inventory(t testing.TB, fsys fs.FS) discover.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := discover.Limit(fsys, m)
+	limits, err := discover.Limit(sysfs.New(fsys), m)
 	if err != nil {
 		t.Fatal(err)
 	}

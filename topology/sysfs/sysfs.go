@@ -4,6 +4,7 @@
 //	           one (any fs.FS: os.Root's, a test's); names have no leading "/"
 //
 //	Text       one trimmed text         "0x8086\n"        → "0x8086"
+//	Long       the same of a long one, as it stands
 //	Int        one decimal number       "-1\n"            → -1
 //	List       a CPU or node list       "0-3,8\n"         → {0, 1, 2, 3, 8}
 //	Mask       a CPU mask               "00000001,0000000f\n"
@@ -30,6 +31,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -138,6 +140,26 @@ func (f FS) Text(name string) (string, error) {
 		return "", f.tell(fmt.Errorf("/%s is longer than %d bytes", name, MaxText-1))
 	}
 	return strings.Trim(string(b), blank), nil
+}
+
+// maxLong bounds a long file, in bytes; the table of mounts of a busy node has a few hundred KiB.
+const maxLong = 8 << 20
+
+// Long is a whole file that may be longer than MaxText, as it stands.
+func (f FS) Long(name string) (string, error) {
+	if f.fsys == nil {
+		return "", pathError("open", name, fs.ErrNotExist)
+	}
+	file, err := f.fsys.Open(name)
+	if err != nil {
+		return "", f.tell(pathError("open", name, err))
+	}
+	defer file.Close()
+	b, err := bounded.Read(file, maxLong)
+	if err != nil {
+		return "", f.tell(pathError("read", name, err))
+	}
+	return string(b), nil
 }
 
 // blank is what surrounds a value. Some kernels (5.15's masks) end files with a zero byte.

@@ -14,9 +14,8 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// Source is a machine's files in the two ways in which they are read.
+// Source is a machine's files.
 type Source struct {
-	fsys  fs.FS
 	Files sysfs.FS
 	cfg   discover.Config
 	gpus  gpu.Config // who is asked of GPUs besides files
@@ -25,7 +24,7 @@ type Source struct {
 
 // Here is this machine.
 func Here(gpus gpu.Config) Source {
-	return Source{fsys: os.DirFS("/"), Files: sysfs.Host(), gpus: gpus, Close: func() error { return nil }}
+	return Source{Files: sysfs.Host(), gpus: gpus, Close: func() error { return nil }}
 }
 
 // Open opens a directory or a captured file that holds a machine. Pages are of 4 KiB there: this
@@ -42,11 +41,15 @@ func Open(name string) (Source, error) {
 		if err != nil {
 			return Source{}, err
 		}
-		src.fsys, src.Close = dir, dir.Close
-	} else if src.fsys, err = readCapture(name, info); err != nil {
-		return Source{}, err
+		src.Files, src.Close = sysfs.New(dir), dir.Close
+	} else {
+		files, err := readCapture(name, info)
+		if err != nil {
+			return Source{}, err
+		}
+		src.Files = sysfs.New(files)
 	}
-	if src.Files = sysfs.New(src.fsys); !src.Files.Exists("sys") && !src.Files.Exists("proc") {
+	if !src.Files.Exists("sys") && !src.Files.Exists("proc") {
 		src.Close()
 		return Source{}, fmt.Errorf("%s holds neither sys/ nor proc/", name)
 	}
@@ -88,7 +91,7 @@ func Look(ctx context.Context, name string, src Source) (v *View, err error) {
 	if v.Machine, err = discover.Machine(files, src.cfg); err != nil {
 		return nil, err
 	}
-	if v.Limits, err = discover.Limit(src.fsys, v.Machine); err != nil {
+	if v.Limits, err = discover.Limit(src.Files, v.Machine); err != nil {
 		note(err)
 	}
 	v.GPUs = gpu.Survey(files, src.gpus.Env, v.Machine)
