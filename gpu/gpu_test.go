@@ -151,7 +151,7 @@ func TestIntelsNumbers(t *testing.T) {
 func TestPathsAgreeWithTheMachine(t *testing.T) {
 	for _, name := range []string{"h100", "mi300x"} {
 		files := sysfs.New(machine.Load(t, name))
-		m, err := discover.Machine(files, discover.Config{PageSize: 4096})
+		m, err := discover.Machine(files, 4096)
 		if err != nil {
 			t.Fatal(err)
 		}

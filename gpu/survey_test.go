@@ -28,7 +28,7 @@ func TestSurvey(t *testing.T) {
 	}
 	known := map[string]*topology.Machine{}
 	for _, name := range []string{"h100", "mi300x"} {
-		m, err := discover.Machine(sysfs.New(machine.FS(t, name)), discover.Config{PageSize: 4096})
+		m, err := discover.Machine(sysfs.New(machine.FS(t, name)), 4096)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestSurvey(t *testing.T) {
 // What a better source knows is joined by the address; a GPU that it does not see cannot be used.
 func TestMerge(t *testing.T) {
 	fsys := sysfs.New(machine.Load(t, "h100"))
-	m, err := discover.Machine(sysfs.New(machine.FS(t, "h100")), discover.Config{PageSize: 4096})
+	m, err := discover.Machine(sysfs.New(machine.FS(t, "h100")), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestIdleFunctions(t *testing.T) {
 	files := sysfs.New(machine.Parse(t, "-- sys/devices/system/cpu/online --\n0-1\n"+
 		function("0000:00:01.0", "0x020700", "")+function("0000:00:02.0", "0x020700", "mlx5_core")+function("0000:00:03.0", "0x020700", "vfio-pci")+
 		function("0000:00:04.0", "0x020000", "")+function("0000:00:05.0", "0x020700", "mlx5_core")+hca))
-	m, err := discover.Machine(files, discover.Config{PageSize: 4096})
+	m, err := discover.Machine(files, 4096)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/test/golden"
@@ -61,7 +62,7 @@ func TestRead(t *testing.T) {
 	for _, name := range []string{"roce", "notgranted", "ib8"} {
 		golden.Is(t, "testdata/"+name+".golden", show(Read(fixture(t, name), Config{})))
 	}
-	if inv := Read(sysfs.New(nil), Config{}); len(inv.HCAs) != 0 || inv.Missing(Locked{}) != nil {
+	if inv := Read(sysfs.New(fstest.MapFS{}), Config{}); len(inv.HCAs) != 0 || inv.Missing(Locked{}) != nil {
 		t.Errorf("no files gave %+v", inv)
 	}
 }

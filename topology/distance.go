@@ -20,18 +20,12 @@ const (
 	NODE                       // several host bridges of one NUMA node
 	SYS                        // the link between NUMA nodes
 	NoDistance                 // nothing is known of one of them
-	numDistances
 )
 
-var distanceNames = [numDistances]string{"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"}
+var distanceNames = [...]string{"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"}
 
 // String is nvidia-smi's word.
-func (d Distance) String() string {
-	if d >= numDistances {
-		return "?"
-	}
-	return distanceNames[d]
-}
+func (d Distance) String() string { return distanceNames[d] }
 
 // PCIPath is where a PCI function hangs. The zero PCIPath is nowhere.
 type PCIPath struct {

@@ -19,7 +19,7 @@ import (
 // are the same on every machine.
 func discovered(t *testing.T, name string) *topology.Machine {
 	t.Helper()
-	m, err := discover.Machine(sysfs.New(machine.FS(t, name)), discover.Config{PageSize: 4096})
+	m, err := discover.Machine(sysfs.New(machine.FS(t, name)), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}

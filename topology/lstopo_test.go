@@ -62,7 +62,7 @@ func TestLstopoAgreesOnRealMachines(t *testing.T) {
 // TestLstopoAgreesHere does so with this machine.
 func TestLstopoAgreesHere(t *testing.T) {
 	need.Program(t, "lstopo-no-graphics", "hwloc-nox")
-	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	m, err := discover.Machine(sysfs.Host(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestLstopoAgreesHere(t *testing.T) {
 // TestBindingIsTheSame: hwloc with our XML binds, and says what is bound, as without.
 func TestBindingIsTheSame(t *testing.T) {
 	need.Program(t, "lstopo-no-graphics", "hwloc-nox")
-	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	m, err := discover.Machine(sysfs.Host(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func run(t *testing.T, command []string, env ...string) string {
 }
 
 func agree(t *testing.T, root string, pageSize int, env ...string) {
-	m, err := discover.Machine(sysfs.New(os.DirFS(root)), discover.Config{PageSize: pageSize})
+	m, err := discover.Machine(sysfs.New(os.DirFS(root)), pageSize)
 	if err != nil {
 		t.Fatal(err)
 	}

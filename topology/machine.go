@@ -144,12 +144,7 @@ type Latency struct {
 }
 
 // All is the objects of a type in the tree's order. It shares the machine's slice.
-func (m *Machine) All(t Type) []*Object {
-	if t >= numTypes {
-		return nil
-	}
-	return m.byType[t]
-}
+func (m *Machine) All(t Type) []*Object { return m.byType[t] }
 
 // Device is the PCI device or bridge at an address, nil without one.
 func (m *Machine) Device(at PCIAddr) *Object {

@@ -180,7 +180,7 @@ func TestPCITree(t *testing.T) {
 	if got := m.Device(nic).Place().CPUs.String(); got != "2-3" {
 		t.Errorf("near the NIC: %q", got)
 	}
-	if o := m.Device(PCIAddr{Bus: 9}); o != nil || m.All(numTypes) != nil {
+	if o := m.Device(PCIAddr{Bus: 9}); o != nil {
 		t.Errorf("found what is not there: %v", o)
 	}
 }
@@ -228,11 +228,8 @@ func TestPCIAddr(t *testing.T) {
 
 func TestTypeNames(t *testing.T) {
 	for typ := range numTypes {
-		if s := typ.String(); s == "" || s == "?" {
+		if s := typ.String(); s == "" {
 			t.Errorf("type %d has no name", typ)
 		}
-	}
-	if numTypes.String() != "?" {
-		t.Error(numTypes.String())
 	}
 }

@@ -33,12 +33,7 @@ var typeNames = [numTypes]string{
 }
 
 // String is hwloc's name of the type.
-func (t Type) String() string {
-	if t >= numTypes {
-		return "?"
-	}
-	return typeNames[t]
-}
+func (t Type) String() string { return typeNames[t] }
 
 // IO reports whether objects of the type are bridges or devices.
 func (t Type) IO() bool { return t == TypeBridge || t == TypePCIDevice || t == TypeOSDevice }

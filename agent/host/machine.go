@@ -45,7 +45,7 @@ func (m *known) read(fsys sysfs.FS) {
 		return
 	}
 	m.allowed, m.text = allowed, ""
-	m.machine, m.err = discover.Machine(fsys, discover.Config{})
+	m.machine, m.err = discover.Machine(fsys, 0)
 }
 
 // allowedText is the lines Cpus_allowed_list and Mems_allowed_list of /proc/self/status: they

@@ -121,7 +121,7 @@ func outcome(t *testing.T, m *apiv1.Launch, on described) string {
 	fsys := sysfs.New(machine.Parse(t, ""))
 	if on.Machine != "" {
 		fsys = sysfs.New(machine.Load(t, on.Machine))
-		mach, err := discover.Machine(fsys, discover.Config{})
+		mach, err := discover.Machine(fsys, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"strings"
 	"unicode"
@@ -101,11 +102,9 @@ func (p *Picture) Write(w io.Writer) error {
 
 // name tells pictures of one style from those of another.
 func (p *Picture) name() string {
-	sum := uint32(2166136261) // FNV-1a
-	for _, c := range []byte(p.style.Light) {
-		sum = (sum ^ uint32(c)) * 16777619
-	}
-	return fmt.Sprintf("%08x", sum)
+	sum := fnv.New32a()
+	io.WriteString(sum, p.style.Light)
+	return fmt.Sprintf("%08x", sum.Sum32())
 }
 
 func bound(root, rules string) string {

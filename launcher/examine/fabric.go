@@ -138,13 +138,13 @@ func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit 
 
 // job starts argv on parts of the hosts. With merge what it wrote to standard error is part of the output.
 func (b *bench) job(ctx context.Context, argv []string, pmi job.Protocol, limit time.Duration, merge bool, parts ...part) outcome {
-	out := &tail{most: maxOutput}
+	out := &tail{}
 	var o outcome
 	cfg := launcher.Config{
 		Reach:  b.cfg.Reach,
 		Wishes: launcher.Wishes{Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use},
 	}
-	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
+	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{}, "", false
 	cfg.Told = func(l, t []string) { o.lines, o.last = l, t }
 	cfg.Output.Merge = merge
 	set := &hosts.Set{From: "mpiup doctor"}
@@ -240,10 +240,8 @@ func writeBaseline(f *doctor.Fabric) error {
 	return nil
 }
 
-// tail keeps the last bytes of what is written to it.
+// tail keeps the last bytes of what is written to it, maxOutput at least.
 type tail struct {
-	most int
-
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
 }
@@ -251,8 +249,8 @@ type tail struct {
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.buf.Len() > 2*t.most {
-		t.buf.Next(t.buf.Len() - t.most)
+	if t.buf.Len() > 2*maxOutput {
+		t.buf.Next(t.buf.Len() - maxOutput)
 	}
 	return t.buf.Write(p)
 }

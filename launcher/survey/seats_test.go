@@ -42,7 +42,7 @@ func (a *there) Checkup(_ context.Context, r *apiv1.CheckupRequest) (*apiv1.Chec
 func agentOn(t *testing.T, name string) *there {
 	t.Helper()
 	files := machine.FS(t, name)
-	m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+	m, err := discover.Machine(sysfs.New(files), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}

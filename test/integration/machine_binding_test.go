@@ -21,7 +21,7 @@ import (
 // here is where the CPUs lie that this test may use, as every host of the lab may.
 func here(t *testing.T) *layout.Layout {
 	t.Helper()
-	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	m, err := discover.Machine(sysfs.Host(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestEightRanks(t *testing.T) {
 func read(t *testing.T, name string) job.Host {
 	t.Helper()
 	files := machine.FS(t, name)
-	m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+	m, err := discover.Machine(sysfs.New(files), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}

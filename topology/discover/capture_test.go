@@ -26,7 +26,7 @@ import (
 func described(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	files := sysfs.New(fsys)
-	m, err := discover.Machine(files, discover.Config{PageSize: 4096})
+	m, err := discover.Machine(files, 4096)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,11 @@ func TestCaptureHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := discover.Machine(sysfs.Host(), discover.Config{})
+	live, err := discover.Machine(sysfs.Host(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := discover.Machine(sysfs.New(taken.FS()), discover.Config{})
+	m, err := discover.Machine(sysfs.New(taken.FS()), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,18 +31,13 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// Config says what to look at. The zero Config is all of it.
-type Config struct {
-	PageSize int // bytes of a normal page; 0: this machine's
-}
-
-// Machine reads the machine of fsys.
-func Machine(fsys sysfs.FS, cfg Config) (*topology.Machine, error) {
-	if cfg.PageSize <= 0 {
-		cfg.PageSize = os.Getpagesize()
+// Machine reads the machine of fsys. Its normal pages have so many bytes; 0: as many as this machine's.
+func Machine(fsys sysfs.FS, pageSize int) (*topology.Machine, error) {
+	if pageSize == 0 {
+		pageSize = os.Getpagesize()
 	}
 	id := readIdentity(fsys)
-	r := reader{fs: fsys, cfg: cfg, threadsAreCores: id.moduleOfCores()}
+	r := reader{fs: fsys, pageSize: pageSize, threadsAreCores: id.moduleOfCores()}
 	mine := cpuset{fsys}
 	r.parts.Affinity = mine.affinity()
 	r.parts.AllowedCPUs, r.parts.AllowedNodes = mine.allowed()
@@ -66,7 +61,7 @@ func Machine(fsys sysfs.FS, cfg Config) (*topology.Machine, error) {
 // reader collects the parts.
 type reader struct {
 	fs              sysfs.FS
-	cfg             Config
+	pageSize        int
 	parts           topology.Parts
 	threadsAreCores bool // core_cpus is two cores that share a module (AMD family 15h)
 }

@@ -18,7 +18,7 @@ import (
 
 func read(t testing.TB, files fs.FS) *topology.Machine {
 	t.Helper()
-	m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+	m, err := discover.Machine(sysfs.New(files), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,14 +227,14 @@ func TestHidden(t *testing.T) {
 			}
 		})
 	}
-	if _, err := discover.Machine(sysfs.New(fstest.MapFS{}), discover.Config{}); err == nil || !strings.Contains(err.Error(), "no CPU is to be seen") {
+	if _, err := discover.Machine(sysfs.New(fstest.MapFS{}), 0); err == nil || !strings.Contains(err.Error(), "no CPU is to be seen") {
 		t.Errorf("nothing at all: %v", err)
 	}
 }
 
 // This machine's own files, whatever they are.
 func TestHere(t *testing.T) {
-	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	m, err := discover.Machine(sysfs.Host(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestHere(t *testing.T) {
 
 func BenchmarkHere(b *testing.B) {
 	for b.Loop() {
-		if _, err := discover.Machine(sysfs.Host(), discover.Config{}); err != nil {
+		if _, err := discover.Machine(sysfs.Host(), 0); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -267,7 +267,7 @@ func FuzzMachine(f *testing.F) {
 			return
 		}
 		notes := 0
-		m, err := discover.Machine(sysfs.New(files.FS()).Noting(func(error) { notes++ }), discover.Config{PageSize: 4096})
+		m, err := discover.Machine(sysfs.New(files.FS()).Noting(func(error) { notes++ }), 4096)
 		if err == nil && (len(m.All(topology.TypePU)) == 0 || len(m.All(topology.TypeNUMANode)) == 0 || m.AllowedCPUs.Empty()) {
 			t.Fatalf("%d hardware threads, %d nodes, allowed %s", len(m.All(topology.TypePU)), len(m.All(topology.TypeNUMANode)), m.AllowedCPUs)
 		}
@@ -295,7 +295,7 @@ func TestNonsenseIsNoted(t *testing.T) {
 		files := machine.Load(t, "dual")
 		files[tt.name] = &fstest.MapFile{Data: []byte(tt.text)}
 		var notes []string
-		m, err := discover.Machine(sysfs.New(files).Noting(func(err error) { notes = append(notes, err.Error()) }), discover.Config{PageSize: 4096})
+		m, err := discover.Machine(sysfs.New(files).Noting(func(err error) { notes = append(notes, err.Error()) }), 4096)
 		if err != nil || m.Root.CPUs.String() != "0-7" {
 			t.Errorf("%s: CPUs %s, %v", tt.name, m.Root.CPUs, err)
 		}
@@ -314,7 +314,7 @@ func TestNothingIsNoted(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := discover.Machine(sysfs.New(machine.FS(t, name)).Noting(note), discover.Config{PageSize: 4096}); err != nil {
+		if _, err := discover.Machine(sysfs.New(machine.FS(t, name)).Noting(note), 4096); err != nil {
 			t.Error(err)
 		}
 	}
@@ -338,7 +338,7 @@ func TestKindsOfARM(t *testing.T) {
 				text += fmt.Sprintf("-- sys/devices/system/cpu/cpu%d/regs/identification/midr_el1 --\n%s\n", cpu, tt.midr[cpu])
 			}
 		}
-		m, err := discover.Machine(sysfs.New(machine.Parse(t, text)), discover.Config{PageSize: 4096})
+		m, err := discover.Machine(sysfs.New(machine.Parse(t, text)), 4096)
 		if err != nil {
 			t.Fatal(err)
 		}

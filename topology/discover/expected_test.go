@@ -91,8 +91,7 @@ func expectedOfHwloc(t *testing.T) {
 				return
 			}
 			spec := readTest(t, file)
-			cfg := discover.Config{PageSize: 4096}
-			m, err := discover.Machine(sysfs.New(machine.Archive(t, filepath.Join(hwlocFiles, spec.source)).FS()), cfg)
+			m, err := discover.Machine(sysfs.New(machine.Archive(t, filepath.Join(hwlocFiles, spec.source)).FS()), 4096)
 			if err != nil {
 				t.Fatal(err)
 			}

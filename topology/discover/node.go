@@ -115,7 +115,7 @@ func (r *reader) memTotal(name string) uint64 {
 // pages is how much of a memory is in large pages (nodeN/hugepages/hugepages-2048kB/nr_hugepages,
 // or the same under /sys/kernel/mm) and how much in normal ones.
 func (r *reader) pages(dir string, size uint64, sizes []string) []topology.Pages {
-	pages := []topology.Pages{{Size: uint64(r.cfg.PageSize)}}
+	pages := []topology.Pages{{Size: uint64(r.pageSize)}}
 	left := size
 	for _, name := range sizes {
 		kib, ok := strings.CutPrefix(name, "hugepages-")

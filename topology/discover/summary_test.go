@@ -15,7 +15,7 @@ import (
 
 // inventory is what the agent and mpiup topo take once.
 func inventory(t testing.TB, fsys fs.FS) discover.Summary {
-	m, err := discover.Machine(sysfs.New(fsys), discover.Config{PageSize: 4096})
+	m, err := discover.Machine(sysfs.New(fsys), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ const MaxText = 64 << 10
 // MaxNames bounds a directory's entries that are looked at.
 const MaxNames = 1 << 16
 
-// FS is a machine's files. The zero FS has none.
+// FS is a machine's files. New and Host make one.
 type FS struct {
 	fsys fs.FS
 	note func(error)
@@ -81,9 +81,6 @@ type prefixReader interface {
 
 // Prefix is the first at most n bytes of a file; what follows is not asked for.
 func (f FS) Prefix(name string, n int) ([]byte, error) {
-	if f.fsys == nil {
-		return nil, pathError("open", name, fs.ErrNotExist)
-	}
 	n = min(n, MaxText)
 	if r, ok := f.fsys.(prefixReader); ok {
 		for size := min(n, page); ; size = n { // most bounds are far above what files have, if they are there at all
@@ -147,9 +144,6 @@ const maxLong = 8 << 20
 
 // Long is a whole file that may be longer than MaxText, as it stands.
 func (f FS) Long(name string) (string, error) {
-	if f.fsys == nil {
-		return "", pathError("open", name, fs.ErrNotExist)
-	}
 	file, err := f.fsys.Open(name)
 	if err != nil {
 		return "", f.tell(pathError("open", name, err))
@@ -218,9 +212,6 @@ func (f FS) set(name string, parse func(string) (idset.Set, error)) (idset.Set, 
 
 // Names is the sorted names in a directory, MaxNames of them at most.
 func (f FS) Names(dir string) ([]string, error) {
-	if f.fsys == nil {
-		return nil, pathError("open", dir, fs.ErrNotExist)
-	}
 	file, err := f.fsys.Open(dir)
 	if err != nil {
 		return nil, f.tell(pathError("open", dir, err))
@@ -260,9 +251,6 @@ func (f FS) Numbers(dir, prefix string, limit int) (set idset.Set) {
 
 // Link is the text of a symbolic link.
 func (f FS) Link(name string) (string, error) {
-	if f.fsys == nil {
-		return "", pathError("readlink", name, fs.ErrNotExist)
-	}
 	text, err := fs.ReadLink(f.fsys, name)
 	if err != nil {
 		return "", pathError("readlink", name, err)
@@ -275,9 +263,6 @@ func (f FS) Link(name string) (string, error) {
 
 // Exists reports whether something of that name can be seen.
 func (f FS) Exists(name string) bool {
-	if f.fsys == nil {
-		return false
-	}
 	_, err := fs.Stat(f.fsys, name)
 	return err == nil
 }

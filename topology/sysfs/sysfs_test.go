@@ -133,8 +133,8 @@ func TestErrorsNameTheFile(t *testing.T) {
 	}
 }
 
-func TestZeroHasNothing(t *testing.T) {
-	var f FS
+func TestNoFileHasNothing(t *testing.T) {
+	f := New(fstest.MapFS{})
 	if _, err := f.Text("x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@ package image
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -248,25 +247,9 @@ func (i *image) script(file, by string) bool {
 		i.add("script", checkup.Fail, fmt.Sprintf("%.200s is a directory, which %s cannot run", file, by), "name the script in it")
 		return false
 	}
-	f, err := i.Files.Open(inFS(file))
-	if err != nil {
+	if _, err := i.beginning(file, 1); err != nil {
 		i.add("script", checkup.Fail, fmt.Sprintf("uid %d cannot read %.200s, which %s is to run", i.UID, file, by), "chmod a+r, or COPY --chmod=644")
 		return false
 	}
-	f.Close()
 	return true
-}
-
-// text is the beginning of a file.
-func (i *image) text(file string) string {
-	f, err := i.Files.Open(inFS(file))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	if err != nil {
-		return ""
-	}
-	return string(b)
 }

@@ -133,16 +133,21 @@ func (i *image) head(name string) ([]byte, error) {
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return nil, fs.ErrPermission
 	}
-	f, err := i.Files.Open(inFS(name))
-	if err != nil {
-		return nil, errUnread
-	}
-	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, program.HeadBytes))
+	head, err := i.beginning(name, program.HeadBytes)
 	if err != nil {
 		return nil, errUnread
 	}
 	return head, nil
+}
+
+// beginning is the first bytes of a file, so many at most.
+func (i *image) beginning(name string, most int64) ([]byte, error) {
+	f, err := i.Files.Open(inFS(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 var errUnread = errors.New("it may be executed, and cannot be read")

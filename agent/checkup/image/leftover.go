@@ -92,15 +92,9 @@ func (i *image) privateKey(file string) bool {
 	if info == nil || !info.Mode().IsRegular() || info.Size() > 64<<10 {
 		return false
 	}
-	f, err := i.Files.Open(inFS(file))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	head := make([]byte, 64)
-	n, err := f.Read(head)
-	line, _, _ := strings.Cut(string(head[:n]), "\n")
-	return (err == nil || n > 0) && strings.HasPrefix(line, "-----BEGIN") && strings.Contains(line, "PRIVATE KEY")
+	head, _ := i.beginning(file, 64)
+	line, _, _ := strings.Cut(string(head), "\n")
+	return strings.HasPrefix(line, "-----BEGIN") && strings.Contains(line, "PRIVATE KEY")
 }
 
 func (i *image) user() {

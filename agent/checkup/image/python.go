@@ -115,6 +115,12 @@ func (i *image) places(exe, file string, c pythonCommand, q mpilib.Query) places
 	return p
 }
 
+// text is the beginning of a text; "" of one that cannot be read.
+func (i *image) text(file string) string {
+	text, _ := i.beginning(file, 64<<10)
+	return string(text)
+}
+
 // entries are a directory's, at most 4,096.
 func (i *image) entries(dir string) []fs.DirEntry {
 	entries, err := fs.ReadDir(i.Files, inFS(dir))

@@ -29,7 +29,7 @@ func view(t testing.TB, name string, files fs.FS) *draw.View {
 	v := &draw.View{Name: name}
 	f := sysfs.New(files).Noting(func(err error) { v.Notes = append(v.Notes, err.Error()) })
 	var err error
-	if v.Machine, err = discover.Machine(f, discover.Config{PageSize: 4096}); err != nil {
+	if v.Machine, err = discover.Machine(f, 4096); err != nil {
 		t.Fatal(err)
 	}
 	if v.Limits, err = discover.Limit(sysfs.New(files), v.Machine); err != nil {

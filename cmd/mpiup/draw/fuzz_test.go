@@ -31,7 +31,7 @@ func FuzzView(f *testing.F) {
 		v := &draw.View{Name: "x"}
 		fsys := files.FS()
 		from := sysfs.New(fsys).Noting(func(err error) { v.Notes = append(v.Notes, err.Error()) })
-		if v.Machine, err = discover.Machine(from, discover.Config{PageSize: 4096}); err != nil {
+		if v.Machine, err = discover.Machine(from, 4096); err != nil {
 			return
 		}
 		v.Limits, _ = discover.Limit(sysfs.New(fsys), v.Machine)

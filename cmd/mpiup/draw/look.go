@@ -17,7 +17,7 @@ import (
 // Source is a machine's files.
 type Source struct {
 	Files sysfs.FS
-	cfg   discover.Config
+	page  int        // bytes of a normal one; 0: as here
 	gpus  gpu.Config // who is asked of GPUs besides files
 	Close func() error
 }
@@ -35,7 +35,7 @@ func Open(name string) (Source, error) {
 		return Source{}, err
 	}
 	none := func(string) (string, bool) { return "", false }
-	src := Source{cfg: discover.Config{PageSize: 4096}, gpus: gpu.Config{Env: none}, Close: func() error { return nil }}
+	src := Source{page: 4096, gpus: gpu.Config{Env: none}, Close: func() error { return nil }}
 	if info.IsDir() {
 		dir, err := sysfs.OpenDir(name)
 		if err != nil {
@@ -88,7 +88,7 @@ func Look(ctx context.Context, name string, src Source) (v *View, err error) {
 		}
 	}
 	files := src.Files.Noting(note)
-	if v.Machine, err = discover.Machine(files, src.cfg); err != nil {
+	if v.Machine, err = discover.Machine(files, src.page); err != nil {
 		return nil, err
 	}
 	if v.Limits, err = discover.Limit(src.Files, v.Machine); err != nil {

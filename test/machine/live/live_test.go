@@ -26,7 +26,7 @@ import (
 // halves are the CPUs that may be used here, in two parts.
 func halves(t *testing.T) (parts [2]idset.Set) {
 	t.Helper()
-	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	m, err := discover.Machine(sysfs.Host(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
