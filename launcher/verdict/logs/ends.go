@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -143,15 +142,12 @@ func (r *Reader) learn(l line) {
 			r.named = &who
 		} else if f.first && r.named == nil {
 			r.named, r.first = &who, lead{by: alike(l.text), at: r.number}
-		} else if f.first && !f.own && r.named != nil && who.rank >= 0 && r.named.rank >= 0 && who.rank != r.named.rank {
-			r.first.several = true
 		}
 		if !f.waits {
-			r.near = 0
-			if who.rank < 0 && r.at == r.number-1 {
-				r.near = r.recent.rank + 1
+			if r.torch.time != "" && r.at == r.number-1 { // the same entry of the table
+				who = who.or(r.recent)
 			}
-			r.recent, r.at = who, r.number
+			r.recent, r.at, r.listed = who, r.number, f.first || r.torch.time != ""
 			if s, ok := verdict.Recognise(l.text); !ok || s.Weight() > verdict.Wait { // who waits is not who failed
 				r.tell(who, alike(l.text))
 			}
@@ -224,11 +220,12 @@ const byMany = "several" // a line that tells of several processes: one more tha
 // tell completes findings that came just before. Lines that name several ranks alike tell of none which was first.
 func (r *Reader) tell(who ending, by string) {
 	for _, f := range r.open {
-		switch close := r.number-max(f.number, f.told.at) <= after && f.lane.file == r.file && f.near == 0; {
+		switch close := r.number-max(f.number, f.told.at) <= after && f.lane.file == r.file; {
 		case close && f.who.rank < 0 && f.who.fits(who) && (f.told.by != byMany || who.rank < 0):
 			f.who, f.told.by, f.told.at = f.who.or(who), by, r.number
+			f.own = !r.listed && f.who.rank >= 0
 		case close && f.told.by == by && who.rank >= 0:
-			f.among, f.told.at = f.among.Union(idset.Of(f.who.rank, who.rank)), r.number
+			f.among, f.told.at = f.among.Union(setOf(f.who.rank, who.rank)), r.number
 		}
 	}
 }

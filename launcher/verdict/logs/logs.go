@@ -1,7 +1,7 @@
 // Package logs reads the logs of a job, of whatever launcher. Of a job that failed it says which rank failed for a reason of its own, and
 // of what kind that reason is. PURE.
 //
-//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go──▶ verdict
+//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go, shown.go──▶ verdict
 //	                                                          └──filter.go──▶ the lines that are wanted
 //
 // A log is of one process, of several with tags before their lines ("[1,3]<stderr>:", "[rank3]:", "3: "), or of several without. What
@@ -54,7 +54,7 @@ type Reader struct {
 	open   []*finding // the latest, which may yet learn their rank or host
 	recent ending     // what a summary has named lately
 	at     int        // and on which line
-	near   int        // 1 + the rank that the line before that one named
+	listed bool       // a launcher says so, of whom it saw first
 	torch  block
 	stalls bool            // Horovod lists ranks that it waits for
 	size   int             // of the job, as a line says it; 0: none does
@@ -66,10 +66,9 @@ type Reader struct {
 
 // lead is what else is known of the process that a launcher names as the first that failed.
 type lead struct {
-	several bool   // launchers name other ones, too
-	by      string // the line that names it, without numbers
-	at      int    // and that line's number
-	killed  bool   // it was only killed, as a launcher kills those that are left
+	by     string // the line that names it, without numbers
+	at     int    // and that line's number
+	killed bool   // it was only killed, as a launcher kills those that are left
 }
 
 // lane is one process's lines; rank -1 is all lines of a file that have no tag.
@@ -119,7 +118,7 @@ type finding struct {
 	who       ending
 	among     idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
 	told      told      // whose it is
-	near      int       // 1 + the rank of the line before, which counts where nothing else names one
+	own       bool      // its own line names its process, and no launcher's
 	lane      lane
 	file      int
 	number    int
@@ -138,7 +137,7 @@ type told struct {
 func (r *Reader) File() {
 	r.file++
 	r.own.file()
-	r.number, r.open, r.recent, r.at, r.near, r.torch, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
+	r.number, r.open, r.recent, r.at, r.torch, r.count = 0, nil, ending{rank: -1}, 0, block{}, counter{}
 	r.block, r.stalls, r.ended, r.plain, r.crowd = ownBlock{}, false, false, false, crowd{alike: r.crowd.alike}
 }
 
@@ -209,10 +208,11 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	f.over = r.ended && f.weight == verdict.Echo || f.weight != verdict.Ending && slices.ContainsFunc(r.found[verdict.Ending], f.late) // all ends with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
-		f.near = r.near
+		f.own = r.at == r.number && r.recent.rank >= 0 && !r.listed
 	}
 	if m := srunTasks().Find(l.text); m != nil {
 		f.among, _ = idset.Within(m[1], maxTask)
+		f.who.rank = -1
 	}
 	if f.weight == verdict.Ending {
 		if f.why = r.lanes[lane{r.file, f.who.rank}].reason(); f.why == nil {

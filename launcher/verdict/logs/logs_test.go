@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
@@ -158,6 +159,29 @@ func TestReaderIsBounded(t *testing.T) {
 	}
 	if got := said(&r); got != "kind gpu-out-of-memory rank one of 0-63" {
 		t.Error(got)
+	}
+}
+
+// A number that is too high for a rank is none, wherever it stands.
+func TestNumbersThatAreNoRanks(t *testing.T) {
+	for _, lines := range []string{
+		"Abort(1) on node 2000000000 (rank 2000000000 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 2000000000",
+		"[1,2000000000]<stderr>:Segmentation fault\n[1,1900000000]<stderr>:Segmentation fault",
+		"Rank 2000000000 failed to pass monitoredBarrier in 1000 ms",
+		"[Rank 2000000000] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE) ran for 9 milliseconds before timing out.",
+	} {
+		var r Reader
+		f := NewFilter(Wanted{Ranks: idset.Of(1)})
+		for line := range strings.SplitSeq(lines, "\n") {
+			r.Line(line)
+			f.Begin([]byte(line))
+		}
+		if got := said(&r); !strings.HasSuffix(got, " rank unknown") {
+			t.Errorf("%q of %q", got, lines)
+		}
+		if f.Nothing() == "" && f.Lacking() == "" {
+			t.Errorf("a line of rank 1 in %q", lines)
+		}
 	}
 }
 

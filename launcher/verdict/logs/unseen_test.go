@@ -15,6 +15,7 @@ import (
 // score is what became of the logs of the second half.
 type score struct {
 	failures, kinds, ranks  int // right
+	names, named            int // failures whose rank is known, and those of them whose rank is told
 	accused                 int // a rank was named that is not the one, or where none is known
 	certain, certainWrong   int // verdicts that name a rank and are certain
 	probable, probableWrong int // and those that are probable
@@ -45,6 +46,12 @@ func (s *score) judge(name, want, got string) {
 	}
 	if wr == gr {
 		s.ranks++
+	}
+	if number(wr) >= 0 {
+		s.names++
+		if wr == gr {
+			s.named++
+		}
 	}
 	named := got != "none" && gr != "unknown" && !strings.HasPrefix(gr, "one of")
 	falsely := named && wr != gr
@@ -94,8 +101,8 @@ func TestUnseen(t *testing.T) {
 	for _, w := range s.wrong {
 		t.Log(w)
 	}
-	t.Logf("failures %d, kinds %d, ranks %d, accused %d, certain %d (wrong %d), probable %d (wrong %d), healthy %d, called failed %d",
-		s.failures, s.kinds, s.ranks, s.accused, s.certain, s.certainWrong, s.probable, s.probableWrong, s.healthy, s.calledFailed)
+	t.Logf("failures %d, kinds %d, ranks %d, known ranks %d (named %d), accused %d, certain %d (wrong %d), probable %d (wrong %d), healthy %d, called failed %d",
+		s.failures, s.kinds, s.ranks, s.names, s.named, s.accused, s.certain, s.certainWrong, s.probable, s.probableWrong, s.healthy, s.calledFailed)
 	for _, pair := range slices.SortedFunc(maps.Keys(s.confusion), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		t.Logf("%s told as %s: %d", pair[0], pair[1], s.confusion[pair])
 	}
@@ -105,6 +112,9 @@ func TestUnseen(t *testing.T) {
 	}
 	if s.kinds*100 < s.failures*95 || s.accused > 0 || s.calledFailed > 0 {
 		t.Error("the second half got worse than 95 % of kinds, nobody accused falsely, no healthy log called failed")
+	}
+	if s.named*100 < s.names*80 { // nobody is right by silence
+		t.Errorf("of %d ranks that the logs show %d are named: fewer than 80 %%", s.names, s.named)
 	}
 }
 

@@ -1,0 +1,128 @@
+package logs
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// A rank is named only where the log shows that it failed, and nothing that others did, too: worse than silence is an accusation.
+//
+//	its tag, or its own line names it     others that failed alike, or that complained before, are as likely
+//	a launcher names it, or a neighbour   and so are all others that ended by themselves: a launcher tells whom it saw first
+//	a kind that strikes all alike         needs its own word, and another rank in another state
+
+// company is what a log shows of other processes than the one that a finding is about.
+type company struct {
+	about       *finding
+	rank        int
+	tagged, own bool // the tag of its line, or the line itself, names that one
+	ranks       idset.Set
+	pids        map[int]bool
+	others      bool // that are not named
+}
+
+// shown is whose a finding is as far as the log shows it.
+func (r *Reader) shown(f *finding, n named) named {
+	if n.who.rank < 0 || verdict.Of(f.kind).Weight <= verdict.Wait {
+		return n
+	}
+	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among, pids: map[int]bool{0: true, f.who.pid: true}}
+	c.own = c.tagged || f.own || f.spoken() == n.who.rank
+	c.add(n.who.rank, f.lane.rank)
+	for _, list := range r.found {
+		for _, g := range list {
+			if g != f && !g.over && !g.warns {
+				c.meet(g, r.rankOf(g), r.torch.time != "")
+			}
+		}
+	}
+	contrast := false
+	for key, h := range r.lanes {
+		if c.tagged && key.file == f.file && h.trace == frames { // its exception is to come
+			c.add(key.rank)
+		}
+		contrast = contrast || key.rank >= 0 && key.rank != c.rank
+	}
+	if r.named != nil && !r.first.killed && (!c.tagged || f.weight == verdict.Ending || f.crashed()) {
+		c.add(r.named.rank)
+	}
+	// torchrun names as the first, of those that ended in one second, whom it looked at first.
+	if all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank); slices.Contains(all, c.rank) && (!c.tagged || f.weight == verdict.Ending) {
+		c.add(all...)
+	}
+	if slices.Contains(r.crowd.mixed, c.rank) { // which of them failed so, their lines do not tell
+		c.add(r.crowd.mixed...)
+	}
+	switch {
+	case c.ranks.Len() > 1:
+		return named{who: ending{rank: -1}, sure: verdict.OneOfSeveral, among: c.ranks}
+	case c.others, !c.ranks.Contains(c.rank), slices.Contains(r.crowd.alike, f.kind), !c.tagged && (len(c.pids) > 2 || len(r.crowd.dumps) > 1),
+		is(f.kind, "allAlike") && !contrast && (!c.own || c.rank == 0 || is(f.kind, "anyRank")),
+		f.killed() && strings.Contains(f.line, "KILLED BY SIGNAL"): // Intel MPI tells of its own kills alike
+		return named{who: ending{rank: -1, host: n.who.host}, sure: verdict.Unknown}
+	}
+	return n
+}
+
+// add takes ranks for those that may have failed.
+func (c *company) add(ranks ...int) { c.ranks = c.ranks.Union(setOf(ranks...)) }
+
+// setOf is a set of those that are ranks: neither -1 nor so high that they must be something else.
+func setOf(ranks ...int) (set idset.Set) {
+	for _, rank := range ranks {
+		if rank >= 0 && rank <= idset.MaxID {
+			set.Add(rank)
+		}
+	}
+	return set
+}
+
+// meet takes another finding into account. table says that torchrun's tells when each rank ended.
+func (c *company) meet(g *finding, rank int, table bool) {
+	f := c.about
+	const apart = 2e9 // ns by which clocks and buffers do not differ
+	if !f.time.IsZero() && !g.time.IsZero() && g.time.Sub(f.time) > apart {
+		return
+	}
+	weak := g.weak && !f.weak
+	like := !weak && (f.kind == g.kind || f.crashed() && g.crashed())
+	failed := verdict.Of(g.kind).Weight > verdict.Wait && !g.killed() && !g.ofTheJob()
+	ended := failed && !weak && g.weight >= verdict.Ending
+	if like || ended && !c.own {
+		c.pids[g.who.pid] = true
+		c.ranks = c.ranks.Union(g.among)
+	}
+	switch {
+	case rank >= 0 && rank != c.rank:
+		earlier := failed && precedes(g, f) && (c.tagged || f.killed())
+		first := ended && strings.Contains(g.line, "failed (exitcode: ") && rank > c.rank // torch's agent looks at them in order
+		if (like || ended && !c.own || earlier || first) && !(table && f.weight == verdict.Ending) {
+			c.add(rank)
+		}
+	case weak:
+	case !c.tagged && g.lane.rank < 0 && g.line == f.line && g.weight > verdict.Echo:
+		c.others = true
+	case rank == c.rank && verdict.Of(g.kind).Weight == verdict.Wait && max(g.number-f.number, f.number-g.number) <= after: // who waits
+		c.others = true
+	}
+}
+
+// crashed says that a process crashed, by a word of its own or its signal.
+func (f *finding) crashed() bool {
+	return f.weight == verdict.Cause && (f.kind == verdict.Crash || f.kind == verdict.Segfault)
+}
+
+// rankOf is the rank of a finding; -1: none is known.
+func (r *Reader) rankOf(g *finding) int {
+	rank := r.known(g.who)
+	if rank < 0 {
+		rank = g.spoken()
+	}
+	if rank >= 0 || len(r.hosts) > 1 || r.file > 0 {
+		return rank
+	}
+	return g.who.local - 1
+}
