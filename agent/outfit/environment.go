@@ -37,23 +37,23 @@ func taken(l *apiv1.Launch) []string {
 
 // Environment is a process's: the container's own, then what the user exported, then what
 // mpiup computed. A later value of a name replaces an earlier one in its place.
-func Environment(base []string, unset []string, user []string, ours []string) []string {
-	e := envList{at: make(map[string]int, len(base)+len(user)+len(ours))}
-	for _, kv := range base {
-		name, _, ok := strings.Cut(kv, "=")
-		if !ok || inherited(name) || slices.Contains(unset, name) {
-			continue
-		}
-		e.set(name, kv)
-	}
-	for _, list := range [][]string{user, ours} {
+func Environment(base, unset, user, ours []string) (env []string) {
+	at := make(map[string]int, len(base)+len(user)+len(ours))
+	for i, list := range [][]string{base, user, ours} {
 		for _, kv := range list {
-			if name, _, ok := strings.Cut(kv, "="); ok && name != "" {
-				e.set(name, kv)
+			name, _, ok := strings.Cut(kv, "=")
+			if !ok || i == 0 && (inherited(name) || slices.Contains(unset, name)) || i > 0 && name == "" {
+				continue
 			}
+			if before, there := at[name]; there {
+				env[before] = kv
+				continue
+			}
+			at[name] = len(env)
+			env = append(env, kv)
 		}
 	}
-	return e.list
+	return env
 }
 
 func inherited(name string) bool {
@@ -63,20 +63,6 @@ func inherited(name string) bool {
 		}
 	}
 	return slices.Contains(rankVariables, name) || isScriptVariable(name)
-}
-
-type envList struct {
-	list []string
-	at   map[string]int
-}
-
-func (e *envList) set(name, kv string) {
-	if i, ok := e.at[name]; ok {
-		e.list[i] = kv
-		return
-	}
-	e.at[name] = len(e.list)
-	e.list = append(e.list, kv)
 }
 
 // computed is what mpiup adds for one process of a launch.
@@ -129,11 +115,8 @@ func tracing(l *apiv1.Launch, p *apiv1.Proc) []string {
 
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
-// maxExpanded bounds the values that --expand makes of one: a variable may name a long one many times.
-const maxExpanded = maxString
-
 // expanded puts a rank's own variables in the place of $NAME and ${NAME} in values. What the rank does not have
-// stays as it is written, $$ is one $, and so stays a value that would grow longer than a variable may be.
+// stays as it is written, $$ is one $. So stays a value that would grow longer than a variable may be: it may name a long one many times.
 func expanded(defs, rank []string) []string {
 	own := make(map[string]string, len(rank))
 	for _, kv := range rank {
@@ -144,7 +127,7 @@ func expanded(defs, rank []string) []string {
 	for i, def := range defs {
 		var b strings.Builder
 		rest, more := def, true
-		for more && b.Len()+len(rest) < maxExpanded {
+		for more && b.Len()+len(rest) < maxString {
 			var plain string
 			plain, rest, more = strings.Cut(rest, "$")
 			b.WriteString(plain)

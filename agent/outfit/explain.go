@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/mpiup/mpiup/rdma"
 )
 
 // Given is one variable of a rank, and where it comes from, as `mpiup env` shows it.
@@ -23,14 +21,6 @@ const ExplainVariable = "MPIUP_EXPLAIN"
 type source struct {
 	why  string
 	vars []string // NAME=value
-}
-
-// because makes a source of each variable that has a reason of its own.
-func because(list []rdma.Variable) (sources []source) {
-	for _, v := range list {
-		sources = append(sources, source{v.Why, []string{v.Name + "=" + v.Value}})
-	}
-	return sources
 }
 
 // all is the sources' variables, in their order.
@@ -62,20 +52,12 @@ func explain(env, user []string, sources []source) []Given {
 	return list
 }
 
-// explanation is the variable that carries it.
-func explanation(env, user []string, sources []source) string {
-	text, err := json.Marshal(explain(env, user, sources))
-	if err != nil {
-		return ExplainVariable + "=[]"
-	}
-	return ExplainVariable + "=" + string(text)
-}
-
 // explain makes of a rank what is started in its place when environments are to be shown: this program, which prints
 // the explanation of one rank and nothing of the others.
 func (r *Rank) explain(shown bool, user []string, sources []source) {
 	if shown {
-		r.Env = append(r.Env, explanation(r.Env, user, sources))
+		text, _ := json.Marshal(explain(r.Env, user, sources)) // of texts alone: it does not fail
+		r.Env = append(r.Env, ExplainVariable+"="+string(text))
 	}
 	r.Argv, r.Path = []string{"mpiup", "env", "--here"}, "/proc/self/exe"
 }

@@ -1,6 +1,7 @@
 package outfit
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/mpiup/mpiup/gpu"
@@ -9,12 +10,6 @@ import (
 	"github.com/mpiup/mpiup/topology"
 )
 
-// fabric is what the libraries of one job's ranks are told of RDMA here; the zero value tells nothing.
-type fabric struct {
-	gpus []gpu.Unit
-	none bool // no fabric device is here, and ranks may be told so
-}
-
 // chooseFabric looks at the host's HCAs for a job of several hosts, or one that asks for RDMA or an interface; none
 // are known where TCP is to be used. A host without a usable one is an error where RDMA was asked for.
 func (o *Outfit) chooseFabric() error {
@@ -22,13 +17,13 @@ func (o *Outfit) chooseFabric() error {
 	if l.idle() {
 		return nil
 	}
-	o.fabric.none = needs.NoFabric && o.speaks(apiv1.Pmi_PMI_PMIX) && o.host.NoFabric
+	o.noFabric = needs.NoFabric && o.speaks(apiv1.Pmi_PMI_PMIX) && o.host.NoFabric
 	if !needs.HCAs {
 		return nil
 	}
 	o.hcas = o.host.HCAs
 	if len(o.hcas.HCAs) > 0 {
-		o.fabric.gpus = o.host.FileGPUs.Units()
+		o.near = o.host.FileGPUs.Units()
 	}
 	return o.judgeFabric()
 }
@@ -42,18 +37,13 @@ func (o *Outfit) judgeFabric() error {
 		if len(missing) == 0 {
 			missing = []string{"this machine has no RDMA device"}
 		}
-		return &missingFabric{missing}
+		return errors.New("--fabric rdma: " + strings.Join(missing, "; "))
 	}
 	if len(missing) > 0 {
-		o.notice(len(o.fabric.gpus) > 0 || o.hcas.Wanted(), "%s", strings.Join(missing, "; "))
+		o.notice(len(o.near) > 0 || o.hcas.Wanted(), "%s", strings.Join(missing, "; "))
 	}
 	return nil
 }
-
-// missingFabric is the error of a host that lacks what was asked for.
-type missingFabric struct{ sentences []string }
-
-func (e *missingFabric) Error() string { return "--fabric rdma: " + strings.Join(e.sentences, "; ") }
 
 // fabricVariables are a rank's. What its program's own environment says stays.
 func (o *Outfit) fabricVariables(p *apiv1.Proc) (given []rdma.Variable) {
@@ -63,12 +53,12 @@ func (o *Outfit) fabricVariables(p *apiv1.Proc) (given []rdma.Variable) {
 		Number: int(p.LocalRank),
 		Alone:  len(l.Procs) == 1,
 		NCCL:   program.NCCL,
-		GPUs:   len(o.fabric.gpus) > 0,
+		GPUs:   len(o.near) > 0,
 		GPU:    o.ownGPU(p),
 		CPUs:   o.job.Bound.cpus[p.Rank],
 	}
 	list := append(o.hcas.Variables(l.wishes.fabric, rank), l.wishes.nccl.Variables()...)
-	if o.fabric.none && program.Protocol == apiv1.Pmi_PMI_PMIX {
+	if o.noFabric && program.Protocol == apiv1.Pmi_PMI_PMIX {
 		list = append(list, rdma.OpenMPIHints(set, o.host.MCAFiles)...)
 	}
 	for _, v := range list {
@@ -85,7 +75,7 @@ func (o *Outfit) ownGPU(p *apiv1.Proc) topology.PCIPath {
 	if u, ok := o.gpus.first[p.Rank]; ok {
 		return u.GPU.Path
 	}
-	if u, ok := gpu.UnitOf(o.fabric.gpus, int(p.LocalRank)); ok {
+	if u, ok := gpu.UnitOf(o.near, int(p.LocalRank)); ok {
 		return u.GPU.Path
 	}
 	return topology.PCIPath{}

@@ -41,7 +41,7 @@ func (o *Outfit) chooseGPUs() error {
 		app := l.Apps[p.App]
 		if name := gpu.SetAlready(inv.Vendor, o.given(app)); name != "" {
 			if !warned[p.App] {
-				o.warn("%s is set for %s and stays, so its ranks are given no GPUs by --gpus-per-rank or --gpu-bind", name, app.Argv[0])
+				o.notice(true, "%s is set for %s and stays, so its ranks are given no GPUs by --gpus-per-rank or --gpu-bind", name, app.Argv[0])
 			}
 			warned[p.App] = true
 			continue

@@ -16,7 +16,7 @@ func TestHwlocVariables(t *testing.T) {
 		{"no machine at all", "/run/t.xml", "HWLOC_SYNTHETIC", ""},
 		{"something else", "/run/t.xml", "HWLOC_HIDE_ERRORS", "HWLOC_XMLFILE=/run/t.xml HWLOC_THISSYSTEM=1 HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"},
 	} {
-		got := strings.Join(hwlocVariables(tt.path, func(name string) bool { return name == tt.set }), " ")
+		got := strings.Join(hwlocVariables(tt.path, false, func(name string) bool { return name == tt.set }), " ")
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}

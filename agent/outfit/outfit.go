@@ -78,7 +78,8 @@ type Outfit struct {
 	job      Job
 	host     Host
 	notices  []Notice
-	fabric   fabric
+	near     []gpu.Unit // GPUs that ranks' RDMA devices are to be near to
+	noFabric bool       // no fabric device is here, and ranks may be told so
 	hcas     rdma.Inventory
 	net      Choice
 	mcaFiles map[string]rdma.Param // that set what the network's variables say
@@ -100,8 +101,6 @@ func New(j Job, h Host) (*Outfit, []Notice, error) {
 func (o *Outfit) notice(warning bool, format string, args ...any) {
 	o.notices = append(o.notices, Notice{warning, fmt.Sprintf(format, args...)})
 }
-
-func (o *Outfit) warn(format string, args ...any) { o.notice(true, format, args...) }
 
 // speaks says that ranks of a program here use the protocol.
 func (o *Outfit) speaks(which apiv1.Pmi) bool {
@@ -162,12 +161,14 @@ func (o *Outfit) sources(p *apiv1.Proc, w Way) []source {
 		{"a program that saves when its hosts are taken away, and resumes (mpiup help preemption)", saving(o.job.Launch.Launch)},
 		{"a program that records what it does below the run's trace (W3C Trace Context)", tracing(o.job.Launch.Launch, p)},
 		{"how the rank's MPI library reaches its agent", w.Wire},
-		{"the host's topology, so that libraries need not read /sys", o.hwlocVariables(program)},
+		{"the host's topology, so that libraries need not read /sys", hwlocVariables(o.job.Hint, program.OldHwloc, o.given(program.App))},
 		{network, o.networkVariables(p)},
 		{"what NCCL's Inspector measures is shown by the agent's /metrics", o.inspecting(p, program.App)},
 		{"what a Python program has printed is not lost when it is ended", o.unbuffered(program.App)},
 	}
-	list = append(list, because(o.fabricVariables(p))...)
+	for _, v := range o.fabricVariables(p) {
+		list = append(list, source{v.Why, []string{v.Name + "=" + v.Value}})
+	}
 	for _, v := range o.meetingVariables(p, w.Gloo) {
 		list = append(list, source{v.Why, []string{v.Name + "=" + v.Value}})
 	}
@@ -175,15 +176,6 @@ func (o *Outfit) sources(p *apiv1.Proc, w Way) []source {
 		source{"the GPUs that the rank is given", o.gpuVariables(p)},
 		source{"the CPUs that the rank is bound to", o.job.Bound.variables(p.Rank, program.Protocol, o.given(program.App))},
 		source{"where the launcher's files were copied to", o.fileVariables()})
-}
-
-// hwlocVariables are a rank's, by its program's own environment. hwloc 1 ends a rank's hwloc_topology_load
-// with an error over our file (1.11.9, Ubuntu 18.04's, was tried). PMI and PMIx are asked by hwloc 2's users only.
-func (o *Outfit) hwlocVariables(program Program) []string {
-	if program.OldHwloc {
-		return nil
-	}
-	return hwlocVariables(o.job.Hint, o.given(program.App))
 }
 
 // unbuffered is for Python, which keeps what it prints to a pipe until there are 8 KiB of it. horovodrun sets the same.
