@@ -13,28 +13,6 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// answering counts the launchers for which ports are open for other hosts' questions.
-type answering struct {
-	mu sync.Mutex
-	n  int // guarded by mu
-}
-
-func (a *answering) begin() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.n == maxAnswers {
-		return false
-	}
-	a.n++
-	return true
-}
-
-func (a *answering) end() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.n--
-}
-
 // Answer opens ports for other hosts' questions, calls told with them, and answers until ctx ends; when it returns
 // they are closed.
 func (s *Survey) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*apiv1.AnswerReply) error) error {
@@ -46,10 +24,12 @@ func (s *Survey) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*
 	if err != nil {
 		return err
 	}
-	if !s.answering.begin() {
+	select {
+	case s.answering <- struct{}{}:
+		defer func() { <-s.answering }()
+	default:
 		return fmt.Errorf("this agent answers the checks of %d launchers already; try again when one is done", maxAnswers)
 	}
-	defer s.answering.end()
 	server, err := Listen(s.answerAt(choice), ports, token)
 	if err != nil {
 		return err

@@ -46,8 +46,8 @@ type Config struct {
 // Survey answers a launcher's questions about this host.
 type Survey struct {
 	cfg       Config
-	answering answering
+	answering chan struct{} // has one for each launcher for which ports are open for other hosts' questions
 }
 
 // New only builds.
-func New(c Config) *Survey { return &Survey{cfg: c} }
+func New(c Config) *Survey { return &Survey{cfg: c, answering: make(chan struct{}, maxAnswers)} }
