@@ -137,9 +137,9 @@ func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[
 	for _, m := range reply.Ranks {
 		u := used[int(m.Pid)]
 		p := byPID[m.Pid]
-		r := p.Job.Seen(p.ID, at-window)
+		r := p.Job.Waits.Seen(p.ID, at-window)
 		r.RankWork = watch.WorkOf(proc, u)
-		r.Far, r.GPU = watch.FarOf(watch.Host, u.Main), p.Job.GPUSlow(a.ending, p.GPUNames())
+		r.Far, r.GPU = watch.FarOf(watch.Host, u.Main), p.Job.Devices.Slow(a.ending, p.GPUNames())
 		own, _ := look.Own(proc, u.PIDs, sockets)
 		for _, s := range own {
 			r.Segments += uint64(s.Sent)

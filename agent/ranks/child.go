@@ -50,7 +50,7 @@ func (p *Process) start() (err error) {
 	}
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
-	env := p.Job.trails.Environment(p.ID, p.Job.waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
+	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -89,7 +89,8 @@ func (p *Process) serve(pmiConn net.Conn) {
 	})
 	if p.files.In != nil {
 		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.ID), File: p.files.In,
-			Terminal: p.files.Terminal, Exited: p.process.Done(), Done: p.tookInput})
+			Terminal: p.files.Terminal, Exited: p.process.Done(),
+			Done: func(n int) { st.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame()) }})
 		st.wg.Go(func() {
 			if err := p.input.Run(st.ctx); err != nil {
 				st.Notice(true, "%v", err)
@@ -125,7 +126,7 @@ func (p *Process) follow() {
 	frames := lookAtCore(p)
 	var troubles []checkup.Trouble
 	if failed {
-		troubles = st.devices.Later(st.ctx, p.GPUNames())
+		troubles = st.Devices.Later(st.ctx, p.GPUNames())
 	}
 	cut := <-drained
 	if st.tee != nil {
@@ -144,7 +145,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 	st.meeting.last()
 	st.sendDumps()
 	st.trails.Last(p.ID, st.send)
-	st.waits.Last(p.ID, st.send)
+	st.Waits.Last(p.ID, st.send)
 	ex := p.process.Exit()
 	p.mu.Lock()
 	p.ended = true
@@ -160,8 +161,8 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 	if ex.Status() != 0 {
 		st.s.Metrics.Failed.Inc(how(x))
 		if failed = !x.StoppedByUs || p.aborted.Load(); failed {
-			lacking(p, ex).tell(x)
-			x.Devices = told(st.devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
+			tellLack(p, ex, x)
+			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
 		}
 	} else {
 		x.Library = unspoken(p)
@@ -209,8 +210,4 @@ func (p *Process) emit(c stdio.Chunk) {
 	}
 	st.s.Session.Lend((&apiv1.Output{Rank: p.ID,
 		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}).Frame(), back)
-}
-
-func (p *Process) tookInput(n int) {
-	p.Job.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame())
 }

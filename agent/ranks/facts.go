@@ -33,13 +33,13 @@ func dress(st *Job) error {
 		for i, p := range st.programs {
 			of[i] = watch.Program{Name: p.App.Argv[0], Linked: p.Linked, First: p.First}
 		}
-		st.waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, m.WatchMs > 0, of, st.Notice)
+		st.Waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, m.WatchMs > 0, of, st.Notice)
 	}
 	if st.Launch.Job.Progress && len(st.Launch.Procs) > 0 {
 		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.Notice)
 	}
 	if st.Launch.Exec == nil {
-		st.devices = checkup.WatchDevices(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
+		st.Devices = checkup.WatchDevices(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
 	}
 	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
 		Hint: st.hint.path, Files: st.files, Recorder: st.recorder(),

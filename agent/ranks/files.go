@@ -59,7 +59,7 @@ func (st *Job) CopyData(data []byte) error {
 
 // RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps.
 func (st *Job) RemoveFiles() {
-	st.waits.Close()
+	st.Waits.Close()
 	st.trails.Close()
 	if st.flight != nil {
 		st.flight.Remove()
@@ -71,7 +71,7 @@ func (st *Job) RemoveFiles() {
 	if st.files != "" {
 		os.RemoveAll(dir)
 	}
-	if st.files != "" || st.flight != nil || st.waits != nil || st.trails != nil {
+	if st.files != "" || st.flight != nil || st.Waits != nil || st.trails != nil {
 		os.Remove(dir) // if nothing else is in it, and so is theirs
 		os.Remove(st.s.Host.SessionsDir())
 	}
@@ -154,16 +154,14 @@ func newFlight(st *Job) *look.Recorder {
 		st.s.Log.Info("torch's flight recorder is left as it is, since no directory can be written to", "dir", st.s.Host.SessionsDir())
 		return nil
 	}
-	f, err := look.NewRecorder(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)), torchRanks(l.Job.Size))
+	most := int(min(uint64(l.Job.Size)*256, 1<<16)) // ranks that torch may count, as launchers take it (launcher/hang.MaxTorch): one may start more
+	f, err := look.NewRecorder(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)), most)
 	if err != nil {
 		st.s.Log.Info("torch's flight recorder is left as it is", "cause", err)
 		return nil
 	}
 	return f
 }
-
-// torchRanks is how many ranks torch may count in a job, as launchers take it (launcher/hang.MaxTorch): a rank of a job may start more.
-func torchRanks(size uint32) int { return int(min(uint64(size)*256, 1<<16)) }
 
 // recorder is what ranks are told of it.
 func (st *Job) recorder() frameworks.Recorder {

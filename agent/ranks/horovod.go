@@ -64,9 +64,9 @@ func (r *rendezvous) port(rank uint32) uint16 {
 // met says that a rank has been there.
 func (r *rendezvous) met(rank uint32) bool { return r != nil && r.Met(int(rank)) }
 
-// take takes what ranks on another host put.
-func (r *rendezvous) take(m *apiv1.Rendezvous) {
-	if r != nil {
-		r.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank), Key: m.Key, Value: m.Value, Done: m.Done})
+// Rendezvous takes what Horovod's ranks on another host put.
+func (st *Job) Rendezvous(m *apiv1.Rendezvous) {
+	if st.horovod != nil {
+		st.horovod.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank), Key: m.Key, Value: m.Value, Done: m.Done})
 	}
 }

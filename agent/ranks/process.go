@@ -208,6 +208,17 @@ func (st *Job) All() []*Process {
 	return list
 }
 
+// pids are the processes that run, by id.
+func (st *Job) pids() map[uint32]int {
+	pids := map[uint32]int{}
+	for _, p := range st.All() {
+		if !p.Gone() {
+			pids[p.ID] = p.Pid()
+		}
+	}
+	return pids
+}
+
 // MarkStopped: no further process is started, and the ends that follow are not the processes' own
 // doing; those that do not end are sent SIGKILL at kill. Why is for the agent's log.
 func (st *Job) MarkStopped(kill time.Time, why string) {

@@ -100,8 +100,9 @@ func (st *Job) Start() {
 	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
 		st.wg.Go(func() { watchActivity(st) })
 	}
-	if st.waits != nil {
-		st.wg.Go(func() { st.tellWaits(st.ctx, l.Job, st.All, st.send) })
+	if st.Waits != nil {
+		every := time.Duration(max(l.Job.WatchMs, l.Job.WatchLinkedMs)) * time.Millisecond
+		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.pids, st.send) })
 	}
 	if st.trails != nil {
 		st.wg.Go(func() { st.trails.Tell(st.ctx, time.Second, st.send) })
@@ -209,6 +210,3 @@ func (st *Job) Refuse(why string) {
 	defer st.Cancel()
 	st.send((&apiv1.StartFailed{Rank: st.first(), Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: why}).Frame())
 }
-
-// Rendezvous takes what Horovod's ranks on another host put.
-func (st *Job) Rendezvous(m *apiv1.Rendezvous) { st.horovod.take(m) }

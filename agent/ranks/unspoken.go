@@ -101,7 +101,7 @@ func worthALook(st *Job, every bool, known map[uint32]bool) (list []*Process) {
 			continue
 		}
 		if _, asked := known[p.Spec.App]; !asked && !every {
-			known[p.Spec.App] = shows(p)
+			known[p.Spec.App] = !p.Speaks() || surely(p) != "" // or nobody listens to it
 		}
 		if !p.mute() || !every && (taken[p.Spec.App] >= samples || known[p.Spec.App]) {
 			continue
@@ -111,9 +111,6 @@ func worthALook(st *Job, every bool, known map[uint32]bool) (list []*Process) {
 	}
 	return list
 }
-
-// shows says that the rank's program surely loads an MPI library, or that nobody listens to the rank.
-func shows(p *Process) bool { return !p.Speaks() || surely(p) != "" }
 
 // surely is the MPI library that the rank's program loads whatever it does. A script may name mpi4py or Horovod and
 // never come to it: there its memory map says.
@@ -168,35 +165,24 @@ const beginning = 30 * time.Second
 // tempGlance is how long a rank's end waits for the word of the directory for temporary files.
 const tempGlance = 200 * time.Millisecond
 
-// lacking is what MPI lacks here, if that may be why the rank has ended so: it spoke to its MPI's server, and ended soon, or
+// tellLack adds what MPI lacks here, if that may be why the rank has ended so: it spoke to its MPI's server, and ended soon, or
 // by a signal that memory beyond what /dev/shm holds brings.
-func lacking(p *Process, ex job.Exit) (want shortage) {
+func tellLack(p *Process, ex job.Exit, x *apiv1.Exited) {
 	bus := ex.Signal == int(unix.SIGBUS)
 	if p.pmi.Load() == int32(apiv1.PmiState_PMI_NEVER) || !bus && time.Since(p.begun) > beginning {
-		return shortage{}
+		return
 	}
 	room := checkup.Room{Ranks: len(p.Job.Launch.Procs), Bus: bus}
 	room.ShmSize, room.ShmFree = checkup.Shm()
 	if p.Job.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_PMIX && !bus { // Open MPI alone needs it
 		room.Temp = checkup.LookTemp(tempDir(p), tempGlance)
 	}
-	want.what, want.text = room.Lacking()
-	want.text = checkup.Here(p.Job.s.Env, want.text)
-	if want.what == job.LackTemp {
-		errors.As(room.Temp.Err, &want.errno)
+	lack, text := room.Lacking()
+	x.Lack, x.Lacking = apiv1.Lack(lack), checkup.Here(p.Job.s.Env, text)
+	var errno syscall.Errno // why nothing can be written there
+	if lack == job.LackTemp && errors.As(room.Temp.Err, &errno) {
+		x.LackErrno = int32(errno)
 	}
-	return want
-}
-
-// shortage is what MPI lacks on this host.
-type shortage struct {
-	what  job.Lack
-	errno syscall.Errno // why nothing can be written there; 0: it can, or nobody knows
-	text  string
-}
-
-func (s shortage) tell(x *apiv1.Exited) {
-	x.Lack, x.LackErrno, x.Lacking = apiv1.Lack(s.what), int32(s.errno), s.text
 }
 
 // tempDir is where the rank puts temporary files.

@@ -2,6 +2,8 @@ package watch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/look"
@@ -13,9 +15,9 @@ import (
 // looksFar is at how many looks memory is looked for once: it moves seldom, and counting it walks all pages.
 const looksFar = 8
 
-// Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders tells of the processes of those
-// that run.
-func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell func(id uint32, pid int)), tell func(*apiv1.Waited)) {
+// Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders are the processes of those
+// that run, by id.
+func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func() map[uint32]int, send func(*apiv1.Frame)) {
 	every = min(max(every, time.Second/2), bins*bin*3/4) // of bins none may be missed
 	next := min(every, time.Second)
 	t := time.NewTicker(next)
@@ -32,17 +34,13 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 			next = min(2*next, every)
 			t.Reset(next)
 		}
-		var pids []int
-		byID := map[uint32]int{}
-		leaders(func(id uint32, pid int) {
-			byID[id] = pid
-			pids = append(pids, pid)
-		})
-		used, _ := look.At(proc, pids) // without /proc there is no cause, but a name
+		pids := leaders()
+		used, _ := look.At(proc, slices.Collect(maps.Values(pids))) // without /proc there is no cause, but a name
 		m := apiv1.PackHost(LoadOf(Host))
+		m.Job = j.number
 		for _, r := range j.look() {
 			id := uint32(r.ID)
-			if u, ok := used[byID[id]]; ok {
+			if u, ok := used[pids[id]]; ok {
 				r.RankWork = WorkOf(proc, u)
 				if looks%looksFar == 0 {
 					far[id] = FarOf(Host, u.Main)
@@ -51,7 +49,7 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func(tell f
 			r.Far = far[id]
 			m.Ranks = append(m.Ranks, apiv1.PackWaits(r))
 		}
-		tell(m)
+		send(m.Frame())
 	}
 }
 
