@@ -18,7 +18,7 @@ import (
 // hierarchy is one cgroup tree this process is in, as far as its mount shows it.
 type hierarchy struct {
 	v2          bool
-	controllers []string // of a v1 mount
+	controllers []string // of a v1 mount, and "noprefix" where files' names lack them
 	mount       string   // where, without the leading "/"
 	own         string   // directory of the own group, at or below mount
 }
@@ -26,20 +26,16 @@ type hierarchy struct {
 // Cgroups are the groups that this process is in. Each method reads anew what they allow and count. FindCgroups looks
 // up where they are, once: that means reading every mount, and nothing moves a container's processes.
 type Cgroups struct {
-	fs  sysfs.FS
-	all []hierarchy
-	err error // why none is known
+	fs     sysfs.FS
+	groups map[string]string // this process's, by controller; "" of v2
+	all    []hierarchy
+	err    error // why none is known
 }
 
 // FindCgroups looks up where the groups are under fsys. Where that cannot be read, methods with an error say so.
-func FindCgroups(fsys sysfs.FS) *Cgroups {
-	g := &Cgroups{fs: fsys}
-	g.all, g.err = hierarchies(fsys)
-	return g
-}
-
-// hierarchies joins /proc/self/cgroup (where the process is) with /proc/self/mountinfo (what
-// of it can be seen). Three cases, cgroups(7) and proc_pid_mountinfo(5):
+//
+// It joins /proc/self/cgroup (where the process is) with /proc/self/mountinfo (what of it can be seen). Three cases,
+// cgroups(7) and proc_pid_mountinfo(5):
 //
 //	cgroup namespace    path "/", mount shows "/"       the group is the mount point
 //	no namespace, v1    path "/kubepods/x", mount
@@ -48,58 +44,68 @@ func FindCgroups(fsys sysfs.FS) *Cgroups {
 //
 // A path that leads out of what is mounted falls back to the mount point. hwloc's trees of machines have only /proc/mounts
 // and /proc/self/cpuset, which are read instead.
-func hierarchies(fsys sysfs.FS) ([]hierarchy, error) {
+func FindCgroups(fsys sysfs.FS) *Cgroups {
+	g := &Cgroups{fs: fsys, groups: map[string]string{}}
 	membership, err := fsys.Text("proc/self/cgroup")
+	for controllers, group := range memberships(membership) {
+		for c := range strings.SplitSeq(controllers, ",") {
+			g.groups[c] = group
+		}
+	}
 	if err != nil {
 		group, err2 := fsys.Text("proc/self/cpuset")
 		if err2 != nil {
-			return nil, err
+			g.err = err
+			return g
 		}
-		membership = "0::" + group
+		g.groups[""], g.groups["cpuset"] = group, group
 	}
-	all, err := cgroupMounts(fsys)
-	if err != nil {
-		return nil, err
+	mounts, err := cgroupMounts(fsys)
+	g.err = err
+	for _, m := range mounts[:min(len(mounts), maxMounts)] {
+		g.all = append(g.all, g.at(m))
 	}
-	groups := map[string]string{} // by controller; "" of v2
-	for controllers, group := range memberships(membership) {
-		for c := range strings.SplitSeq(controllers, ",") {
-			groups[c] = group
-		}
-	}
-	var found []hierarchy
-	for _, m := range all {
-		h := hierarchy{mount: m.Dir, v2: m.Type == "cgroup2"}
-		own := groups[""]
-		if !h.v2 {
-			h.controllers = m.Options
-			own = ""
-			for _, c := range h.controllers {
-				own = cmp.Or(groups[c], own)
-			}
-		}
-		h.own = h.mount
-		if rest, inside := below(own, m.Root); inside {
-			if candidate := path.Join(h.mount, rest); fsys.Exists(candidate) {
-				h.own = candidate
-			}
-		}
-		found = append(found, h)
-	}
-	return found, nil
+	return g
 }
 
-// cgroupMounts is where cgroups can be seen.
+// at is the hierarchy that a mount shows.
+func (g *Cgroups) at(m podfiles.Mount) hierarchy {
+	h := hierarchy{mount: m.Dir, own: m.Dir, v2: m.Type == "cgroup2"}
+	own := g.groups[""]
+	if !h.v2 {
+		h.controllers, own = m.Options, ""
+		if m.Type == "cpuset" {
+			h.controllers = []string{"cpuset", "noprefix"}
+		}
+		for _, c := range h.controllers {
+			own = cmp.Or(g.groups[c], own)
+		}
+	}
+	if rest, inside := below(own, m.Root); inside {
+		if candidate := path.Join(h.mount, rest); g.fs.Exists(candidate) {
+			h.own = candidate
+		}
+	}
+	return h
+}
+
+// maxMounts bounds the places that are looked at.
+const maxMounts = 64
+
+// cgroupMounts is where cgroups and cpusets can be seen.
 func cgroupMounts(fsys sysfs.FS) ([]podfiles.Mount, error) {
-	cgroup := func(fstype string) bool { return fstype == "cgroup" || fstype == "cgroup2" }
 	text, err := fsys.Long("proc/self/mountinfo")
 	if err == nil {
-		return podfiles.MountInfo(text, cgroup), nil
+		return podfiles.MountInfo(text, groupFS), nil
 	}
 	if text, err2 := fsys.Long("proc/mounts"); err2 == nil {
-		return podfiles.Mounts(text, cgroup), nil
+		return podfiles.Mounts(text, groupFS), nil
 	}
 	return nil, err
+}
+
+func groupFS(fstype string) bool {
+	return fstype == "cgroup" || fstype == "cgroup2" || fstype == "cpuset"
 }
 
 // memberships are the lines "4:memory,cpu:/path" (v1) and "0::/path" (v2) of /proc/self/cgroup: controllers and the group.

@@ -38,9 +38,8 @@ func Machine(fsys sysfs.FS, pageSize int) (*topology.Machine, error) {
 	}
 	id := readIdentity(fsys)
 	r := reader{fs: fsys, pageSize: pageSize, threadsAreCores: id.moduleOfCores()}
-	mine := cpuset{fsys}
-	r.parts.Affinity = mine.affinity()
-	r.parts.AllowedCPUs, r.parts.AllowedNodes = mine.allowed()
+	r.parts.Affinity = affinity(fsys)
+	r.parts.AllowedCPUs, r.parts.AllowedNodes = FindCgroups(fsys).cpuset()
 	if err := r.readCPUs(); err != nil {
 		return nil, err
 	}

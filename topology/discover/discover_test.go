@@ -290,7 +290,7 @@ func TestNonsenseIsNoted(t *testing.T) {
 		{"sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: much kB", `/sys/devices/system/node/node0/meminfo: MemTotal "much"`},
 		{"proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-x\n", `/proc/self/status: Cpus_allowed_list "0-x"`},
 		{"sys/fs/cgroup/cpuset.cpus.effective", "some", `/sys/fs/cgroup/cpuset.cpus.effective: number list "some"`},
-		{"proc/mounts", strings.Repeat("x", 1<<17), "/proc/mounts is longer than 65535 bytes"},
+		{"proc/self/cgroup", strings.Repeat("x", 1<<17), "/proc/self/cgroup is longer than 65535 bytes"},
 	} {
 		files := machine.Load(t, "dual")
 		files[tt.name] = &fstest.MapFile{Data: []byte(tt.text)}

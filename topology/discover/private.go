@@ -76,10 +76,6 @@ func (p *private) address(text string) string {
 	return fmt.Sprintf("02:00:00:%02x:%02x:%02x\n", n>>16&0xff, n>>8&0xff, n&0xff)
 }
 
-func groupFS(fstype string) bool {
-	return fstype == "cgroup" || fstype == "cgroup2" || fstype == "cpuset"
-}
-
 // mounts keeps where control groups are.
 func (*private) mounts(text string) string {
 	return keep(text, func(line string) string {

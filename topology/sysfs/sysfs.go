@@ -150,7 +150,10 @@ func (f FS) Long(name string) (string, error) {
 	}
 	defer file.Close()
 	b, err := bounded.Read(file, maxLong)
-	if err != nil {
+	switch {
+	case errors.Is(err, bounded.ErrTooLarge):
+		return "", f.tell(fmt.Errorf("/%s is longer than %d bytes", name, maxLong))
+	case err != nil:
 		return "", f.tell(pathError("read", name, err))
 	}
 	return string(b), nil
