@@ -75,7 +75,7 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	if family == line.OpenMPI {
 		var since string
-		l.Five, since = mpirun.Version(name, args, p.lookup, openMPIOf(library))
+		l.Five, since = mpirun.Version(name, &l, p.lookup, openMPIOf(library))
 		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[l.Five], since)
 	}
 	switch {

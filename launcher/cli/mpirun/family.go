@@ -52,46 +52,24 @@ func Decide(name string, args []string, lookup func(string) (string, bool), ofPr
 	return line.OpenMPI, "nothing says otherwise", nil
 }
 
-// Version finds whether an Open MPI command line is mapped, numbered and bound by the rules of Open MPI 5,
+// Version finds whether a command line of Open MPI's is mapped, numbered and bound by the rules of Open MPI 5,
 // and says why. In this order: MPIUP_FAMILY (openmpi4 or openmpi5), the name prterun, an option or a word
 // that Open MPI 4.1 does not know, the library of the program (its version's first number; 0: none was found),
 // else it is 4.1.
-func Version(name string, args []string, lookup func(string) (string, bool), ofProgram func(argv []string) int) (five bool, why string) {
+func Version(name string, l *line.Line, lookup func(string) (string, bool), ofProgram func(argv []string) int) (five bool, why string) {
 	if v, _ := lookup("MPIUP_FAMILY"); strings.EqualFold(v, "openmpi4") || strings.EqualFold(v, "openmpi5") {
 		return strings.HasSuffix(v, "5"), "MPIUP_FAMILY says so"
 	}
 	if path.Base(name) == "prterun" {
 		return true, "it is called prterun"
 	}
-	rows := line.Index(openMPIRows())
-	var program []string
-	for more := true; more; {
-		var words []string
-		words, args, more = line.Cut(args)
-		for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' && words[0] != "--" {
-			name, value, joined := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
-			row := rows[name]
-			if row == nil {
-				return false, "nothing says otherwise" // the line is an error
-			}
-			take := 1
-			if !joined {
-				take = min(1+row.Args, len(words))
-				value = strings.Join(words[1:take], " ")
-			}
-			if word := ofFive(row, name, value); word != "" {
-				return true, "Open MPI 4.1 has no " + word
-			}
-			words = words[take:]
-		}
-		if len(words) > 0 && words[0] == "--" {
-			words = words[1:]
-		}
-		if program == nil {
-			program = words
+	for _, o := range l.Options {
+		if word := ofFive(o); word != "" {
+			return true, "Open MPI 4.1 has no " + word
 		}
 	}
-	if len(program) > 0 && ofProgram != nil {
+	if len(l.Contexts) > 0 {
+		program := l.Contexts[0].Argv
 		if n := ofProgram(program); n > 0 {
 			return n >= 5, fmt.Sprintf("%s needs a library of Open MPI %d", program[0], n)
 		}
@@ -100,16 +78,17 @@ func Version(name string, args []string, lookup func(string) (string, bool), ofP
 }
 
 // ofFive is the option, or the word in its value, that only Open MPI 5 has; "": there is none.
-func ofFive(row *line.Row, name, value string) string {
-	if slices.Contains(onlyFive, name) {
-		return line.Hyphens(name) + name
+func ofFive(o line.Option) string {
+	option := line.Hyphens(o.Name) + o.Name
+	if slices.Contains(onlyFive, o.Name) {
+		return option
 	}
-	if row.Name() != "map-by" && row.Name() != "bind-to" && row.Name() != "rank-by" {
+	if !slices.Contains([]string{"map-by", "bind-to", "binding", "rank-by"}, o.Name) {
 		return ""
 	}
 	for _, word := range []string{"package", "hwtcpus", "corecpus", "pe-list=", "file=", "fill", "inherit"} {
-		if strings.Contains(strings.ToLower(value), word) {
-			return line.Hyphens(name) + name + " " + value
+		if strings.Contains(strings.ToLower(o.Values[0]), word) {
+			return option + " " + o.Values[0]
 		}
 	}
 	return ""

@@ -77,11 +77,13 @@ func TestVersion(t *testing.T) {
 		{name: "mpirun", line: "--map-by socket:PE=2 --bind-to core a.out", program: 4, why: "a.out needs a library of Open MPI 4"},
 		{name: "mpirun", line: "--display map a.out", world: world{env: "MPIUP_FAMILY=openmpi4"}, why: "MPIUP_FAMILY says so"},
 		{name: "mpirun", line: "a.out", world: world{env: "MPIUP_FAMILY=OpenMPI5"}, program: 4, want: true, why: "MPIUP_FAMILY says so"},
-		{name: "mpirun", line: "--bogus a.out", program: 5, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-x", why: "nothing says otherwise"},
-		{name: "mpirun", line: "", why: "nothing says otherwise"},
+		{name: "mpirun", line: "--version", why: "nothing says otherwise"},
 	} {
-		five, why := Version(tt.name, words(t, tt.line), tt.outside().Lookup, func(argv []string) int {
+		l, err := Parse(line.OpenMPI, words(t, tt.line), tt.outside())
+		if err != nil {
+			t.Fatalf("%s: %v", tt.line, err)
+		}
+		five, why := Version(tt.name, &l, tt.outside().Lookup, func(argv []string) int {
 			if argv[0] == "a.out" {
 				return tt.program
 			}

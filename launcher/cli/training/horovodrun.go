@@ -2,6 +2,7 @@ package training
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type Horovodrun struct {
 	Help    bool
 	Without []string // what was accepted and has no effect, as it was written
 
+	read    line.Parser
 	options []string
 	more    []string // of --mpi-args and --binding-args
 	nics    []string
@@ -40,14 +42,15 @@ func (l *Horovodrun) add(words ...string) { l.options = append(l.options, words.
 // ParseHorovodrun reads the words after the launcher's own name.
 func ParseHorovodrun(args []string) (Horovodrun, error) {
 	l := &Horovodrun{}
-	program, err := read(args, l.rows(), &l.Without,
-		func(word string) (name, value string, joined bool) { return strings.Cut(word, "=") },
-		func(r *line.Row, words []string) (over bool) {
-			if r.Name() != "-H" && r.Name() != "-hostfile" {
-				l.Own = append(l.Own, words...)
-			}
-			return l.Version || l.Help
-		})
+	program, err := l.read.Options(line.Rules{Rows: l.rows(), Split: func(word string) (name, value string, joined bool) {
+		return strings.Cut(word, "=")
+	}}, args)
+	l.Version, l.Help, l.Without = l.read.Line.Version, l.read.Line.Help, l.read.Line.Without
+	for _, o := range l.read.Line.Options {
+		if !slices.Contains([]string{"-H", "--hosts", "-hostfile", "--hostfile"}, o.Name) {
+			l.Own = append(l.Own, o.Words...)
+		}
+	}
 	switch {
 	case err != nil:
 		return Horovodrun{}, err

@@ -30,6 +30,7 @@ type Torchrun struct {
 	Help        bool
 	Without     []string // what was accepted and has no effect, as it was written
 
+	read                    line.Parser
 	rank                    int // of this node; All: not said
 	addr, port, endpoint    string
 	c10d, standalone        bool
@@ -48,12 +49,9 @@ type Outside struct {
 // ParseTorchrun reads the words after the launcher's own name, and then the variables of options that are not among them.
 func ParseTorchrun(args []string, out Outside) (Torchrun, error) {
 	l := &Torchrun{Nodes: 1, Least: 1, PerNode: 1, rank: All, wanted: "1"}
-	rows, said := l.rows(), map[string]bool{}
-	program, err := read(args, rows, &l.Without, split, func(r *line.Row, _ []string) (over bool) {
-		said[r.Names] = true
-		return l.Help
-	})
-	switch {
+	rows := l.rows()
+	program, err := l.read.Options(line.Rules{Rows: rows, Split: split}, args)
+	switch l.Help = l.read.Line.Help; {
 	case err != nil:
 		return Torchrun{}, err
 	case l.Help:
@@ -62,13 +60,14 @@ func ParseTorchrun(args []string, out Outside) (Torchrun, error) {
 	for i := range rows {
 		r := &rows[i]
 		value, ok := out.Lookup(variable(r))
-		if !ok || value == "" || said[r.Names] || r.Args == 0 && value != "1" {
+		if !ok || value == "" || l.read.Given[r.Name()] || r.Args == 0 && value != "1" {
 			continue
 		}
-		if err := carryOut(r, variable(r)+"="+value, []string{value}, &l.Without); err != nil {
+		if err := l.read.Take(variable(r)+"="+value, r, []string{value}); err != nil {
 			return Torchrun{}, err
 		}
 	}
+	l.Without = l.read.Line.Without
 	return l.finish(program, out)
 }
 

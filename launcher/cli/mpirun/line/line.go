@@ -82,8 +82,15 @@ type Line struct {
 
 	Inherit Inherit // Hydra: what of the launcher's environment goes along
 
+	Options  []Option // in their order
 	Without  []string // what was accepted and has no effect, as it was written
 	Warnings []string // sentences for the user
+}
+
+// Option is one as it was written.
+type Option struct {
+	Name          string
+	Values, Words []string // of Words the first is the option's own
 }
 
 // Context is one program with what stands before it.

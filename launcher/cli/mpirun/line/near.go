@@ -9,8 +9,8 @@ import (
 	"github.com/mpiup/mpiup/docs"
 )
 
-// Unknown is the error for an option that no row has: what it may mean, in this command or in another's. The first letter is seldom mistyped.
-func Unknown(word, name string, table map[string]*Row) error {
+// unknown is the error for an option that no row has: what it may mean, in this command or in another's. The first letter is seldom mistyped.
+func unknown(word, name string, table map[string]*Row) error {
 	elsewhere := docs.Elsewhere(word)
 	var alike []string
 	for _, k := range slices.Sorted(maps.Keys(table)) {

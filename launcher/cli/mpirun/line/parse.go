@@ -14,7 +14,9 @@ type Rules struct {
 	Family  Family
 	Dialect hostlist.Dialect
 	Rows    []Row // all options
-	// Owner tells whose an option is that this family does not have; "": nobody's.
+	// Split takes an option's word apart; nil: one hyphen or two, then the name, and a value may follow "=".
+	Split func(word string) (name, value string, joined bool)
+	// Owner tells whose an option is that this family does not have, "": nobody's; nil: there are no other families.
 	Owner func(option string) Family
 	// Folded is told an option that was found only in lower case; nil: case counts.
 	Folded func(option string)
@@ -47,8 +49,8 @@ type Parser struct {
 // Read reads the words after the launcher's own name, and then takes the steps, which join what was said in several
 // places. Errors are the user's.
 func (p *Parser) Read(r Rules, args []string, o Outside, steps ...func() error) (Line, error) {
-	p.Rules, p.Out, p.table, p.Given = r, o, Index(r.Rows), map[string]bool{}
-	p.Line.Family = r.Family
+	p.begin(r)
+	p.Out, p.Line.Family = o, r.Family
 	if err := p.Programs(args); err != nil {
 		return Line{}, err
 	}
@@ -61,6 +63,20 @@ func (p *Parser) Read(r Rules, args []string, o Outside, steps ...func() error) 
 		}
 	}
 	return p.Line, nil
+}
+
+func (p *Parser) begin(r Rules) {
+	if r.Split == nil {
+		r.Split = split
+	}
+	p.Rules, p.table, p.Given = r, Index(r.Rows), map[string]bool{}
+}
+
+// Options reads the options at the front of args alone, and returns the program's words.
+func (p *Parser) Options(r Rules, args []string) ([]string, error) {
+	p.begin(r)
+	p.First = true
+	return p.options(args)
 }
 
 // MaxWords bounds a command line with all its files.
@@ -107,55 +123,54 @@ func Cut(args []string) (before, after []string, found bool) {
 	return args, nil, false
 }
 
-// options takes the options at the front of words and returns the program's.
+// options takes the options at the front of words and returns the program's. Who asks for help or the version wants nothing else.
 func (p *Parser) options(words []string) ([]string, error) {
 	for len(words) > 0 {
 		word := words[0]
 		if len(word) < 2 || word[0] != '-' {
 			return words, nil
 		}
-		words = words[1:]
+		rest := words[1:]
 		if word == "--" {
-			return words, nil
+			return rest, nil
 		}
-		r, value, err := p.find(word)
+		name, value, joined := p.Rules.Split(word)
+		r, values, err := p.find(word, name, value, joined)
 		if err != nil {
 			return nil, err
 		}
-		if r.Level == Refused {
-			return nil, fmt.Errorf("%s: %s", word, r.Means)
+		take := min(r.Args-len(values), len(rest))
+		values = append(values, rest[:take]...)
+		if r.Joins && len(values) > 0 && strings.Contains(values[0], "=") {
+			take -= len(values) - 1 // a second word that was taken is not needed
+			name, v, _ := strings.Cut(values[0], "=")
+			values = []string{name, v}
 		}
-		take := min(r.Args-len(value), len(words))
-		value = append(value, words[:take]...)
-		if name, v, ok := strings.Cut(first(value), "="); ok && r.Joins {
-			take -= len(value) - 1 // a second word that was taken is not needed
-			value = []string{name, v}
-		}
-		if len(value) < r.Args {
+		if len(values) < r.Args && r.Level != Refused {
 			return nil, fmt.Errorf("%s needs %s", word, Values(r.Args))
 		}
-		words = words[take:]
-		if err := p.take(word, r, value); err != nil {
+		p.Line.Options = append(p.Line.Options, Option{Name: name, Values: values, Words: words[:1+take]})
+		words = rest[take:]
+		if err := p.Take(word, r, values); err != nil || p.Line.Version || p.Line.Help {
 			return nil, err
 		}
 	}
 	return nil, nil
 }
 
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
+func split(word string) (name, value string, joined bool) {
+	bare := strings.TrimLeft(word, "-")
+	if len(word)-len(bare) > 2 {
+		return "", "", false
 	}
-	return list[0]
+	return strings.Cut(bare, "=")
 }
 
 // find is an option's row, and its value where that is part of the word.
-func (p *Parser) find(word string) (*Row, []string, error) {
-	bare := strings.TrimLeft(word, "-")
-	if len(word)-len(bare) > 2 || bare == "" {
+func (p *Parser) find(word, name, value string, joined bool) (*Row, []string, error) {
+	if name == "" {
 		return nil, nil, fmt.Errorf("unknown option %.60s", word)
 	}
-	name, value, joined := strings.Cut(bare, "=")
 	r := p.table[name]
 	if r == nil && p.Rules.Folded != nil {
 		if r = p.table[strings.ToLower(name)]; r != nil {
@@ -176,18 +191,23 @@ func (p *Parser) find(word string) (*Row, []string, error) {
 }
 
 func (p *Parser) unknown(word, name string) error {
-	if f := p.Rules.Owner(name); f != "" {
-		return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.Line.Family)
+	if p.Rules.Owner != nil {
+		if f := p.Rules.Owner(name); f != "" {
+			return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.Line.Family)
+		}
 	}
-	return Unknown(word, name, p.table)
+	return unknown(word, name, p.table)
 }
 
-func (p *Parser) take(word string, r *Row, value []string) error {
+// Take does what an option says that was written as word, or as a variable's NAME=value.
+func (p *Parser) Take(word string, r *Row, value []string) error {
 	written := strings.Join(append([]string{word}, value...), " ")
 	if len(value) > 0 && strings.Contains(word, "=") {
 		written = word
 	}
 	switch {
+	case r.Level == Refused:
+		return fmt.Errorf("%.60s: %s", word, r.Means)
 	case r.Level == NoEffect:
 		p.Without(written)
 	case !r.Local && !p.First && !p.Rules.Anywhere:

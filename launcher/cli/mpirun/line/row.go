@@ -29,9 +29,7 @@ type Row struct {
 func (r *Row) Spelled() []string {
 	names := strings.Fields(r.Names)
 	for i, n := range names {
-		if n[0] != '-' {
-			names[i] = Hyphens(n) + n
-		}
+		names[i] = Hyphens(n) + n
 	}
 	return names
 }
@@ -42,9 +40,12 @@ func (r *Row) Name() string {
 	return name
 }
 
-// Hyphens are what stands before an option's name.
+// Hyphens are what stands before an option's name, which may have them already.
 func Hyphens(name string) string {
-	if len(name) == 1 {
+	switch {
+	case strings.HasPrefix(name, "-"):
+		return ""
+	case len(name) == 1:
 		return "-"
 	}
 	return "--"
