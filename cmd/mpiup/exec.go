@@ -52,7 +52,7 @@ with its exit code (128+signal if one killed it).`,
 			}
 			run := cli.RunFlags{Program: program}
 			// Without a directory: a command that is not told where runs where the container starts.
-			apps, warnings, err := run.ParseApps([]string{args[0]}, cli.Environment{LookupEnv: p.lookup, Environ: p.env})
+			apps, warnings, err := run.ParseApps([]string{args[0]}, p.outside(""))
 			if err != nil {
 				return usage(err)
 			}

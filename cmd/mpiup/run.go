@@ -74,7 +74,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
-	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir, LookPath: lookPath(p, dir)})
+	apps, warnings, err := f.ParseApps(args, p.outside(dir))
 	if err != nil {
 		return usage(err)
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/mpiup/mpiup/test/golden"
 )
 
-var here = Environment{
-	LookupEnv: func(name string) (string, bool) {
+var here = line.Outside{
+	Lookup: func(name string) (string, bool) {
 		v, ok := map[string]string{"HOME": "/root", "EMPTY": "", "LONG": strings.Repeat("x", line.MaxVar)}[name]
 		return v, ok
 	},

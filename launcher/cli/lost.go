@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 var (
@@ -17,7 +18,7 @@ var (
 
 // lostHosts finds words of hosts (--host) that stand where the program should, as in --host w0:2 w1:2 prog. They have
 // slots, or they are no program here and have the hosts' names but for the numbers.
-func lostHosts(hosts, words []string, env Environment) error {
+func lostHosts(hosts, words []string, env line.Outside) error {
 	if len(hosts) == 0 {
 		return nil
 	}

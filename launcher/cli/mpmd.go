@@ -13,18 +13,10 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// Environment is what a command line refers to outside itself.
-type Environment struct {
-	LookupEnv func(name string) (string, bool) // for -x VAR
-	Environ   []string                         // for -x PATTERN*
-	Dir       string                           // working directory, absolute
-	LookPath  func(string) (string, error)     // a program on PATH, for --preload-binary
-}
-
 // ParseApps reads the words after the flags: program and arguments, and further programs after
 // ":". The first program has f.Program, which fs.Parse filled. Warnings are sentences for the
 // user: a variable to copy that is not set here.
-func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, warnings []string, err error) {
+func (f *RunFlags) ParseApps(args []string, env line.Outside) (apps []job.App, warnings []string, err error) {
 	if len(args) == 0 {
 		return nil, nil, errors.New("no program is named; try: mpiup run -n 4 ./a.out")
 	}
@@ -90,19 +82,21 @@ func (a *AppFlags) parse(words []string) ([]string, error) {
 	return nil, FlagError(own, err)
 }
 
-func (a *AppFlags) app(words []string, env Environment) (job.App, []string, error) {
+func (a *AppFlags) app(words []string, env line.Outside) (job.App, []string, error) {
 	app := job.App{Argv: words, N: a.N, Wdir: env.Dir, AlsoWdir: env.Dir != ""}
 	if a.Wdir != "" {
-		app.Wdir, app.WdirExplicit = under(env.Dir, a.Wdir), true
+		app.Wdir, app.WdirExplicit = line.Under(env.Dir, a.Wdir), true
 	}
 	if err := Preload(&app, a.PreloadBinary, a.PreloadFiles, env.Dir, env.LookPath); err != nil {
 		return app, nil, err
 	}
 	var warnings []string
 	for _, def := range a.Env {
-		defs, warning := env.defined(def)
-		if warning != "" {
+		defs := line.Exported(def, env.Lookup, env.Environ)
+		if warning := listed(def); warning != "" {
 			warnings = append(warnings, warning)
+		} else if defs == nil {
+			warnings = append(warnings, fmt.Sprintf("-x %s: not set in this environment, so ranks do not get it", def))
 		}
 		for _, def := range defs {
 			if len(def) > line.MaxVar {
@@ -114,27 +108,6 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 	}
 	app.Env = line.Distinct(app.Env)
 	return app, warnings, nil
-}
-
-// defined is what a value of -x gives: NAME=value as it is, NAME and PATTERN* with this environment's values.
-func (env Environment) defined(def string) (defs []string, warning string) {
-	name, _, set := strings.Cut(def, "=")
-	if set {
-		return []string{def}, listed(def)
-	}
-	if prefix, pattern := strings.CutSuffix(name, "*"); pattern {
-		for _, kv := range env.Environ {
-			if n, _, ok := strings.Cut(kv, "="); ok && n != "" && strings.HasPrefix(n, prefix) {
-				defs = append(defs, kv)
-			}
-		}
-	} else if value, ok := env.LookupEnv(name); ok {
-		defs = append(defs, name+"="+value)
-	}
-	if len(defs) == 0 {
-		warning = fmt.Sprintf("-x %s: not set in this environment, so ranks do not get it", name)
-	}
-	return defs, warning
 }
 
 // listed warns of a value in which another variable seems to be set, as in srun's lists.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/spf13/pflag"
 )
 
@@ -47,7 +48,7 @@ func TestNative(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", tt.line, err)
 			}
-			apps, _, err := f.ParseApps(fs.Args(), Environment{Dir: "/here", LookPath: func(n string) (string, error) { return "/bin/" + n, nil }})
+			apps, _, err := f.ParseApps(fs.Args(), line.Outside{Dir: "/here", LookPath: func(n string) (string, error) { return "/bin/" + n, nil }})
 			if err != nil {
 				t.Fatal(err)
 			}

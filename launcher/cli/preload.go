@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // Preload notes what is to be copied to the hosts before the ranks of a program start: the program
@@ -21,7 +22,7 @@ func Preload(app *job.App, program bool, lists []string, dir string, find func(n
 				return fmt.Errorf("--preload-binary: %w", err)
 			}
 		}
-		app.Program = &job.File{From: under(dir, from), Name: filepath.Base(from)}
+		app.Program = &job.File{From: line.Under(dir, from), Name: filepath.Base(from)}
 		app.SessionDir = true
 	}
 	for item := range strings.SplitSeq(strings.Join(lists, ","), ",") {
@@ -32,16 +33,9 @@ func Preload(app *job.App, program bool, lists []string, dir string, find func(n
 		if name == "." || name == "/" || name == ".." || strings.HasPrefix(name, "../") || strings.HasSuffix(item, "/") {
 			return fmt.Errorf("--preload-files: %.100q is no file below this directory: name it by its absolute path to have it there, or change to its directory", item)
 		}
-		if f := (job.File{From: under(dir, item), Name: name}); !slices.Contains(app.Files, f) {
+		if f := (job.File{From: line.Under(dir, item), Name: name}); !slices.Contains(app.Files, f) {
 			app.Files = append(app.Files, f)
 		}
 	}
 	return nil
-}
-
-func under(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // The command of --wrap is one word or one with the ranks, and what follows is the program.
@@ -31,13 +32,12 @@ func TestWrap(t *testing.T) {
 }
 
 func TestPatternsOfVariables(t *testing.T) {
-	env := Environment{LookupEnv: func(string) (string, bool) { return "", false }, Environ: []string{"NCCL_A=1", "NCCL_B=x=y", "NCCLX=2", "OTHER=3"}}
-	defs, warning := env.defined("NCCL_*")
-	if !slices.Equal(defs, []string{"NCCL_A=1", "NCCL_B=x=y"}) || warning != "" {
-		t.Errorf("%q, %q", defs, warning)
-	}
-	if defs, warning := env.defined("UCX_*"); len(defs) != 0 || !strings.Contains(warning, "-x UCX_*: not set in this environment") {
-		t.Errorf("%q, %q", defs, warning)
+	env := line.Outside{Lookup: func(string) (string, bool) { return "", false }, Environ: []string{"NCCL_A=1", "NCCL_B=x=y", "NCCLX=2", "OTHER=3"}}
+	f := RunFlags{Program: AppFlags{Env: []string{"NCCL_*", "UCX_*"}}}
+	apps, warnings, err := f.ParseApps([]string{"./a"}, env)
+	if err != nil || !slices.Equal(apps[0].Env, []string{"NCCL_A=1", "NCCL_B=x=y"}) || len(warnings) != 1 ||
+		!strings.Contains(warnings[0], "-x UCX_*: not set in this environment") {
+		t.Errorf("%+v, %q, %v", apps, warnings, err)
 	}
 }
 

@@ -14,7 +14,7 @@ func TestDocumented(t *testing.T) {
 	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		var b strings.Builder
 		b.WriteString("option\tvalues\tlevel\tfor\tmeaning here\n")
-		for _, r := range rowsOf[f]() {
+		for _, r := range rowsOf(f) {
 			of := "all"
 			if r.Local && f == line.OpenMPI {
 				of = "each program"

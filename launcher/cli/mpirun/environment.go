@@ -50,28 +50,20 @@ func Sends(l *line.Line, name string) bool {
 // export is -x. A name that is not set is a warning, as with Open MPI. Values are taken as they are,
 // quotes too.
 func (p *openMPIParser) export(v []string) error {
-	name, _, set := strings.Cut(v[0], "=")
-	switch {
-	case name == "" || strings.ContainsRune(v[0], 0):
+	name, _, _ := strings.Cut(v[0], "=")
+	if name == "" || strings.ContainsRune(v[0], 0) {
 		return errors.New("a variable has a name, and no zero byte")
-	case set:
-		return p.Give(v[0])
-	case strings.HasSuffix(name, "*"):
-		for _, kv := range p.Out.Environ {
-			if n, _, ok := strings.Cut(kv, "="); ok && n != "" && strings.HasPrefix(n, strings.TrimSuffix(name, "*")) {
-				if err := p.Give(kv); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
 	}
-	value, ok := p.Out.Lookup(name)
-	if !ok {
+	defs := line.Exported(v[0], p.Out.Lookup, p.Out.Environ)
+	if defs == nil && !strings.HasSuffix(name, "*") {
 		p.Line.Warnings = append(p.Line.Warnings, fmt.Sprintf("could not find environment variable %.100q, so ranks do not get it (-x)", name))
-		return nil
 	}
-	return p.Give(name + "=" + value)
+	for _, kv := range defs {
+		if err := p.Give(kv); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setPrefix is what Open MPI does for --prefix DIR on a remote host.

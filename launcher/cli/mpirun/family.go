@@ -99,7 +99,7 @@ var onlyFive = []string{"display", "output", "runtime-options", "rtos", "prtemca
 
 // telling is the first option that only one family has, and the first program's words.
 func telling(args []string) (option string, family line.Family, program []string) {
-	ours, theirs := line.Index(openMPIRows()), line.Index(hydraRows())
+	ours, theirs := line.Index(rowsOf(line.OpenMPI)), line.Index(rowsOf(line.Hydra))
 	for more := true; more; {
 		var words []string
 		words, args, more = line.Cut(args)

@@ -100,7 +100,7 @@ func TestVersion(t *testing.T) {
 func TestHelpText(t *testing.T) {
 	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		help := HelpText(f, "/usr/bin/mpirun")
-		for _, r := range rowsOf[f]() {
+		for _, r := range rowsOf(f) {
 			if names := strings.Join(r.Spelled(), ", "); len(names) < 60 && !strings.Contains(help, "  "+names) {
 				t.Errorf("%s: %s is missing", f, names)
 			}

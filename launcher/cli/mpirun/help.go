@@ -31,7 +31,7 @@ Usage:
 
 Examples:
 %[3]s`, path.Base(name), f, examples[f])
-	rows, common := rowsOf[f](), new(line.Parser).Common()
+	rows, common := rowsOf(f), new(line.Parser).Common()
 	rows = append(common, rows[:len(rows)-len(common)]...)
 	b.WriteString(line.Options(rows))
 	b.WriteString("\nmpiup help mpirun says more, mpiup help binding how ranks are mapped and bound.\n")

@@ -24,16 +24,13 @@ type hydraParser struct {
 
 const maxGPUs = 256
 
-// parseHydra reads the words after the launcher's own name. owner tells whose an unknown option is. Errors are the user's.
-func parseHydra(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
+// parseHydra reads the words after the launcher's own name. Errors are the user's.
+func parseHydra(args []string, o line.Outside) (line.Line, error) {
 	p := &hydraParser{}
-	rules := line.Rules{Family: line.Hydra, Dialect: hostlist.Hydra, Rows: p.rows(), Owner: owner, Folded: p.folded, Anywhere: true,
+	rules := line.Rules{Family: line.Hydra, Dialect: hostlist.Hydra, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.OpenMPI) }, Folded: p.folded, Anywhere: true,
 		ReadPrograms: p.programs, Hosts: func(file string) ([]hostlist.Entry, error) { return o.Hostfile(file, hostlist.Hydra) }}
 	return p.Read(rules, args, o, p.Appfile, p.TimeLimit, p.variables, p.Hosts, p.binds, p.Settle)
 }
-
-// hydraRows are all options.
-func hydraRows() []line.Row { return new(hydraParser).rows() }
 
 // folded warns of an option that is another one's in capitals: Hydra does not look at case (HYDU_parse_array).
 func (p *hydraParser) folded(option string) {

@@ -8,10 +8,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// placing is the options that say which rank is where and on which CPUs.
-type placing struct{ *openMPIParser }
-
-func (p placing) rows() []line.Row {
+// placing are the options that say which rank is where and on which CPUs.
+func (p *openMPIParser) placing() []line.Row {
 	return []line.Row{
 		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: line.Count(&p.Ctx.N, line.MaxRanks)},
 		{Names: "host H", Args: 1, Level: line.Done, Local: true, Set: p.OwnList,
@@ -49,7 +47,7 @@ func (p placing) rows() []line.Row {
 }
 
 // mapBy is Open MPI's --map-by; what concerns hosts goes into the line's own fields.
-func (p placing) mapBy(v []string) error {
+func (p *openMPIParser) mapBy(v []string) error {
 	l := &p.Line
 	m, err := layout.ParseMapBy(v[0])
 	if err != nil {
@@ -94,7 +92,7 @@ func (p placing) mapBy(v []string) error {
 }
 
 // perNode is -N, which is ppr:N:node.
-func (p placing) perNode(v []string) error {
+func (p *openMPIParser) perNode(v []string) error {
 	if err := line.Count(&p.Line.PerHost, line.MaxRanks)(v); err != nil {
 		return err
 	}
@@ -104,9 +102,11 @@ func (p placing) perNode(v []string) error {
 }
 
 // perSocket is --npersocket, which is ppr:N:socket.
-func (p placing) perSocket(v []string) error { return p.mapBy([]string{"ppr:" + v[0] + ":socket"}) }
+func (p *openMPIParser) perSocket(v []string) error {
+	return p.mapBy([]string{"ppr:" + v[0] + ":socket"})
+}
 
-func (p placing) rankBy(v []string) error {
+func (p *openMPIParser) rankBy(v []string) error {
 	r, err := layout.ParseRankBy(v[0])
 	if err != nil {
 		return err
@@ -118,17 +118,17 @@ func (p placing) rankBy(v []string) error {
 	return nil
 }
 
-func (p placing) bindTo(v []string) (err error) {
+func (p *openMPIParser) bindTo(v []string) (err error) {
 	p.Line.Binding.Bind, err = layout.ParseBindTo(v[0], p.Line.Binding.Bind)
 	return err
 }
 
-func (p placing) cpuSet(v []string) (err error) {
+func (p *openMPIParser) cpuSet(v []string) (err error) {
 	p.Line.Binding.CPUs, err = layout.ParseCPUs(v[0])
 	return err
 }
 
-func (p placing) rankFile(v []string) error {
+func (p *openMPIParser) rankFile(v []string) error {
 	if v[0] == "" {
 		return errors.New("a file has a name")
 	}
@@ -140,7 +140,7 @@ func (p placing) rankFile(v []string) error {
 }
 
 // binds joins what was said about CPUs in several places.
-func (p placing) binds() (err error) {
+func (p *openMPIParser) binds() (err error) {
 	l := &p.Line
 	b := &l.Binding
 	switch {

@@ -26,25 +26,20 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// rowsOf is the options of each family.
-var rowsOf = map[line.Family]func() []line.Row{line.OpenMPI: openMPIRows, line.Hydra: hydraRows}
+// rowsOf is all options of a family.
+func rowsOf(f line.Family) []line.Row {
+	if f == line.Hydra {
+		return new(hydraParser).rows()
+	}
+	return new(openMPIParser).rows()
+}
 
 // Parse reads the words after the launcher's own name. Errors are the user's.
 func Parse(f line.Family, args []string, o line.Outside) (line.Line, error) {
 	if f == line.Hydra {
-		return parseHydra(args, o, owner)
+		return parseHydra(args, o)
 	}
-	return parseOpenMPI(args, o, owner)
-}
-
-// owner is the first family that has an option; "": none has.
-func owner(option string) line.Family {
-	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
-		if line.Index(rowsOf[f]())[option] != nil {
-			return f
-		}
-	}
-	return ""
+	return parseOpenMPI(args, o)
 }
 
 // Forward is what of the launcher's environment goes to the ranks of program i, over their agent's

@@ -23,16 +23,13 @@ type openMPIParser struct {
 	kernelNumbers bool   // CPUs in rankfiles are the kernel's
 }
 
-// parseOpenMPI reads the words after the launcher's own name. owner tells whose an unknown option is. Errors are the user's.
-func parseOpenMPI(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
+// parseOpenMPI reads the words after the launcher's own name. Errors are the user's.
+func parseOpenMPI(args []string, o line.Outside) (line.Line, error) {
 	p := &openMPIParser{params: map[param]string{}}
-	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Owner: owner,
-		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
-	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
+	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
+		ReadPrograms: p.programs, Hosts: p.hosts}
+	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, p.sequence, p.binds, p.Settle, p.settle)
 }
-
-// openMPIRows are all options.
-func openMPIRows() []line.Row { return new(openMPIParser).rows() }
 
 // settle takes the last steps, with each program's variables known.
 func (p *openMPIParser) settle() error {
@@ -48,7 +45,7 @@ func (p *openMPIParser) settle() error {
 // rows are mpirun's options of Open MPI 4.1 (orte/mca/schizo/ompi) and 5.0 (schizo/ompi of
 // PRRTE 3).
 func (p *openMPIParser) rows() []line.Row {
-	rows := append(placing{p}.rows(), printing{p}.rows()...)
+	rows := append(p.placing(), p.printing()...)
 	return append(append(append(rows, p.variables()...), p.rest()...), p.Common()...)
 }
 

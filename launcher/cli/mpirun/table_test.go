@@ -15,7 +15,7 @@ import (
 func TestTables(t *testing.T) {
 	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		seen := map[string]bool{}
-		for _, r := range rowsOf[f]() {
+		for _, r := range rowsOf(f) {
 			for _, n := range strings.Fields(r.Names) {
 				if seen[n] || strings.HasPrefix(n, "-") {
 					t.Errorf("%s: %s stands twice", f, n)
@@ -34,7 +34,7 @@ func TestTables(t *testing.T) {
 func TestEveryOption(t *testing.T) {
 	o := world{files: map[string]string{"v": "h slots=1\n"}}.outside()
 	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
-		for _, r := range rowsOf[f]() {
+		for _, r := range rowsOf(f) {
 			for _, name := range strings.Fields(r.Names) {
 				for _, h := range []string{"-", "--"} {
 					everyOption(t, f, r, h+name, o)

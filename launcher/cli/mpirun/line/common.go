@@ -130,6 +130,24 @@ func (p *Parser) Give(kv string) error {
 	return nil
 }
 
+// Exported is what -x gives: NAME=value as it is, NAME and PREFIX* with the values of an environment; none where that has no such.
+func Exported(def string, lookup func(name string) (string, bool), environ []string) (defs []string) {
+	name, _, set := strings.Cut(def, "=")
+	if set {
+		return []string{def}
+	}
+	if prefix, pattern := strings.CutSuffix(name, "*"); pattern {
+		for _, kv := range environ {
+			if n, _, ok := strings.Cut(kv, "="); ok && n != "" && strings.HasPrefix(n, prefix) {
+				defs = append(defs, kv)
+			}
+		}
+	} else if value, ok := lookup(name); ok {
+		defs = append(defs, name+"="+value)
+	}
+	return defs
+}
+
 // SearchPath is where hosts look for the program first.
 func (p *Parser) SearchPath() func([]string) error {
 	return Text(&p.Ctx.Path, "the list of directories is empty")

@@ -120,6 +120,7 @@ type Outside struct {
 	Host     string                           // the launcher's host
 	ReadFile func(path string) ([]byte, error)
 	Hostfile func(path string, d hostlist.Dialect) ([]hostlist.Entry, error)
+	LookPath func(name string) (string, error) // a program on PATH
 	// Operators is the hosts of the operators' hostfile; nil where there is none.
 	Operators func() ([]hostlist.Entry, error)
 }

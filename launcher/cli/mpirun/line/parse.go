@@ -16,8 +16,8 @@ type Rules struct {
 	Rows    []Row // all options
 	// Split takes an option's word apart; nil: one hyphen or two, then the name, and a value may follow "=".
 	Split func(word string) (name, value string, joined bool)
-	// Owner tells whose an option is that this family does not have, "": nobody's; nil: there are no other families.
-	Owner func(option string) Family
+	// Other is the options of the other family; nil: there is none.
+	Other func() []Row
 	// Folded is told an option that was found only in lower case; nil: case counts.
 	Folded func(option string)
 	// Anywhere says that all options may stand before any program.
@@ -191,10 +191,8 @@ func (p *Parser) find(word, name, value string, joined bool) (*Row, []string, er
 }
 
 func (p *Parser) unknown(word, name string) error {
-	if p.Rules.Owner != nil {
-		if f := p.Rules.Owner(name); f != "" {
-			return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.Line.Family)
-		}
+	if f := p.Rules.Family; p.Rules.Other != nil && Index(p.Rules.Other())[name] != nil {
+		return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f.Other(), f)
 	}
 	return unknown(word, name, p.table)
 }
@@ -236,11 +234,14 @@ func (p *Parser) Settle() error {
 }
 
 // Absolute is a path as seen from the launcher's directory.
-func (p *Parser) Absolute(path string) string {
+func (p *Parser) Absolute(path string) string { return Under(p.Out.Dir, path) }
+
+// Under is a path as seen from a directory.
+func Under(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(p.Out.Dir, path)
+	return filepath.Join(dir, path)
 }
 
 // Distinct leaves of several NAME=value of one name the last, in the place of the first.
