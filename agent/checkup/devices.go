@@ -110,10 +110,8 @@ func (d *Devices) Slow(ctx context.Context, names []string) (why job.Slow) {
 	}
 	ctx, cancel := awake.Within(ctx, HealthBound)
 	defer cancel()
-	now := d.now(ctx)
-	for i := range now {
-		g := &now[i]
-		if g.Located() && g.Health != nil && has(d.gpus, g, len(now)) && (len(names) == 0 || sees(g, names)) {
+	for _, g := range seen(d.gpus, names, d.now(ctx)) {
+		if g.Health != nil {
 			why |= g.Health.Slow
 		}
 	}
@@ -131,6 +129,16 @@ func (d *Devices) now(ctx context.Context) []gpu.GPU {
 	return d.last
 }
 
+// seen are, of the GPUs that the library tells of, those that the container has and a rank of some names sees.
+func seen(own []gpu.GPU, names []string, told []gpu.GPU) (list []*gpu.GPU) {
+	for i := range told {
+		if g := &told[i]; g.Located() && has(own, g, len(told)) && sees(g, names) {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
 // has says that a container has a GPU: by its address, or where files show none, since it has as many as the library tells of.
 func has(own []gpu.GPU, g *gpu.GPU, told int) bool {
 	if !slices.ContainsFunc(own, func(o gpu.GPU) bool { return o.Located() }) {
@@ -141,11 +149,7 @@ func has(own []gpu.GPU, g *gpu.GPU, told int) bool {
 
 // worse are, of GPUs that the container has and a rank sees, what is worse than before.
 func worse(own []gpu.GPU, names []string, before, now []gpu.GPU) (list []Trouble) {
-	for i := range now {
-		g := &now[i]
-		if !g.Located() || !has(own, g, len(now)) || len(names) > 0 && !sees(g, names) {
-			continue
-		}
+	for _, g := range seen(own, names, now) {
 		var then *gpu.Health
 		if at := slices.IndexFunc(before, func(o gpu.GPU) bool { return o.At == g.At && o.UUID == g.UUID }); at >= 0 {
 			then = before[at].Health
@@ -184,7 +188,7 @@ func activePorts() (list []string) {
 func troubles(gpus []gpu.GPU, names []string, xids []Xid, age time.Duration, before, now []string) (list []Trouble) {
 	for _, x := range slices.Backward(xids) { // the latest tells most
 		i := slices.IndexFunc(gpus, func(g gpu.GPU) bool { return g.Located() && x.On(g.At) })
-		if i < 0 || x.Ago > age || len(list) == mostTrouble || len(names) > 0 && !sees(&gpus[i], names) {
+		if i < 0 || x.Ago > age || len(list) == mostTrouble || !sees(&gpus[i], names) {
 			continue
 		}
 		what := job.GPUXid
@@ -201,7 +205,7 @@ func troubles(gpus []gpu.GPU, names []string, xids []Xid, age time.Duration, bef
 	return list
 }
 
-// sees says that one of the names is the GPU's, or of a part of it.
+// sees says that one of the names is the GPU's, or of a part of it; without names it is seen.
 func sees(g *gpu.GPU, names []string) bool {
-	return slices.Contains(names, g.UUID) || slices.ContainsFunc(g.MIG, func(m gpu.MIG) bool { return slices.Contains(names, m.UUID) })
+	return len(names) == 0 || slices.Contains(names, g.UUID) || slices.ContainsFunc(g.MIG, func(m gpu.MIG) bool { return slices.Contains(names, m.UUID) })
 }

@@ -49,8 +49,8 @@ func (p *Picture) Rect(class string, x, y, w, h int, tip string) {
 }
 
 // Line is a line of a width.
-func (p *Picture) Line(class string, x1, y1, x2, y2, width int, tip string) {
-	p.shape("line", class, tip, fmt.Sprintf(`x1="%d" y1="%d" x2="%d" y2="%d" stroke-width="%d"`, x1, y1, x2, y2, width))
+func (p *Picture) Line(class string, x1, y1, x2, y2, width int) {
+	p.shape("line", class, "", fmt.Sprintf(`x1="%d" y1="%d" x2="%d" y2="%d" stroke-width="%d"`, x1, y1, x2, y2, width))
 }
 
 // Dot is a circle.
@@ -103,7 +103,7 @@ func (p *Picture) Write(w io.Writer) error {
 // name tells pictures of one style from those of another.
 func (p *Picture) name() string {
 	sum := fnv.New32a()
-	io.WriteString(sum, p.style.Light)
+	sum.Write([]byte(p.style.Light))
 	return fmt.Sprintf("%08x", sum.Sum32())
 }
 

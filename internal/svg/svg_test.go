@@ -17,7 +17,7 @@ func TestWrite(t *testing.T) {
 	p := svg.New(100, 50, "two shapes", style)
 	p.Rect("a", 1, 2, 3, 4, "a tip")
 	p.Rect("", 1, 2, 3, 4, "")
-	p.Line("a", 1, 2, 3, 4, 5, "")
+	p.Line("a", 1, 2, 3, 4, 5)
 	p.Dot("a", 1, 2, 3)
 	p.Text("a", 1, 2, "one & two")
 	var b bytes.Buffer
@@ -75,7 +75,7 @@ func FuzzPicture(f *testing.F) {
 		defer cost.Watch(t, cost.Parser, len(class)+len(text)+len(label))()
 		p := svg.New(10, 10, label, style)
 		p.Rect(class, 1, 2, 3, 4, text)
-		p.Line(class, 1, 2, 3, 4, 5, text)
+		p.Line(class, 1, 2, 3, 4, 5)
 		p.Text(class, 1, 2, text)
 		p.Text(class, 1, 2, svg.Fit(text, 100))
 		var b bytes.Buffer

@@ -77,13 +77,10 @@ const (
 // Look asks all hosts, and then each of all others.
 func Look(ctx context.Context, hosts []Host, cfg Config) *Seen {
 	s := &Seen{Hosts: make([]doctor.Host, len(hosts))}
-	usage := make([]bool, len(hosts))
-	InParallel(len(hosts), func(i int) {
-		s.Hosts[i], usage[i] = lookAt(ctx, &hosts[i], cfg)
-	})
+	InParallel(len(hosts), func(i int) { s.Hosts[i] = lookAt(ctx, &hosts[i], cfg) })
 	var there []int // indices of those that were looked at
 	for i := range s.Hosts {
-		s.Usage = s.Usage || usage[i]
+		s.Usage = s.Usage || s.Hosts[i].Wrong
 		if s.Hosts[i].Found != nil {
 			there = append(there, i)
 		}
@@ -101,13 +98,13 @@ func Look(ctx context.Context, hosts []Host, cfg Config) *Seen {
 }
 
 // lookAt is one host by itself.
-func lookAt(ctx context.Context, h *Host, cfg Config) (d doctor.Host, usage bool) {
-	d = doctor.Host{Name: h.Name, Ranks: h.Ranks}
+func lookAt(ctx context.Context, h *Host, cfg Config) doctor.Host {
+	d := doctor.Host{Name: h.Name, Ranks: h.Ranks}
 	if h.Error != nil {
 		d.Error = h.Error.Error()
 	}
 	if h.Agent == nil {
-		return d, false
+		return d
 	}
 	ctx, cancel := awake.Within(ctx, lookTime)
 	defer cancel()
@@ -123,10 +120,10 @@ func lookAt(ctx context.Context, h *Host, cfg Config) (d doctor.Host, usage bool
 	}
 	if err != nil {
 		d.Error, d.Wrong = err.Error(), errors.As(err, new(*UsageError))
-		return d, d.Wrong
+		return d
 	}
 	d.Found = foundOf(reply)
-	return d, false
+	return d
 }
 
 // verdicts are the agents'; one of a later version is not known here.

@@ -337,7 +337,7 @@ func draw(file string, panels ...panel) error {
 		}
 		for _, m := range p.marks {
 			at := left + int((m.at-p.from)/(p.to-p.from)*columns*wide)
-			pic.Line("m", at, y, at, y+high, 1, "")
+			pic.Line("m", at, y, at, y+high, 1)
 		}
 		y += high + 20
 		for _, m := range p.marks {

@@ -160,7 +160,7 @@ func (p panel) draw(pic *svg.Picture, list []series) {
 			if s.at[j]-s.at[j-1] < 2 {
 				x1, y1 := place(s.at[j-1], s.is[j-1])
 				x2, y2 := place(s.at[j], s.is[j])
-				pic.Line(fmt.Sprint("s", i), x1, y1, x2, y2, 2, "")
+				pic.Line(fmt.Sprint("s", i), x1, y1, x2, y2, 2)
 			}
 		}
 		lx, ly := left+(i%2)*(right-left)/2, lower+18+legendLine*(i/2)

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -127,7 +128,7 @@ func (m memory) Open(name string) (fs.File, error) {
 		names := slices.Sorted(slices.Values(n.entries))
 		return &directory{memory: m, node: n, at: name, left: names}, nil
 	}
-	return &fileReader{node: n, left: n.file.Data}, nil
+	return fileReader{bytes.NewReader(n.file.Data), n}, nil
 }
 
 // Stat is fs.StatFS's.
@@ -162,20 +163,12 @@ func (m memory) ReadLink(name string) (string, error) {
 
 // fileReader is an open file.
 type fileReader struct {
+	*bytes.Reader
 	node *node
-	left []byte
 }
 
-func (r *fileReader) Stat() (fs.FileInfo, error) { return info{r.node}, nil }
-func (r *fileReader) Close() error               { return nil }
-func (r *fileReader) Read(b []byte) (int, error) {
-	if len(r.left) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, r.left)
-	r.left = r.left[n:]
-	return n, nil
-}
+func (r fileReader) Stat() (fs.FileInfo, error) { return info{r.node}, nil }
+func (r fileReader) Close() error               { return nil }
 
 // directory is an open directory.
 type directory struct {
