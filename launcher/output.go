@@ -84,7 +84,7 @@ func (r *driver) prepareOutput() error {
 
 // ready sees whether everything that the user wants written can be: nothing is started otherwise.
 func (r *driver) ready() error {
-	if err := r.remains.Ready(r.cfg.Stderr); err != nil {
+	if err := r.remains.Ready(); err != nil {
 		return unwritable("--report "+r.cfg.Report.Dir, err)
 	}
 	if err := r.cfg.Output.Open(); err != nil {

@@ -58,10 +58,6 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 			return r.early(unwritable("after the ranks had ended well", err))
 		}
 		r.cfg.Metrics.Ended(nil, r.remains)
-		if r.cfg.Report.Seal && r.sink != nil && r.sink.MidLine() {
-			fmt.Fprintln(r.cfg.Stderr)
-		}
-		r.remains.Seal(r.cfg.Stderr, nil, 0)
 		return 0
 	}
 	if exec != nil && cause.Event == verdict.Ended { // the command's own exit code says all

@@ -74,7 +74,6 @@ func (r *driver) tell(v verdict.Verdict, tail []string, unseen bool) int {
 		verdict.Verdict
 	}{time.Now().UTC(), "verdict", v})
 	writeTermination(&r.cfg.Reach, v.ExitCode, all, v.Stderr, tail)
-	r.remains.Seal(r.cfg.Stderr, &v, v.ExitCode)
 	return v.ExitCode
 }
 

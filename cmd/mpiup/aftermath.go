@@ -17,7 +17,7 @@ import (
 )
 
 func (p *process) desk() *aftermath.Desk {
-	d := &aftermath.Desk{Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Kept: p.remains("", false).Kept}
+	d := &aftermath.Desk{Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Kept: p.remains("").Kept}
 	if info, err := p.stdin.Stat(); err == nil { // of nil it is an error; nobody hands a log over by /dev/null either
 		d.Typed = info.Mode()&fs.ModeCharDevice != 0
 	}
@@ -42,8 +42,8 @@ func reportCommand(p *process) *cobra.Command {
 		Use:   "report [FILE]",
 		Short: "Show what remains of a run: how it ended, on which hosts it was, what happened when",
 		Long: `Show what remains of a run: how it ended, the last lines of the rank that failed, or of those that --rank or --host names, on which hosts it was,
-and what happened when. Without FILE it is the newest run of yours here that failed. FILE is the folder that mpiup run --report wrote, or the launcher's log,
-whose last lines hold it with mpiup run --seal; a log comes by standard input, too. Neither the job's pods nor any right in the cluster is needed.`,
+and what happened when. Without FILE it is the newest run of yours here that failed. FILE is the folder that mpiup run --report wrote, or a log, of which it
+is what the lines tell, as mpiup why has it; a log comes by standard input, too. Neither the job's pods nor any right in the cluster is needed.`,
 		Example: `  mpiup report
   kubectl logs POD | mpiup report
   mpiup report launcher.log

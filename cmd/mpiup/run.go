@@ -136,7 +136,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Output:      iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
 		Stdin:       p.stdin,
 		StdinTarget: f.Stdin,
-		Report:      p.remains(f.Report, f.Seal),
+		Report:      p.remains(f.Report),
 	}
 	if f.SpawnFiles != "" {
 		if cfg.SpawnFiles, err = spawnFiles(f.SpawnFiles); err != nil {
@@ -242,12 +242,12 @@ func launch(cfg launcher.Config) int {
 }
 
 // remains says what becomes of a run's report. What a container writes goes with it, but for what lies on a volume.
-func (p *process) remains(dir string, seal bool) report.Config {
-	c := report.Config{Dir: dir, Seal: seal, Kept: p.getenv("MPIUP_REPORTS")}
+func (p *process) remains(dir string) report.Config {
+	c := report.Config{Dir: dir, Kept: p.getenv("MPIUP_REPORTS")}
 	if c.Kept == "" {
 		c.Kept = filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid()))
-		if !seal && namespace("/") != "" {
-			c.Lost = " (it may go with this container; --seal has it in the log)"
+		if namespace("/") != "" {
+			c.Lost = " (it may go with this container; --report DIR keeps it on a volume)"
 		}
 	}
 	return c

@@ -39,7 +39,7 @@ var fullTypes = pile{
 	"agent/reap.Supervisor":          25,
 	"agent/session.session":          45,
 	"launcher.driver":                21,
-	"launcher/cli.RunFlags":          47,
+	"launcher/cli.RunFlags":          46,
 	"launcher/cli/mpirun/line.Line":  45,
 	"launcher/cli/training.Torchrun": 27,
 	"launcher/iof.Config":            26,

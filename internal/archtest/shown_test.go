@@ -32,8 +32,6 @@ var rawWrites = map[string]string{
 	"launcher/peers.put":         "visible lines, behind what clears the terminal for the next look",
 	"launcher/reach.draw":        "the line of what is waited for, whose rows are made visible, behind what moves the cursor",
 	"launcher/reach.show":        "what moves the cursor",
-	"launcher/report.Ready":      "a hash in hexadecimal",
-	"launcher/report.Seal":       "base64",
 }
 
 // Text of others does not get to a stream but through internal/visible: by its Fprint and its kin, whose arguments show on one line, or as what its

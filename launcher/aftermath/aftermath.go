@@ -181,7 +181,7 @@ func (d *Desk) reported(name string) (*verdict.Verdict, error) {
 	if name == "-" || !isReport(name) {
 		return nil, nil
 	}
-	r, _, err := d.read(name, io.Discard)
+	r, err := d.read(name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -296,15 +296,15 @@ func (d *Desk) which(name string) (string, error) {
 		return "", err
 	}
 	visible.Fprintf(d.Stderr, "mpiup: the newest of %s: %s\n", visible.Count(len(all), "report"), all[0])
-	if r, _, err := d.read(all[0], io.Discard); err == nil { // else the caller says why
+	if r, err := d.read(all[0], nil); err == nil { // else the caller says why
 		visible.Fprintf(d.Stderr, "mpiup: of the run that began %s UTC: %.100s (one that was interrupted, or started no rank, leaves no report)\n",
 			r.Begun.UTC().Format(time.DateTime), visible.Line(strings.Join(r.Command, " ")))
 	}
 	return all[0], nil
 }
 
-// read reads a folder, a report's JSON or a log; log gets what a log has.
-func (d *Desk) read(name string, log io.Writer) (*report.Report, []string, error) {
+// read reads a report's JSON, or that of a folder. Of a log the error is report.ErrNone, and log gets its lines; nil: nobody wants them.
+func (d *Desk) read(name string, log *gathered) (*report.Report, error) {
 	open, folder := d.open, false
 	if info, err := os.Stat(name); err == nil && info.IsDir() { // what is in it somebody else may have put there
 		name, folder = filepath.Join(name, report.FileName), true
@@ -318,19 +318,24 @@ func (d *Desk) read(name string, log io.Writer) (*report.Report, []string, error
 	}
 	in, err := open(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer in.Close()
-	from := io.TeeReader(in, log)
-	r, doubts, err := report.Read(bufio.NewReader(from), logs.OfRank)
+	from := bufio.NewReader(in)
+	r, err := report.Read(from)
 	if err == nil {
-		return r, doubts, nil
+		return r, nil
+	}
+	if log != nil && !folder && errors.Is(err, report.ErrNone) {
+		if _, broken := io.Copy(log, from); broken != nil {
+			err = broken
+		}
 	}
 	if name == "-" {
 		name = "standard input"
 	}
 	if folder { // what it holds is no log of a run, and nothing of it is shown
-		return nil, nil, fmt.Errorf("%s: %v", name, err)
+		return nil, fmt.Errorf("%s: %v", name, err)
 	}
-	return nil, nil, fmt.Errorf("%s: %w", name, err)
+	return nil, fmt.Errorf("%s: %w", name, err)
 }

@@ -70,8 +70,8 @@ type PageWriter struct {
 	who  map[[2]any]int
 }
 
-// NewPage writes all of a page but the log. notes are sentences of doubt about the report.
-func NewPage(w io.Writer, r *report.Report, notes []string) (*PageWriter, error) {
+// NewPage writes all of a page but the log. note is a sentence of doubt about the report; "": there is none.
+func NewPage(w io.Writer, r *report.Report, note string) (*PageWriter, error) {
 	plan, machines := r.Ran()
 	var places []string // where ranks crashed, or hung
 	if v := r.Verdict; v != nil {
@@ -82,9 +82,9 @@ func NewPage(w io.Writer, r *report.Report, notes []string) (*PageWriter, error)
 	}
 	data, err := visible.JSONLine(struct { // which escapes <, > and &
 		*report.Report
-		Notes  []string `json:"notes,omitempty"`
+		Note   string   `json:"note,omitempty"`
 		Places []string `json:"places,omitempty"`
-	}{r, notes, places})
+	}{r, note, places})
 	if err != nil {
 		return nil, fmt.Errorf("the page's data: %w", err)
 	}

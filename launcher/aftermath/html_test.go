@@ -25,7 +25,7 @@ var hostile = []string{
 func made(t testing.TB, r *report.Report, lines []PageLine) string {
 	t.Helper()
 	var b bytes.Buffer
-	p, err := NewPage(&b, r, []string{hostile[0]})
+	p, err := NewPage(&b, r, hostile[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ var elements = regexp.MustCompile(`</?[a-zA-Z!]`)
 // allows this binary's script and style alone.
 func TestHostile(t *testing.T) {
 	page := func(text func(i int) string) string {
-		r := &report.Report{Job: text(0), Mpiup: text(1), Launcher: text(2), Command: []string{text(3)}, LeftOut: []string{text(4)}}
+		r := &report.Report{Job: text(0), Mpiup: text(1), Launcher: text(2), Command: []string{text(3)}}
 		r.Verdict = &verdict.Verdict{Kind: verdict.Kind(text(5)), Evidence: []string{text(6)}, Advice: []string{text(7)}}
 		r.Hosts = []report.Host{{Name: text(8), Node: text(9), Address: text(10)}}
 		r.Ranks = []report.Rank{{Host: text(8), End: text(1), Last: []string{text(0), text(10)}, CPUs: "1", Seat: &report.Seat{GPUs: []int{0, 7}, HCAs: []string{text(2)}}}}
@@ -145,7 +145,7 @@ func TestBlocks(t *testing.T) {
 // TestMaxPageLog leaves out what has no room, and says how much.
 func TestMaxPageLog(t *testing.T) {
 	big := PageLine{Rank: -1, Level: 'i', Text: strings.Repeat("y", 1<<20-1)}
-	p, err := NewPage(io.Discard, &report.Report{}, nil)
+	p, err := NewPage(io.Discard, &report.Report{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

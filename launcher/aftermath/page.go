@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -19,8 +18,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
-// Page writes a run's page to a file, for a browser: of a report as Report reads it, with the lines of a log. log is "" for those of the log that holds the
-// report, where it is one. Secrets are masked, and nothing is written unless all can be.
+// Page writes a run's page to a file, for a browser: of a report as Report reads it, with the lines of a log; "": without. Of a log alone the page has what
+// its lines tell. Secrets are masked, and nothing is written unless all can be.
 func (d *Desk) Page(name, log, to string) error {
 	name, err := d.which(name)
 	if err != nil {
@@ -29,7 +28,8 @@ func (d *Desk) Page(name, log, to string) error {
 	if info, err := os.Stat(name); name == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		return errors.New("a page is made of a file, which is read twice; write kubectl logs POD > launcher.log, and name that")
 	}
-	r, doubts, err := d.read(name, io.Discard)
+	note := ""
+	r, err := d.read(name, nil)
 	switch none := errors.Is(err, report.ErrNone) || errors.Is(err, fs.ErrNotExist) && log != ""; {
 	case none && log == "":
 		log = name
@@ -38,17 +38,14 @@ func (d *Desk) Page(name, log, to string) error {
 		if r, err = d.unfinished(log); err != nil {
 			return err
 		}
-		doubts = []string{"the log has no report: the run goes on, its launcher was killed, or it ran without --seal. What stands here is what its lines tell"}
+		note = "the log has no report (mpiup run --report DIR writes one): what stands here is what its lines tell"
 	case err != nil:
 		return err
 	}
 	var text bytes.Buffer
-	p, err := NewPage(&text, r, doubts)
+	p, err := NewPage(&text, r, note)
 	if err != nil {
 		return err
-	}
-	if log == "" && !isReport(name) {
-		log = name
 	}
 	if log != "" {
 		ended, err := d.pageLog(p, log)
@@ -135,8 +132,7 @@ func kindOf(v *verdict.Verdict) string {
 	return string(v.Kind)
 }
 
-// pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none. Lines of the report itself,
-// packed, say nothing to a person.
+// pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none.
 func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 	in, err := d.open(name)
 	if err != nil {
@@ -154,9 +150,6 @@ func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 		}
 		f.Begin(bytes.TrimRight(piece, "\r\n"))
 		t := f.Told()
-		if t.Rank < 0 && report.IsPart(t.Text) {
-			return nil
-		}
 		whose := t.Rank
 		if len(masks) >= maxMasks {
 			whose = -1

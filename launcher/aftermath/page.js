@@ -13,7 +13,7 @@ const rankName = r => (r.job ? 'job ' + r.job + ' ' : '') + 'rank ' + r.rank;
 $('title').textContent = 'Job ' + R.job + ': ' + (R.command || []).map((w, i) => i ? w : w.split('/').pop()).join(' ');
 $('summary').textContent = new Date(begun).toISOString().replace('T', ' ').slice(0, 19) + ' UTC on ' + R.launcher + ', mpiup ' + R.mpiup +
   (ended > begun ? ', for ' + clock(last) + ', exit code ' + R.exit_code : ', without an end');
-$('notes').textContent = (R.notes || []).concat((R.left_out || []).map(l => 'left out: ' + l)).join('; ');
+$('note').textContent = R.note || '';
 if (R.verdict) {
   const v = R.verdict, box = $('verdict-text');
   $('verdict').hidden = false;

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,24 +16,21 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
-// Report shows what remains of a run: a report of that name, or in a log; "": of the newest failure of this user, or on standard input where somebody hands a
-// log over. A log without a report tells what Why does.
+// Report shows what remains of a run: a report of that name; "": of the newest failure of this user, or on standard input where somebody hands one over. A
+// log tells what Why does.
 func (d *Desk) Report(name string, v report.View, asJSON bool) error {
 	name, err := d.which(name)
 	if err != nil {
 		return err
 	}
 	log := &gathered{}
-	r, doubts, err := d.read(name, log)
+	r, err := d.read(name, log)
 	if errors.Is(err, report.ErrNone) && !asJSON && log.told() {
-		visible.Fprintln(d.Stderr, "mpiup: it holds no report (mpiup run --seal writes one): this is what its lines tell")
+		visible.Fprintln(d.Stderr, "mpiup: it holds no report (mpiup run --report DIR writes one): this is what its lines tell")
 		return d.ofLog(name, log)
 	}
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
-	}
-	for _, doubt := range doubts {
-		visible.Fprintln(d.Stderr, "mpiup: "+name+":", doubt)
 	}
 	if asJSON {
 		return visible.JSON(d.Stdout, r)
@@ -52,7 +48,7 @@ func (d *Desk) List() error {
 	fmt.Fprintln(t, "BEGUN\tENDED\tCOMMAND\tREPORT")
 	for _, name := range all {
 		how, command, begun := "it cannot be read", "", ""
-		if r, _, err := d.read(name, io.Discard); err == nil {
+		if r, err := d.read(name, nil); err == nil {
 			how, command, begun = fmt.Sprintf("exit code %d", r.ExitCode), strings.Join(r.Command, " "), r.Begun.UTC().Format(time.DateTime)
 			if v := r.Verdict; v != nil {
 				how = fmt.Sprintf("%d %s", r.ExitCode, v.Kind)
@@ -70,7 +66,7 @@ func (d *Desk) Why(name string) (found bool, err error) {
 		return false, err
 	}
 	log := &gathered{}
-	r, _, err := d.read(name, log)
+	r, err := d.read(name, log)
 	if errors.Is(err, report.ErrNone) {
 		return log.told(), d.ofLog(name, log)
 	}
@@ -253,7 +249,7 @@ func (g *gathered) last(rank int) (lines, alone, ends []string) {
 		f.Begin(line)
 		told, text := f.Told(), strings.TrimRight(string(line[:min(len(line), logs.MaxLine)]), "\r\n")
 		switch {
-		case !f.Kept(), told.Text == "", strings.Contains(text, "mpiup-report "), strings.HasPrefix(text, `{"time":`) && strings.Contains(text, `"event":`):
+		case !f.Kept(), told.Text == "", strings.HasPrefix(text, `{"time":`) && strings.Contains(text, `"event":`):
 			continue
 		case strings.HasPrefix(text, `{"`) && told.Rank >= 0:
 			text = told.Indent + told.Text

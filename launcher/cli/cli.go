@@ -93,7 +93,6 @@ type RunFlags struct {
 
 	TerminationLog string // "": not given
 	Report         string // a folder; "": not given
-	Seal           bool
 	Metrics        string // address; "": none
 	Output         string // plain, tag, json; after Check with TagOutput in it
 	TagOutput      bool
@@ -229,7 +228,6 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.TerminationLog, "termination-log", "", text("name a file"), "write the verdict on a failed run to `FILE`, which is made where there is none (default: $MPIUP_TERMINATION_LOG, else /dev/termination-log where there is one)")
 	valueVar(fs, &f.Report, "report", "", text("name a folder"),
 		"write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
-	fs.BoolVar(&f.Seal, "seal", false, "end standard error with what remains of the run, packed: kubectl logs POD | mpiup report shows it")
 	valueVar(fs, &f.Metrics, "metrics", "", text("name an address"),
 		"show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: nowhere; mpiup help monitoring)")
 	f.Stdin = "0"

@@ -63,6 +63,8 @@ var insteadOf = map[string]string{
 	"compute":      "write --check COMMAND for a test of your own on every host",
 	"compute-time": "write --check COMMAND for a test of your own on every host, and --check-time",
 
+	"seal": "write --report with a folder on a volume; mpiup why reads logs",
+
 	"svg": "mpiup topo prints text and JSON; mpiup run --dry-run --svg FILE draws hosts with their ranks",
 
 	"master-addr":   "leave it out, ranks are told (mpiup help frameworks)",

@@ -3,8 +3,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,55 +10,32 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
 // These ask what megabytes cost, on one goroutine: the race detector has nothing to find there, and makes it ten times as much.
 
-// However large a run was, its sealed report is bounded, and says what it lacks.
-func TestSealIsBounded(t *testing.T) {
+// However large a run was, its report is bounded, can be read, and says what it lacks.
+func TestReportIsBounded(t *testing.T) {
 	var r Recorder
 	r.Begin(Report{Job: "large", Begun: begun})
 	for rank := range 512 {
 		r.Rank(Rank{Rank: rank, Host: fmt.Sprint("w", rank/8)})
 	}
-	var lines []string
-	for range maxLines + 3 {
-		lines = append(lines, noise(200))
-	}
-	for i := range 2 * MaxEvents {
-		r.Event(after(i), Event{Kind: Said, Text: noise(30)})
+	for i := range 2 * maxEvents {
+		r.Event(after(i), Event{Kind: Said, Text: strings.Repeat("x", 40)})
 	}
 	for rank := range 512 {
 		r.Ended(after(rank), rank, fmt.Sprint("exit code ", 1+rank%3))
-		r.Last(rank, job.Stdout, append(lines, noise(300), noise(300), noise(300)))
+		r.Last(rank, job.Stdout, slices.Repeat([]string{strings.Repeat("x", 300)}, maxLines+3))
 	}
-	whole := r.Report(Report{})
-	if len(whole.Events) != MaxEvents || whole.Dropped == 0 || len(whole.Ranks[0].Last) != maxLines {
-		t.Errorf("%d events, %d dropped, %d lines", len(whole.Events), whole.Dropped, len(whole.Ranks[0].Last))
-	}
-	sealed, err := Seal(whole, Key{1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := 0
-	for _, l := range sealed {
-		size += len(l) + 1
-		if len(l) > 16<<10 {
-			t.Fatalf("a line of %d bytes", len(l))
-		}
-	}
-	got, _, err := Unseal(strings.NewReader(strings.Join(sealed, "\n")), nobody)
-	if err != nil || size > MaxSealed+MaxSealed/50 || len(got.LeftOut) == 0 {
-		t.Errorf("%d bytes, %v, left out: %v", size, err, got.LeftOut)
-	}
-	if len(whole.LeftOut) > 0 || len(whole.Events) != MaxEvents {
-		t.Error("sealing changed the report")
+	got, err := Read(asRead(written(t, r.Report(Report{}))))
+	if err != nil || len(got.Events) != maxEvents || got.Dropped == 0 || len(got.Ranks[0].Last) != maxLines {
+		t.Fatalf("%v: %+v", err, got)
 	}
 }
 
-// A log that was made to cost much costs no more than any, and what was promised is read behind it.
+// A report that was made to cost much costs no more than any.
 func TestReportsAreNoBombs(t *testing.T) {
 	const head = `{"version":1,"begun":"2026-11-23T04:00:00Z","ended":"2026-11-23T04:00:00Z",`
 	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
@@ -83,60 +58,18 @@ func TestReportsAreNoBombs(t *testing.T) {
 		{"ranks out of range, each on a host of its own", head + `"ranks":[` + strings.Join(far, ",") + `]}`, "it has rank 1048575"},
 		{"events of all ranks", head + `"events":[` + strings.Join(apart, ",") + `]}`, ""},
 	} {
-		log := strings.Join(block(tt.text, Key{}), "\n") + "\n"
 		var shown int
-		read := func(log string) (err error) {
+		var err error
+		cost.AtMost(t, dear, len(tt.text), func() {
 			var r *Report
-			if r, _, err = Unseal(strings.NewReader(log), nobody); err == nil {
+			if r, err = Read(asRead(tt.text)); err == nil {
 				var b strings.Builder
 				err = Timeline(&b, r, View{Ranks: idset.Of(0)})
 				shown = b.Len()
 			}
-			return err
-		}
-		var err error
-		cost.AtMost(t, dear, len(log), func() { err = read(log) })
+		})
 		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, %d bytes shown", tt.name, err, shown)
-		}
-		own, _ := Seal(recorded(), Key{1})
-		behind := Promise(Key{1}) + "\n" + strings.Repeat(log, 3) + strings.Join(own, "\n")
-		cost.AtMost(t, dear, len(behind), func() { err = read(behind) })
-		if err != nil {
-			t.Errorf("%s: the run's own report behind it: %v", tt.name, err)
-		}
-	}
-}
-
-// Whatever others put into a report, there is room for a seal.
-func TestThereIsRoomForASeal(t *testing.T) {
-	for name, fill := range map[string]func(*Report, string){
-		"a host's node": func(r *Report, text string) { r.Hosts[0].Node = text },
-		"a host's name": func(r *Report, text string) { r.Hosts[0].Name = text },
-		"the command":   func(r *Report, text string) { r.Command = []string{text, text} },
-		"the verdict":   func(r *Report, text string) { r.Verdict.Evidence, r.Verdict.Host = []string{text}, text },
-		"the job":       func(r *Report, text string) { r.Job = text },
-		"a program":     func(r *Report, text string) { r.Programs[0].Argv = []string{text} },
-		"a restart":     func(r *Report, text string) { r.Restarts = []Restart{{Why: text, Replaced: []Replaced{{Host: text}}}} },
-		"the launcher":  func(r *Report, text string) { r.Launcher = text },
-		"very many hosts": func(r *Report, text string) {
-			r.Hosts = slices.Repeat([]Host{{Name: text[:253], Node: text[300:553]}}, 20_000)
-		},
-	} {
-		r := recorded()
-		fill(r, noise(375_000)) // 500 KB
-		before, _ := json.Marshal(r)
-		lines, err := Seal(r, Key{1})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		got, _, err := Unseal(strings.NewReader(strings.Join(lines, "\n")), nobody)
-		if err != nil || got.ExitCode != 1 || got.Verdict.Kind != verdict.Python || len(got.LeftOut) == 0 && name != "very many hosts" {
-			t.Errorf("%s: %v, %+v", name, err, got)
-		}
-		if after, _ := json.Marshal(r); !bytes.Equal(before, after) {
-			t.Errorf("%s: sealing changed the report", name)
 		}
 	}
 }

@@ -1,9 +1,8 @@
-// Package report is what remains of a run (Report), left where the user wants it (Keeper): in a folder, or at the end of
-// standard error. A run that failed leaves a file among few.
+// Package report is what remains of a run (Report), left where the user wants it (Keeper): in a folder. A run that failed
+// leaves a file among few.
 //
 //	launcher ──what it hears, does and says──▶ Keeper ──at the end──▶ DIR/report.json, events.jsonl   --report
 //	                                                              └▶ KEPT/TIME-JOB.json               a failed run's
-//	                                                              └▶ lines of standard error          --seal
 //
 // A Keeper may be used from any goroutine. It neither decides how a run ended nor how a report looks.
 package report
@@ -11,10 +10,8 @@ package report
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -37,7 +34,6 @@ import (
 // Config says what becomes of what remains of a run.
 type Config struct {
 	Dir  string // a folder for the report; "": none
-	Seal bool   // the report is the last lines of standard error
 	Kept string // a folder in which a run that failed leaves its report, among few; "": none
 	Lost string // why what is in Kept does not last, and what to do; "": it does
 }
@@ -45,9 +41,7 @@ type Config struct {
 // Keeper makes the report of one run.
 type Keeper struct {
 	cfg Config
-	key Key
 	dir *outfile.Dir // of Config.Dir, from Ready to Leave
-	say func(format string, args ...any)
 	log *slog.Logger
 
 	mu    sync.Mutex
@@ -59,9 +53,9 @@ type Keeper struct {
 // maxKept is how many reports stay in Config.Kept.
 const maxKept = 8
 
-// New is the keeper of a run that begins: is has what is known of it. say tells the user, and is not part of the report.
-func New(cfg Config, is Report, say func(string, ...any), log *slog.Logger) *Keeper {
-	k := &Keeper{cfg: cfg, say: say, log: log}
+// New is the keeper of a run that begins: is has what is known of it.
+func New(cfg Config, is Report, log *slog.Logger) *Keeper {
+	k := &Keeper{cfg: cfg, log: log}
 	k.rec.Begin(is)
 	return k
 }
@@ -260,13 +254,8 @@ func (k *Keeper) Event(kind, host, text string) {
 	k.rec.Event(time.Now(), Event{Kind: kind, Host: host, Text: text})
 }
 
-// Ready promises the report that Seal will write, where the user wants one. It opens the folder for the report, and sees whether files can be made
-// there. Leave writes to none that was not opened.
-func (k *Keeper) Ready(log io.Writer) (err error) {
-	if k.cfg.Seal {
-		rand.Read(k.key[:])
-		fmt.Fprintln(log, Promise(k.key))
-	}
+// Ready opens the folder for the report, and sees whether files can be made there. Leave writes to none that was not opened.
+func (k *Keeper) Ready() (err error) {
 	if k.cfg.Dir == "" {
 		return nil
 	}
@@ -317,20 +306,6 @@ func (k *Keeper) alsoKept(is *Report) bool {
 	}
 	k.log.Info("report is left", "file", name)
 	return true
-}
-
-// Seal writes what remains as lines, where the user wants that.
-func (k *Keeper) Seal(w io.Writer, v *verdict.Verdict, code int) {
-	if !k.cfg.Seal {
-		return
-	}
-	lines, err := Seal(k.Made(v, code), k.key)
-	if err != nil {
-		k.say("--seal: %v", err)
-	}
-	for _, l := range lines {
-		fmt.Fprintln(w, l)
-	}
 }
 
 // Made is the report so far, with the run's end.

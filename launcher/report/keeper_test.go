@@ -36,7 +36,7 @@ func TestFewReportsAreKept(t *testing.T) {
 // Whoever reads that a failed run has left a report reads too that it does not last. A run that its user interrupted leaves none.
 func TestWhatIsKeptMayGo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "reports")
-	k := New(Config{Kept: dir, Lost: " (soon gone)"}, Report{}, t.Errorf, slog.New(slog.DiscardHandler))
+	k := New(Config{Kept: dir, Lost: " (soon gone)"}, Report{}, slog.New(slog.DiscardHandler))
 	k.Launched("j", nil, []Rank{{Host: "w0"}}, "1 rank")
 	k.Started(0, 7)
 	if shows, err := k.Leave(&verdict.Verdict{Kind: verdict.Interrupted, Signal: "SIGINT"}, 130); shows != "" || err != nil {

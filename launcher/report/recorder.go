@@ -197,9 +197,9 @@ func (r *Recorder) Event(at time.Time, e Event) {
 	e.At = float64(at.Sub(r.report.Begun).Milliseconds()) / 1000
 	e.Text = cut(plain(e.Text), maxText)
 	switch {
-	case len(r.first) < MaxEvents/2:
+	case len(r.first) < maxEvents/2:
 		r.first = append(r.first, e)
-	case len(r.last) < MaxEvents/2:
+	case len(r.last) < maxEvents/2:
 		r.last = append(r.last, e)
 	default:
 		r.last[r.next] = e

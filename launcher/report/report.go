@@ -11,18 +11,7 @@ import (
 // A Report is what remains of a run: what was to happen, what did, and how it ended, in a form that outlives
 // the pods.
 //
-//	events, plan, ends of outputs ──▶ Recorder ──Report──▶ JSON    a file of a folder
-//	                                                 └──▶ Seal    lines of text at the end of the launcher's log
-//	                       any log that holds them ──▶ Unseal ──▶ Timeline   for a person
-//
-// A sealed report is gzip of the report's JSON and a random key of 16 bytes, in base64 at most MaxSealed bytes, cut into lines. The launcher writes the
-// SHA-256 of the key before ranks begin, and the key with the report when they have ended: what ranks write between was not promised.
-//
-//	mpiup-report begins 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9
-//	mpiup-report 9f3c01ab 2/5 H4sIAAAAAAAA...
-//
-// The word is looked for anywhere in a line, since kubectl and collectors put times and names before it, but not behind the tag of a rank. The eight
-// digits tell reports of one log apart and are the beginning of the SHA-256 of what is packed.
+//	events, plan, ends of outputs ──▶ Recorder ──Report──▶ JSON, a file of a folder ──Read──▶ Timeline   for a person
 //
 // Values of variables that may be secrets, and secrets that show themselves in text, are masked as they
 // are noted. What is too much is left out, and the report says how much.
@@ -35,7 +24,7 @@ const Version = 1
 
 // Bounds of what is kept.
 const (
-	MaxEvents   = 4000    // the first and the last half of them
+	maxEvents   = 4000    // the first and the last half of them
 	maxText     = 512     // bytes of an event's text and of a line
 	maxVariable = 4 << 10 // bytes of a variable's value
 	maxRanks    = 8 << 10
@@ -45,11 +34,10 @@ const (
 	maxLines    = 10        // of a rank's output
 	maxChanges  = 128 << 10 // of all rows
 	maxCurves   = 64
-	maxPoints   = 500       // of a curve
-	maxMemory   = 16 << 10  // points of all hosts' memory
-	maxWaits    = 64        // the first
-	maxPhases   = 512       // the first
-	MaxSealed   = 256 << 10 // bytes of a sealed report, in base64
+	maxPoints   = 500      // of a curve
+	maxMemory   = 16 << 10 // points of all hosts' memory
+	maxWaits    = 64       // the first
+	maxPhases   = 512      // the first
 )
 
 // Report is what remains of one run.
@@ -71,8 +59,7 @@ type Report struct {
 	Events   []Event          `json:"events"`
 	Spent    []hours.Spent    `json:"spent,omitempty"` // where the ranks' time went
 	Course
-	Dropped int      `json:"dropped_events,omitempty"` // between the first and the last half
-	LeftOut []string `json:"left_out,omitempty"`       // what a sealed report had no room for
+	Dropped int `json:"dropped_events,omitempty"` // between the first and the last half
 }
 
 // Course is what went on, over the run's seconds.

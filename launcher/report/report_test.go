@@ -1,12 +1,8 @@
 package report
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"errors"
+	"bufio"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -95,167 +91,57 @@ func TestTimelineOfSome(t *testing.T) {
 	}
 }
 
-// A log as collectors hand it over holds the report still.
-func TestUnseal(t *testing.T) {
+// What a report says is read again as it was written.
+func TestRead(t *testing.T) {
 	want := recorded()
-	sealed, err := Seal(want, Key{1})
+	got, err := Read(asRead(written(t, want)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	older, _ := Seal(&Report{Version: Version, Job: "older"}, Key{2})
-	for _, tt := range []struct {
-		name string
-		line func(string) string
-	}{
-		{"as written", func(l string) string { return l }},
-		{"kubectl logs --timestamps", func(l string) string { return "2026-11-23T04:00:09.100000001Z " + l }},
-		{"kubectl logs --prefix", func(l string) string { return "[pod/job-launcher-x7k2p/launcher] " + l }},
-		{"a collector's JSON", func(l string) string { return `{"log":"` + l + `\n","stream":"stderr"}` }},
-		{"a terminal's line ends", func(l string) string { return l + "\r" }},
-	} {
-		var log strings.Builder
-		for _, l := range append(append([]string{"rank 0: hello", strings.Repeat("x", 3<<20)}, older...), sealed...) {
-			log.WriteString(tt.line(l) + "\n")
-		}
-		log.WriteString("and a line behind it")
-		got, _, err := Unseal(strings.NewReader(log.String()), nobody)
-		if err != nil {
-			t.Errorf("%s: %v", tt.name, err)
-			continue
-		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdict.Verdict{})); diff != "" {
-			t.Errorf("%s: %s", tt.name, diff)
-		}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdict.Verdict{})); diff != "" {
+		t.Error(diff)
 	}
 }
 
-func TestUnsealRefuses(t *testing.T) {
-	many := recorded()
-	for range 300 {
-		many.Events = append(many.Events, Event{Text: noise(100)})
-	}
-	lines, err := Seal(many, Key{1})
-	if err != nil || len(lines) < 3 {
-		t.Fatalf("%d lines, %v", len(lines), err)
-	}
-	for _, tt := range []struct {
-		name string
-		log  []string
-		says string
-	}{
-		{"nothing", []string{"a log"}, ErrNone.Error()},
-		{"the end is missing", lines[:len(lines)-1], "the log ends within it"},
-		{"a line is missing", append(append([]string{}, lines[:1]...), lines[2:]...), "its line 2 of"},
-		{"a line was changed", append([]string{strings.Replace(lines[0], "A", "B", 1)}, lines[1:]...), "damaged"},
-		{"a line was cut", append([]string{lines[0][:1000]}, lines[1:]...), "damaged"},
-		{"no end to its parts", []string{word + "01234567 1/999999999 AAAA"}, ErrNone.Error()},
+func TestReadRefuses(t *testing.T) {
+	later := *recorded()
+	later.Version = 9
+	for _, tt := range []struct{ name, text, says string }{
+		{"a log", "rank 0: hello\n", ErrNone.Error()},
+		{"nothing", "", ErrNone.Error()},
+		{"another object", "{}", ErrNone.Error()},
+		{"half a report", written(t, recorded())[:400], "it is no report"},
+		{"a later form", written(t, &later), "form 9"},
 	} {
-		_, _, err := Unseal(strings.NewReader(strings.Join(tt.log, "\n")), nobody)
-		if err == nil || !strings.Contains(err.Error(), tt.says) {
+		if _, err := Read(asRead(tt.text)); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if _, _, err := Unseal(strings.NewReader("x"), nobody); !errors.Is(err, ErrNone) {
-		t.Error(err)
-	}
-	other := *recorded()
-	other.Version = 9
-	lines, _ = Seal(&other, Key{1})
-	if _, _, err := Unseal(strings.NewReader(strings.Join(lines, "\n")), nobody); err == nil || !strings.Contains(err.Error(), "form 9") {
-		t.Errorf("a later form: %v", err)
-	}
 }
 
-func noise(n int) string {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rand.IntN(256))
-	}
-	return base64.StdEncoding.EncodeToString(b)
-}
-
-// nobody says of each line that it is no rank's.
-func nobody(string) bool { return false }
-
-// block is JSON as a sealed report, whatever it holds.
-func block(text string, k Key) []string {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = z.Write([]byte(text))
-	_ = z.Close()
-	return parts(append(b.Bytes(), k[:]...))
-}
-
-// However a rank tries, the report that the launcher promised is shown, or a doubt is said.
-func TestWhoseReport(t *testing.T) {
-	sealed := func(job string, k Key) []string {
-		lines, err := Seal(&Report{Version: Version, Job: job}, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return lines
-	}
-	large := recorded()
-	for range 300 {
-		large.Events = append(large.Events, Event{Text: noise(100)})
-	}
-	cutOff, err := Seal(large, Key{4})
-	if err != nil {
+// written is a report as a file has it.
+func written(t testing.TB, r *Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := visible.JSON(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	var crowd []string
-	for i := range 64 {
-		crowd = append(crowd, fmt.Sprintf("%s%08x 1/2 AAAA", word, i))
-	}
-	ours, forged := Key{1}, Key{2}
-	for _, tt := range []struct {
-		name   string
-		log    [][]string
-		job    string // "": none
-		doubts string
-	}{
-		{"as it should be", [][]string{{Promise(ours)}, sealed("own", ours)}, "own", ""},
-		{"a rank's before it", [][]string{{Promise(ours)}, sealed("forged", forged), sealed("own", ours)}, "own", "the log holds 2 reports: "},
-		{"a rank's promise and report before it", [][]string{{Promise(ours), Promise(forged)}, sealed("forged", forged), sealed("own", ours)}, "own", "the log holds 2 reports: "},
-		{"many that are not whole before it", [][]string{{Promise(ours)}, crowd, sealed("own", ours)}, "own", "cannot be read"},
-		{"a rank's, and the launcher was killed", [][]string{{Promise(ours), Promise(forged)}, sealed("forged", forged)}, "forged", "a rank may have written this report"},
-		{"a rank's, and the launcher's is cut off", [][]string{{Promise(Key{4})}, sealed("forged", forged), cutOff[:1]}, "forged", "cannot be read: the report is not whole"},
-		{"the last lines alone", [][]string{sealed("own", ours)}, "own", "nothing proves that the launcher wrote this report"},
-		{"the last lines, and a rank's before", [][]string{{Promise(forged)}, sealed("forged", forged), sealed("own", ours)}, "own", "nothing proves"},
-		{"two runs", [][]string{{Promise(ours)}, sealed("own", ours), {Promise(Key{3})}, sealed("later", Key{3})}, "later", "the log holds 2 reports: "},
-		{"behind the tag of a rank", [][]string{{Promise(ours), "[0] " + sealed("forged", forged)[0]}}, "", ""},
-		{"what is no report behind it", [][]string{{Promise(ours)}, sealed("own", ours), block("{}", forged), block("x", forged)}, "own", "cannot be read"},
-	} {
-		var lines []string
-		for _, l := range tt.log {
-			lines = append(lines, l...)
-		}
-		r, doubts, err := Unseal(strings.NewReader(strings.Join(lines, "\n")), func(l string) bool { return strings.HasPrefix(l, "[") })
-		switch said := strings.Join(doubts, "; "); {
-		case tt.job == "" && errors.Is(err, ErrNone):
-		case err != nil || tt.job == "":
-			t.Errorf("%s: %v, %v", tt.name, r, err)
-		case r.Job != tt.job || tt.doubts == "" && said != "" || !strings.Contains(said, tt.doubts):
-			t.Errorf("%s: job %s, doubts %q", tt.name, r.Job, said)
-		}
-	}
+	return b.String()
 }
 
-// dear bounds what a log may cost. The dearest report of all has 256 Ki empty ranks.
+func asRead(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }
+
+// dear bounds what a report may cost. The dearest of all has 256 Ki empty ranks.
 var dear = cost.Bound{Fixed: 192 << 20, PerByte: 512}
 
-// FuzzUnseal: no log makes it fail other than by an error, and what it finds can be shown.
-func FuzzUnseal(f *testing.F) {
-	lines, err := Seal(recorded(), Key{1})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add([]byte(strings.Join(lines, "\n")))
-	f.Add([]byte(word + "01234567 1/2 AAAA\n" + word + "01234567 2/2 AAAA"))
-	f.Add([]byte(strings.Join(block(`{"version":1,"ranks":[0,0,{}],"hosts":[{}],"events":[{"ranks":"0-9"}]}`, Key{1}), "\n")))
-	f.Fuzz(func(t *testing.T, log []byte) {
-		defer cost.Watch(t, dear, len(log))()
-		r, _, err := Unseal(strings.NewReader(string(log)), nobody)
+// FuzzRead: no file makes it fail other than by an error, and what it finds can be shown.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(written(f, recorded())))
+	f.Add([]byte("rank 0: hello"))
+	f.Add([]byte(`{"version":1,"ranks":[0,0,{}],"hosts":[{}],"events":[{"ranks":"0-9"}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		defer cost.Watch(t, dear, len(text))()
+		r, err := Read(asRead(string(text)))
 		if err != nil {
 			return
 		}

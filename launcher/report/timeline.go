@@ -81,9 +81,6 @@ func Timeline(w io.Writer, r *Report, view View) error {
 			t.line("%10.3f  %-9s %s", e.At, visible.Line(e.Kind), e.sentence())
 		}
 	}
-	for _, l := range r.LeftOut {
-		t.line("left out, since a sealed report has at most %d KiB: %s", MaxSealed>>10, visible.Line(l))
-	}
 	return t.err
 }
 

@@ -35,7 +35,7 @@ func has(t *testing.T, text string, lines ...string) {
 // A run is shown as its report's keeper knows it: each phase's time adds up over restarts, and so does the ranks' time.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, k := New("v1"), report.New(report.Config{}, report.Report{Begun: time.Now()}, nil, nil)
+		m, k := New("v1"), report.New(report.Config{}, report.Report{Begun: time.Now()}, nil)
 		m.Run(k.Now)
 		k.Host(report.Host{Name: "w0", GPUs: 4})
 		time.Sleep(2 * time.Second)

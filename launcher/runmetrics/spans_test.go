@@ -95,7 +95,7 @@ func TestTelemetryOf(t *testing.T) {
 func TestSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		k := report.New(report.Config{}, report.Report{Mpiup: "v1", Begun: begun}, t.Logf, slog.New(slog.DiscardHandler))
+		k := report.New(report.Config{}, report.Report{Mpiup: "v1", Begun: begun}, slog.New(slog.DiscardHandler))
 		tel := TelemetryOf(environ("OTEL_EXPORTER_OTLP_ENDPOINT=http://c"), t.Errorf)
 		var got Finished
 		tel.Space = "team"
@@ -143,7 +143,7 @@ func TestSendIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var said []string
 				m, last := Telemetry{On: true, Ask: tt.ask}.Watch(New("v1"), "v1", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-				m.Ended(nil, report.New(report.Config{}, report.Report{}, t.Logf, slog.New(slog.DiscardHandler)))
+				m.Ended(nil, report.New(report.Config{}, report.Report{}, slog.New(slog.DiscardHandler)))
 				begun := time.Now()
 				last()
 				if took := time.Since(begun); took != tt.took {

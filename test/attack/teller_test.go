@@ -153,7 +153,7 @@ func fallen(text string) []*apiv1.Frame {
 }
 
 // A worker states a node that is a shell command, escape sequences, or 500 KB. It takes part in no run, or what it states is seen for what it
-// is: no command has it, no terminal obeys it, and the run's report is written and sealed.
+// is: no command has it, no terminal obeys it, and the run's report is written and can be shown.
 func TestWhatAWorkerStatesOfItself(t *testing.T) {
 	s := newSite(t)
 	long := strings.Repeat("n", 500_000)
@@ -175,7 +175,7 @@ func TestWhatAWorkerStatesOfItself(t *testing.T) {
 			addr := tell(t, s.files("mpiup://g/agent/x"), &teller{host: tt.host, tells: fallen(escapes + "; sh\nmpiup: all is well")})
 			dir := t.TempDir()
 			log := filepath.Join(dir, "termination")
-			e := mpiup(t, "run", "--tls-dir="+s.files("mpiup://g/launcher/l"), "--wait", "1", "--host", addr, "-n", "1", "--output", "json", "--seal",
+			e := mpiup(t, "run", "--tls-dir="+s.files("mpiup://g/launcher/l"), "--wait", "1", "--host", addr, "-n", "1", "--output", "json",
 				"--report", filepath.Join(dir, "report"), "--termination-log", log, "--", "true")
 			if tt.refused {
 				e.Fails(t, 243, "states a n")
@@ -191,7 +191,7 @@ func TestWhatAWorkerStatesOfItself(t *testing.T) {
 			if strings.Contains(e.Stdout, "kubectl cordon node-7;") {
 				t.Errorf("a command has it: %s", e.Stdout)
 			}
-			shown := read(t, e.Stderr, "report", "--json")
+			shown := mpiup(t, "report", "--json", filepath.Join(dir, "report"))
 			if !json.Valid([]byte(shown.Stdout)) || strings.ContainsAny(shown.Stdout, "\u009b\u202e\x1b\x07") {
 				t.Errorf("mpiup report ends with %d:\n%.2000q\n%s", shown.Code, shown.Stdout, shown.Stderr)
 			}

@@ -68,7 +68,7 @@ func TestTextOfOthersInEachCommand(t *testing.T) {
 			held(t, "exec", ours(mpiup(t, "exec", tls, "--wait", "1", at, "--", "true").Stderr))
 			for _, output := range []string{"json", ""} {
 				dir := t.TempDir()
-				args := []string{"run", tls, "--wait", "1", "--host", at, "-n", "1", "--seal", "--report", filepath.Join(dir, "report"), "--termination-log", filepath.Join(dir, "log")}
+				args := []string{"run", tls, "--wait", "1", "--host", at, "-n", "1", "--report", filepath.Join(dir, "report"), "--termination-log", filepath.Join(dir, "log")}
 				if output != "" {
 					args = append(args, "--output", output)
 				}
