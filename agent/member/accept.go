@@ -13,26 +13,26 @@ import (
 // describe takes a memberlist node apart and refuses what no agent of ours would send: another agent's name in front
 // of its own incarnation, or an address that is none. It also refuses protocol versions after which memberlist would
 // refuse every exchange of state.
-func describe(n *memberlist.Node) (meta, netip.AddrPort, error) {
+func describe(n *memberlist.Node) (meta, error) {
 	m, err := decodeMeta(n.Meta)
 	if err != nil {
-		return meta{}, netip.AddrPort{}, err
+		return meta{}, err
 	}
-	suffix, ok := strings.CutPrefix(n.Name, m.incarnation+".")
+	suffix, ok := strings.CutPrefix(n.Name, m.Incarnation+".")
 	if !ok || len(suffix) != idSuffix || !printable(suffix) {
-		return meta{}, netip.AddrPort{}, fmt.Errorf("%w: id %.100q is not of incarnation %s", errMeta, n.Name, m.incarnation)
+		return meta{}, fmt.Errorf("%w: id %.100q is not of incarnation %s", errMeta, n.Name, m.Incarnation)
 	}
 	ip, ok := netip.AddrFromSlice(n.Addr)
 	ip = ip.Unmap()
-	addr := netip.AddrPortFrom(ip, n.Port)
+	m.Addr = netip.AddrPortFrom(ip, n.Port)
 	if !ok || n.Port == 0 || ip.IsUnspecified() || ip.IsMulticast() {
-		return meta{}, netip.AddrPort{}, fmt.Errorf("%w: address %v port %d", errMeta, n.Addr, n.Port)
+		return meta{}, fmt.Errorf("%w: address %v port %d", errMeta, n.Addr, n.Port)
 	}
 	const ours = memberlist.ProtocolVersion2Compatible
 	if n.PMin > ours || n.PMax < ours || n.PCur < n.PMin || n.PCur > n.PMax || n.DMin|n.DMax|n.DCur != 0 {
-		return meta{}, netip.AddrPort{}, fmt.Errorf("%w: gossip protocol %d to %d, speaking %d", errMeta, n.PMin, n.PMax, n.PCur)
+		return meta{}, fmt.Errorf("%w: gossip protocol %d to %d, speaking %d", errMeta, n.PMin, n.PMax, n.PCur)
 	}
-	return m, addr, nil
+	return m, nil
 }
 
 // accusation is the common part of memberlist's suspect, alive and dead messages.

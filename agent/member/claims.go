@@ -156,8 +156,8 @@ func sizes(name string, all []claim) (n int) {
 	return n
 }
 
-// numbers are that of an incarnation of name, and the highest of any; 0: none is known.
-func (s *claims) numbers(name, incarnation string) (own, highest uint64) {
+// numbers are the claim of an incarnation of name, and the highest number of any; 0: none is known.
+func (s *claims) numbers(name, incarnation string) (own claim, highest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range s.byName[name] {
@@ -165,22 +165,10 @@ func (s *claims) numbers(name, incarnation string) (own, highest uint64) {
 			highest = c.number
 		}
 		if c.incarnation == incarnation {
-			own = c.number
+			own = c
 		}
 	}
 	return own, highest
-}
-
-// proof is the signature under a number of an incarnation of name; nil: none is known.
-func (s *claims) proof(name, incarnation string, number uint64) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.byName[name] {
-		if c.incarnation == incarnation && c.number == number {
-			return []byte(c.proof)
-		}
-	}
-	return nil
 }
 
 func (s *claims) encode() []byte {

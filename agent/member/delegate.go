@@ -30,7 +30,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { decodeClaims(b, d.g.claim
 
 // NotifyAlive refuses members that cannot be agents of ours.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
-	if _, _, err := describe(n); err != nil {
+	if _, err := describe(n); err != nil {
 		return err
 	}
 	d.g.table.mu.Lock()

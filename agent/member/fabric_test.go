@@ -328,6 +328,6 @@ func (v *View) ByName(name string) []Member {
 func (g *Gossip) describeAs(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.meta.digest = digest
+	g.meta.Digest = digest
 	poke(g.renew)
 }

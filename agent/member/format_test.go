@@ -16,7 +16,7 @@ import (
 )
 
 func TestMetaGolden(t *testing.T) {
-	m := meta{born: 1, protocol: 2, slots: 300, name: "w-0", incarnation: "ab", version: "v1", digest: "d"}
+	m := meta{1, Self{Protocol: 2, Slots: 300, Name: "w-0", Incarnation: "ab", Version: "v1", Digest: "d"}}
 	const want = "01" + "01" + "02" + "ac02" + "03772d30" + "026162" + "027631" + "0164"
 	if got := hex.EncodeToString(m.encode()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -31,10 +31,10 @@ func TestMetaGolden(t *testing.T) {
 }
 
 func TestMetaFits(t *testing.T) {
-	m := meta{
-		born: 1<<62 - 1, protocol: 1<<32 - 1, slots: maxSlots, name: strings.Repeat(strings.Repeat("n", 62)+".", maxName/63) + "n",
-		incarnation: strings.Repeat("i", maxIncarnation), version: strings.Repeat("v", maxVersion), digest: strings.Repeat("d", maxDigest),
-	}
+	m := meta{1<<62 - 1, Self{
+		Protocol: 1<<32 - 1, Slots: maxSlots, Name: strings.Repeat(strings.Repeat("n", 62)+".", maxName/63) + "n",
+		Incarnation: strings.Repeat("i", maxIncarnation), Version: strings.Repeat("v", maxVersion), Digest: strings.Repeat("d", maxDigest),
+	}}
 	if err := m.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestMetaFits(t *testing.T) {
 }
 
 func FuzzMeta(f *testing.F) {
-	f.Add(meta{born: 1, name: "n", incarnation: "i"}.encode())
+	f.Add(meta{1, Self{Name: "n", Incarnation: "i"}}.encode())
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer cost.Watch(t, cost.Parser, len(b))()
@@ -99,14 +99,14 @@ func TestClaimsAreBoundedAndOrdered(t *testing.T) {
 			s.merge("l", c)
 		}
 		for incarnation, want := range map[string]uint64{"a": 2, "b": 2, "z": 1, "x": 0, "no": 0} {
-			if own, highest := s.numbers("l", incarnation); own != want || highest != 2 {
+			if own, highest := s.numbers("l", incarnation); own.number != want || highest != 2 {
 				t.Error(incarnation, own, highest)
 			}
 		}
 		for n := range uint64(10) {
 			s.merge("l", claim{10 + n, fmt.Sprint(n), l})
 		}
-		if own, highest := s.numbers("l", "b"); own != 0 || highest != 19 || len(s.byName["l"]) != maxPerID {
+		if own, highest := s.numbers("l", "b"); own.number != 0 || highest != 19 || len(s.byName["l"]) != maxPerID {
 			t.Error(own, highest, s.byName["l"])
 		}
 		big := strings.Repeat("x", maxProof)
@@ -119,7 +119,7 @@ func TestClaimsAreBoundedAndOrdered(t *testing.T) {
 			t.Error(s.bytes, len(s.encode()), len(s.byName))
 		}
 		s.merge("l", claim{20, "c", l})
-		if own, _ := s.numbers("l", "c"); own != 20 {
+		if own, _ := s.numbers("l", "c"); own.number != 20 {
 			t.Error("a known name does not change when there is no room:", own)
 		}
 	})
@@ -139,7 +139,7 @@ func TestMadeUpClaimsCostLittle(t *testing.T) {
 		time.Sleep(time.Minute) // virtual
 		s.verify = signedClaim
 		s.merge("l", claim{1, "x", said("l")})
-		if own, _ := s.numbers("l", "x"); own != 1 {
+		if own, _ := s.numbers("l", "x"); own.number != 1 {
 			t.Error("an honest claim is not taken later")
 		}
 	})
@@ -148,14 +148,14 @@ func TestMadeUpClaimsCostLittle(t *testing.T) {
 func TestDescribeRefuses(t *testing.T) {
 	good := func() *memberlist.Node {
 		return &memberlist.Node{Name: "inc.01234567", Addr: net.IP{10, 0, 0, 1}, Port: 7, PMin: 1, PMax: 5, PCur: 2,
-			Meta: meta{name: "w", incarnation: "inc"}.encode()}
+			Meta: meta{0, Self{Name: "w", Incarnation: "inc"}}.encode()}
 	}
-	if _, addr, err := describe(good()); err != nil || addr.String() != "10.0.0.1:7" {
-		t.Fatal(addr, err)
+	if m, err := describe(good()); err != nil || m.Addr.String() != "10.0.0.1:7" {
+		t.Fatal(m.Addr, err)
 	}
 	for name, change := range map[string]func(*memberlist.Node){
-		"a name that is a path":     func(n *memberlist.Node) { n.Meta = meta{name: "../x", incarnation: "inc"}.encode() },
-		"a name with a slash":       func(n *memberlist.Node) { n.Meta = meta{name: "w/2", incarnation: "inc"}.encode() },
+		"a name that is a path":     func(n *memberlist.Node) { n.Meta = meta{0, Self{Name: "../x", Incarnation: "inc"}}.encode() },
+		"a name with a slash":       func(n *memberlist.Node) { n.Meta = meta{0, Self{Name: "w/2", Incarnation: "inc"}}.encode() },
 		"no metadata":               func(n *memberlist.Node) { n.Meta = nil },
 		"other incarnation's id":    func(n *memberlist.Node) { n.Name = "other.01234567" },
 		"long id":                   func(n *memberlist.Node) { n.Name += "x" },
@@ -167,11 +167,11 @@ func TestDescribeRefuses(t *testing.T) {
 		"no port":                   func(n *memberlist.Node) { n.Port = 0 },
 		"protocol that ends merges": func(n *memberlist.Node) { n.PMin = 5 },
 		"delegate protocol":         func(n *memberlist.Node) { n.DMin = 1 },
-		"escape sequence in name":   func(n *memberlist.Node) { n.Meta = meta{name: "\x1b[2J", incarnation: "inc"}.encode() },
+		"escape sequence in name":   func(n *memberlist.Node) { n.Meta = meta{0, Self{Name: "\x1b[2J", Incarnation: "inc"}}.encode() },
 	} {
 		n := good()
 		change(n)
-		if m, _, err := describe(n); err == nil {
+		if m, err := describe(n); err == nil {
 			t.Errorf("%s: taken: %+v", name, m)
 		}
 	}
@@ -217,7 +217,7 @@ func FuzzEach(f *testing.F) {
 
 func TestVisible(t *testing.T) {
 	e := func(name, inc, addr string, born uint64, change ...func(*entry)) *entry {
-		out := &entry{id: inc + "." + addr, meta: meta{name: name, incarnation: inc, born: born}, addr: parseAddrs([]string{addr})[0]}
+		out := &entry{id: inc + "." + addr, meta: meta{born, Self{Name: name, Incarnation: inc, Addr: parseAddrs([]string{addr})[0]}}}
 		for _, c := range change {
 			c(out)
 		}

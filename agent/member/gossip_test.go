@@ -72,7 +72,7 @@ func TestCalledDead(t *testing.T) {
 func TestAnsweredBeforeMemberlistBelieves(t *testing.T) {
 	for _, refutes := range []bool{false, true} {
 		asked := 0
-		e := &entry{id: "b", meta: meta{name: "w-001"}}
+		e := &entry{id: "b", meta: meta{0, Self{Name: "w-001"}}}
 		tb := &table{self: "a", timing: Timing{}.withDefaults(), show: func([]Member) {}, doubted: func() { asked++ }, byID: map[string]*entry{"b": e}}
 		tb.dead(accusation{Incarnation: 9, Node: "b", From: "c"})
 		tb.judge("b", false)
@@ -267,7 +267,7 @@ func TestClaimsReachEverybody(t *testing.T) {
 		nodes[6] = late
 		for _, n := range nodes {
 			for incarnation, want := range map[string]uint64{"x": 7, "y": 7, "z": 6, "forged": 0} {
-				if own, highest := n.Numbers("launcher", incarnation); own != want || highest != 7 {
+				if own, _, highest := n.Numbers("launcher", incarnation); own != want || highest != 7 {
 					t.Errorf("%s: %s has %d of %d", n.addr, incarnation, own, highest)
 				}
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 )
 
-// Self is what this agent says of itself.
+// Self is what an agent says of itself.
 type Self struct {
 	Name        string // of the host; need not be unique
 	Incarnation string // one life of the container
@@ -76,10 +76,7 @@ func New(c Config) (*Gossip, error) {
 	c.Timing = c.Timing.withDefaults()
 	c.Self.Addr = netip.AddrPortFrom(c.Self.Addr.Addr().Unmap(), c.Self.Addr.Port())
 	s := c.Self
-	m := meta{
-		born: uint64(time.Now().UnixMilli()), protocol: s.Protocol, slots: s.Slots,
-		name: s.Name, incarnation: s.Incarnation, version: s.Version, digest: s.Digest,
-	}
+	m := meta{uint64(time.Now().UnixMilli()), s}
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("gossip: this agent's own description: %w", err)
 	}
@@ -109,7 +106,7 @@ func New(c Config) (*Gossip, error) {
 	g.claims = newClaims(g.table.size, func(name string, k claim) bool {
 		return c.Verify != nil && c.Verify(name, k.number, k.incarnation, []byte(k.proof))
 	})
-	me := &entry{id: g.id, meta: m, addr: s.Addr}
+	me := &entry{id: g.id, meta: m}
 	g.table.byID[g.id] = me
 	g.table.last = []Member{me.member()}
 	g.view = &View{Members: g.table.last}
@@ -151,14 +148,10 @@ func (g *Gossip) Claim(name string, number uint64, incarnation string, proof []b
 	g.claims.merge(name, claim{number, incarnation, string(proof)})
 }
 
-// Numbers are the number heard of for an incarnation of name, and the highest for any; 0 if none.
-func (g *Gossip) Numbers(name, incarnation string) (own, highest uint64) {
-	return g.claims.numbers(name, incarnation)
-}
-
-// Proof is the launcher's signature under such a number; nil when none is known.
-func (g *Gossip) Proof(name, incarnation string, number uint64) []byte {
-	return g.claims.proof(name, incarnation, number)
+// Numbers are the number heard of for an incarnation of name, with the launcher's signature under it, and the highest for any; 0 if none.
+func (g *Gossip) Numbers(name, incarnation string) (own uint64, proof []byte, highest uint64) {
+	c, highest := g.claims.numbers(name, incarnation)
+	return c.number, []byte(c.proof), highest
 }
 
 // Handle takes over an accepted gossip connection, handshaken and verified, and returns at once.

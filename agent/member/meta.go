@@ -22,10 +22,8 @@ import (
 //	string   digest
 //	...      later fields, passed over
 type meta struct {
-	born                               uint64
-	protocol                           uint32
-	slots                              int
-	name, incarnation, version, digest string
+	born uint64
+	Self // whose address goes beside it
 }
 
 const (
@@ -45,21 +43,21 @@ func (m meta) check() error {
 		what, value string
 		min, max    int
 	}{
-		{"name", m.name, 1, maxName},
-		{"incarnation", m.incarnation, 1, maxIncarnation},
-		{"version", m.version, 0, maxVersion},
-		{"digest", m.digest, 0, maxDigest},
+		{"name", m.Name, 1, maxName},
+		{"incarnation", m.Incarnation, 1, maxIncarnation},
+		{"version", m.Version, 0, maxVersion},
+		{"digest", m.Digest, 0, maxDigest},
 	} {
 		if len(f.value) < f.min || len(f.value) > f.max || !printable(f.value) {
 			return fmt.Errorf("%w: %s %q is not %d to %d printable ASCII characters", errMeta, f.what, f.value, f.min, f.max)
 		}
 	}
 	// Others make tables, tags and names of files of it.
-	if err := hostlist.CheckName(m.name); err != nil {
+	if err := hostlist.CheckName(m.Name); err != nil {
 		return fmt.Errorf("%w: name: %w", errMeta, err)
 	}
-	if m.slots < 0 || m.slots > maxSlots {
-		return fmt.Errorf("%w: %d slots", errMeta, m.slots)
+	if m.Slots < 0 || m.Slots > maxSlots {
+		return fmt.Errorf("%w: %d slots", errMeta, m.Slots)
 	}
 	return nil
 }
@@ -71,9 +69,9 @@ func printable(s string) bool {
 func (m meta) encode() []byte {
 	b := []byte{metaLayout}
 	b = binary.AppendUvarint(b, m.born)
-	b = binary.AppendUvarint(b, uint64(m.protocol))
-	b = binary.AppendUvarint(b, uint64(m.slots))
-	for _, s := range []string{m.name, m.incarnation, m.version, m.digest} {
+	b = binary.AppendUvarint(b, uint64(m.Protocol))
+	b = binary.AppendUvarint(b, uint64(m.Slots))
+	for _, s := range []string{m.Name, m.Incarnation, m.Version, m.Digest} {
 		b = appendString(b, s)
 	}
 	return b
@@ -86,12 +84,12 @@ func decodeMeta(b []byte) (meta, error) {
 	r := reader{b: b[1:]}
 	var m meta
 	m.born = r.uvarint(1 << 62)
-	m.protocol = uint32(r.uvarint(1<<32 - 1))
-	m.slots = int(r.uvarint(maxSlots))
-	m.name = r.string(maxName)
-	m.incarnation = r.string(maxIncarnation)
-	m.version = r.string(maxVersion)
-	m.digest = r.string(maxDigest)
+	m.Protocol = uint32(r.uvarint(1<<32 - 1))
+	m.Slots = int(r.uvarint(maxSlots))
+	m.Name = r.string(maxName)
+	m.Incarnation = r.string(maxIncarnation)
+	m.Version = r.string(maxVersion)
+	m.Digest = r.string(maxDigest)
 	if r.bad {
 		return meta{}, errMeta
 	}

@@ -120,7 +120,7 @@ func (n *node) heard(t *testing.T, name string, number uint64, incarnation strin
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(time.Minute); ; {
-		got, _ := n.Numbers(name, incarnation)
+		got, _, _ := n.Numbers(name, incarnation)
 		if got == number {
 			return
 		}

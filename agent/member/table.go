@@ -16,9 +16,8 @@ const maxMembers = 4096
 
 // entry is what is known of one agent process.
 type entry struct {
-	id   string // its memberlist name: incarnation, ".", random
-	meta meta
-	addr netip.AddrPort
+	id string // its memberlist name: incarnation, ".", random
+	meta
 
 	alive       uint32 // highest memberlist incarnation it was heard of alive with
 	suspectedIn uint32 // memberlist incarnation it is suspected in
@@ -67,7 +66,7 @@ func (t *table) publish() {
 
 // NotifyJoin, NotifyUpdate and NotifyLeave are memberlist's events; it holds its lock.
 func (t *table) NotifyJoin(n *memberlist.Node) {
-	m, addr, err := describe(n)
+	m, err := describe(n)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil || len(t.byID) >= maxMembers {
@@ -75,9 +74,9 @@ func (t *table) NotifyJoin(n *memberlist.Node) {
 	}
 	twin := false
 	for _, o := range t.byID {
-		twin = twin || o.meta.name == m.name && o.id != n.Name && !o.left
+		twin = twin || o.Name == m.Name && o.id != n.Name && !o.left
 	}
-	now := &entry{id: n.Name, meta: m, addr: addr}
+	now := &entry{id: n.Name, meta: m}
 	if old := t.byID[n.Name]; old != nil {
 		now.alive = old.alive
 	}
@@ -89,11 +88,11 @@ func (t *table) NotifyJoin(n *memberlist.Node) {
 }
 
 func (t *table) NotifyUpdate(n *memberlist.Node) {
-	m, addr, err := describe(n)
+	m, err := describe(n)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.byID[n.Name]; e != nil && err == nil {
-		e.meta, e.addr = m, addr
+		e.meta = m
 		t.publish()
 	}
 }
@@ -192,7 +191,7 @@ func (t *table) suspects() map[netip.AddrPort][]byte {
 	out := map[netip.AddrPort][]byte{}
 	for _, e := range t.byID {
 		if e.suspect && !e.left {
-			out[e.addr] = e.accusation
+			out[e.Addr] = e.accusation
 		}
 	}
 	return out
@@ -218,7 +217,7 @@ func (t *table) addresses() map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
 	for _, e := range t.byID {
 		if !e.left && !e.dropped && !e.replaced {
-			out[e.addr] = true
+			out[e.Addr] = true
 		}
 	}
 	return out

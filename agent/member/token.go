@@ -98,15 +98,14 @@ func tokenAt(b []byte) (t token, err error) {
 
 // message counts through one value with all that is in it. The zero value is at its beginning.
 type message struct {
-	begun bool
-	left  int // values that are still to come
-	seen  int
+	left int // values that are still to come, once one was seen
+	seen int
 }
 
 // take counts a token, and says whether the value is complete.
 func (m *message) take(t token) (complete bool, err error) {
-	if !m.begun {
-		m.begun, m.left = true, 1
+	if m.seen == 0 {
+		m.left = 1
 	}
 	m.left += t.values - 1
 	if m.seen++; m.seen > maxValues || m.left > maxValues {

@@ -55,7 +55,7 @@ func answers(ctx context.Context, list *memberlist.Memberlist, e entry) bool {
 		if ctx.Err() != nil {
 			return true
 		}
-		if _, err := list.Ping(e.id, net.TCPAddrFromAddrPort(e.addr)); err == nil {
+		if _, err := list.Ping(e.id, net.TCPAddrFromAddrPort(e.Addr)); err == nil {
 			return true
 		}
 	}
@@ -110,8 +110,8 @@ func (t *table) judge(id string, silent bool) {
 func (t *table) twins() []entry {
 	return t.those(func(e *entry) bool {
 		for _, o := range t.byID {
-			if e.id != t.self && !e.left && !o.left && e.meta.name == o.meta.name &&
-				e.meta.incarnation != o.meta.incarnation && e.addr != o.addr {
+			if e.id != t.self && !e.left && !o.left && e.Name == o.Name &&
+				e.Incarnation != o.Incarnation && e.Addr != o.Addr {
 				return true
 			}
 		}
@@ -131,7 +131,7 @@ func (t *table) mark(id string, silent bool) {
 	e.replaced = false
 	if silent {
 		for _, o := range t.byID {
-			if o != e && o.meta.name == e.meta.name && !o.replaced && !o.suspect && !o.left {
+			if o != e && o.Name == e.Name && !o.replaced && !o.suspect && !o.left {
 				e.replaced = true
 			}
 		}

@@ -3,7 +3,6 @@ package member
 import (
 	"cmp"
 	"iter"
-	"net/netip"
 	"slices"
 )
 
@@ -27,16 +26,10 @@ func (s State) String() string {
 	return "alive"
 }
 
-// Member is one agent as the gossip shows it. All but State is what the agent says itself.
+// Member is one agent as the gossip shows it, by what the agent says itself.
 type Member struct {
-	Name        string // of its host; not unique
-	Incarnation string // one life of its container
-	Version     string // build
-	Digest      string // of its inventory
-	Protocol    uint32
-	Addr        netip.AddrPort // where it listens
-	State       State
-	Slots       int
+	Self
+	State State
 }
 
 // View is a snapshot of the membership, ourselves included. It never changes; Members is
@@ -59,7 +52,7 @@ func visible(entries iter.Seq[*entry]) []Member {
 	byName := map[string][]*entry{}
 	for e := range entries {
 		if !e.dropped && !e.replaced {
-			byName[e.meta.name] = append(byName[e.meta.name], e)
+			byName[e.Name] = append(byName[e.Name], e)
 		}
 	}
 	var out []Member
@@ -83,17 +76,14 @@ func (e *entry) supersedes(o *entry) bool {
 		return false
 	case o.left && !e.left:
 		return true
-	case e.meta.incarnation != o.meta.incarnation && e.addr != o.addr:
+	case e.Incarnation != o.Incarnation && e.Addr != o.Addr:
 		return false
 	}
-	return e.meta.born > o.meta.born || e.meta.born == o.meta.born && e.id > o.id
+	return e.born > o.born || e.born == o.born && e.id > o.id
 }
 
 func (e *entry) member() Member {
-	m := Member{
-		Name: e.meta.name, Incarnation: e.meta.incarnation, Version: e.meta.version, Digest: e.meta.digest,
-		Protocol: e.meta.protocol, Addr: e.addr, Slots: e.meta.slots,
-	}
+	m := Member{Self: e.Self}
 	switch {
 	case e.left:
 		m.State = Left

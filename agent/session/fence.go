@@ -23,9 +23,9 @@ func (t *Table) numbers(identity, incarnation string) (own Claim, highest uint64
 	if g == nil || t.lives.Fenced(identity, incarnation) != nil {
 		return own, highest
 	}
-	theirs, most := g.Numbers(identity, incarnation)
+	theirs, proof, most := g.Numbers(identity, incarnation)
 	if own.Number == 0 {
-		own = Claim{Number: theirs, Proof: g.Proof(identity, incarnation, theirs)}
+		own = Claim{Number: theirs, Proof: proof}
 	}
 	return own, max(highest, min(most, highest+maxHint))
 }
