@@ -76,7 +76,7 @@ func (in *Input) Write(data []byte) error {
 	in.queue = append(in.queue, data)
 	in.waiting += len(data)
 	in.mu.Unlock()
-	in.signal()
+	poke(in.wake)
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (in *Input) CloseWrite() {
 	in.mu.Lock()
 	in.eof = true
 	in.mu.Unlock()
-	in.signal()
+	poke(in.wake)
 }
 
 // Run writes until the end of the input, or until the process has ended or closed its stdin.
@@ -191,7 +191,7 @@ func (in *Input) end() {
 	in.queue = nil
 	in.mu.Unlock()
 	in.took(n)
-	in.signal()
+	poke(in.wake)
 }
 
 func (in *Input) done(n int) {
@@ -200,9 +200,10 @@ func (in *Input) done(n int) {
 	}
 }
 
-func (in *Input) signal() {
+// poke says that there is something to do, without waiting for who does it.
+func poke(c chan<- struct{}) {
 	select {
-	case in.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

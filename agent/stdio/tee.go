@@ -111,10 +111,7 @@ func (l *teeLog) line(rank int, a, b []byte) {
 	}
 	l.ready = append(append(append(l.ready, '['), l.name(rank)...), "] "...)
 	l.ready = append(append(append(l.ready, a...), b...), '\n')
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	poke(l.wake)
 }
 
 // lost is the line that says what is missing. mu is held.

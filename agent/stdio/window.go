@@ -98,9 +98,6 @@ func (w *window) grant(n int) {
 
 func (w *window) signal() {
 	for _, c := range w.wake {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		poke(c)
 	}
 }
