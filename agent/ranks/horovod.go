@@ -34,7 +34,7 @@ func (r *rendezvous) open(st *Job, dirs []string) error {
 	if r == nil || frameworks.Set(l.Job.Meeting.GetFrameworks())&frameworks.HorovodGloo == 0 && !hasHorovod(st, dirs) {
 		return nil
 	}
-	if err := r.Open(st.ranksHere()); err != nil {
+	if err := r.Open(st.RanksHere()); err != nil {
 		return fmt.Errorf("a port for Horovod's rendezvous: %w", err)
 	}
 	st.wg.Go(func() { r.Run(st.ctx) })

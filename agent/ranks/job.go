@@ -181,8 +181,8 @@ func (st *Job) Ours() job.Span { return span(st.Launch.Job) }
 
 func span(j *apiv1.Job) job.Span { return job.Span{Base: int(j.Base), Size: int(j.Size)} }
 
-// ranksHere are the job's ranks on this host.
-func (st *Job) ranksHere() []int {
+// RanksHere are the job's ranks on this host.
+func (st *Job) RanksHere() []int {
 	ranks := make([]int, len(st.Launch.Procs))
 	for i, p := range st.Launch.Procs {
 		ranks[i] = int(p.Rank)

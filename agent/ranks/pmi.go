@@ -84,7 +84,7 @@ func (p *Process) wire() (w wiring, err error) {
 		w.env = st.pmix.Environment(int(l.Job.Number), int(p.Spec.Rank))
 		return w, nil
 	case apiv1.Pmi_PMI_PORT:
-		w.env = st.port.variables(p.Spec.Rank)
+		w.env = []string{"PMI_PORT=" + st.port.addr, "PMI_ID=" + strconv.Itoa(st.port.gate.ID(int(p.Spec.Rank)))}
 	default:
 		if w.ours, w.theirs, err = pmiPair(); err != nil {
 			return w, err
@@ -95,7 +95,11 @@ func (p *Process) wire() (w wiring, err error) {
 			w.env = append(w.env, pmi2Variable)
 		}
 	}
-	w.env = append(w.env, pmiVariables(l.Launch, p.Spec)...)
+	// With PMI_PORT, rank and size are for scripts: the library learns both over the connection.
+	w.env = append(w.env, fmt.Sprint("PMI_RANK=", p.Spec.Rank), fmt.Sprint("PMI_SIZE=", l.Job.Size))
+	if l.Job.Spawned {
+		w.env = append(w.env, "PMI_SPAWNED=1")
+	}
 	return w, nil
 }
 
@@ -113,16 +117,6 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 		return nil, nil, fmt.Errorf("PMI socket: %w", err)
 	}
 	return ours, theirs, nil
-}
-
-// pmiVariables go with either way to the server. With PMI_PORT, rank and size are for scripts: the
-// library learns both over the connection.
-func pmiVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
-	env := []string{"PMI_RANK=" + strconv.FormatUint(uint64(p.Rank), 10), "PMI_SIZE=" + strconv.FormatUint(uint64(l.Job.Size), 10)}
-	if l.Job.Spawned {
-		env = append(env, "PMI_SPAWNED=1")
-	}
-	return env
 }
 
 // servePMI answers a rank until its connection ends, and sees to what follows from how it did.
@@ -238,7 +232,7 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := &pmiPort{step: st, gate: pmi.NewGate(st.ranksHere()), addr: l.Addr().String()}
+	port := &pmiPort{step: st, gate: pmi.NewGate(st.RanksHere()), addr: l.Addr().String()}
 	lb := loopback.New(loopback.Config{
 		Name:  "PMI",
 		Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) },
@@ -251,11 +245,6 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 		}
 	})
 	return port, nil
-}
-
-// variables point a rank at the port.
-func (pp *pmiPort) variables(rank uint32) []string {
-	return []string{"PMI_PORT=" + pp.addr, "PMI_ID=" + strconv.Itoa(pp.gate.ID(int(rank)))}
 }
 
 // admit takes a connection from who knows a rank's id.

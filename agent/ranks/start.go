@@ -52,7 +52,7 @@ func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
 func newSpace(st *Job) (*kvs.Space, error) {
 	s, l := st.s, st.Launch
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
-	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), Local: st.ranksHere(), KVSName: "mpiup-" + s.ID[:16]}
+	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), Local: st.RanksHere(), KVSName: "mpiup-" + s.ID[:16]}
 	if l.Job.Number > 0 {
 		j.KVSName += "-" + strconv.FormatUint(uint64(l.Job.Number), 10)
 	}

@@ -126,7 +126,11 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 			st.Rendezvous(b.Rendezvous)
 		}
 	case *apiv1.Frame_CopyData:
-		return s.copyData(b.CopyData)
+		st := s.jobs.Number(b.CopyData.Job)
+		if st == nil {
+			return fmt.Errorf("bytes of files for job %d, which has none", b.CopyData.Job)
+		}
+		return st.CopyData(b.CopyData.Data)
 	default:
 		return s.exchange.Deliver(f)
 	}
@@ -168,16 +172,6 @@ func (s *session) input(in *apiv1.Input) error {
 		}
 	}
 	return nil
-}
-
-// copyData takes the next bytes of a job's files. Those of a job that is not started any more are
-// forgotten.
-func (s *session) copyData(m *apiv1.CopyData) error {
-	st := s.jobs.Number(m.Job)
-	if st == nil {
-		return fmt.Errorf("bytes of files for job %d, which has none", m.Job)
-	}
-	return st.CopyData(m.Data)
 }
 
 // jobOver lets a spawned job go, of which nothing is left anywhere, once its output is out.

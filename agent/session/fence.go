@@ -88,8 +88,8 @@ const (
 // outlive waits until o is over, or its launcher is heard, which is then a sibling of ours. A launcher
 // that lives is heard within a second; one that is silent has its lease.
 func (s *session) outlive(o *session) {
-	fenced := o.contest(s)
-	defer o.uncontest(s)
+	fenced, waited := o.contest(s)
+	defer waited()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	tell := make(chan struct{}, 1)
@@ -116,19 +116,17 @@ func (s *session) outlive(o *session) {
 	}
 }
 
-// contest notes who waits for a word of o's launcher; fenced says that o ends anyway.
-func (o *session) contest(by *session) (fenced bool) {
+// contest notes who waits for a word of o's launcher, until over is called; fenced says that o ends anyway.
+func (o *session) contest(by *session) (fenced bool, over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rival = by
-	return o.fenced
-}
-
-func (o *session) uncontest(by *session) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.rival == by {
-		o.rival = nil
+	return o.fenced, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.rival == by {
+			o.rival = nil
+		}
 	}
 }
 

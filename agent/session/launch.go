@@ -7,7 +7,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/incoming"
 	"github.com/mpiup/mpiup/agent/outfit"
-	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -70,8 +69,12 @@ func (s *session) launch(m *apiv1.Launch) error {
 	if err != nil {
 		return err
 	}
-	if no := s.trail.forbids(s.table.cfg.Policy, l.Launch); no != nil {
-		return s.addForbidden(l, no)
+	if no := s.trail.forbids(s.table.cfg.Policy, l.Launch); no != nil { // it claims nothing, and ends nothing of an older launcher
+		_, err := s.addJob(l, func(st *ranks.Job) {
+			s.trail.refused(l.Launch, no)
+			st.Refuse(no.Error())
+		})
+		return err
 	}
 	over, err := s.table.lives.Start(s.by().identity, s.by().Life,
 		Claim{Number: l.Number, Proof: l.NumberProof}, l.Exec == nil, s.table.cfg.Clock.Now())
@@ -109,16 +112,6 @@ func checkHold(h *apiv1.Hold) error {
 			len(h.Journal), len(h.Proof), len(h.Text), maxJournal, identity.MaxProof, maxText)
 	}
 	return nil
-}
-
-// addForbidden takes a job of which nothing is started, as if its program were not there. It claims
-// nothing and ends nothing of an older launcher.
-func (s *session) addForbidden(l *outfit.Launch, no *policy.Refusal) error {
-	_, err := s.addJob(l, func(st *ranks.Job) {
-		s.trail.refused(l.Launch, no)
-		st.Refuse(no.Error())
-	})
-	return err
 }
 
 // addJob takes a job and begins to start it; nil when the session starts no more.

@@ -231,13 +231,6 @@ func (s *session) note(f *apiv1.Frame) {
 	}
 }
 
-// letWrite lets a process write on whose output nobody takes.
-func (s *session) letWrite(id, n uint32) {
-	if p := s.jobs.Process(id); p != nil {
-		p.Grant(n)
-	}
-}
-
 // Succeeded ends the streams of a launcher whose session is another's now.
 type Succeeded struct{ By string }
 

@@ -90,7 +90,12 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 	s.fences = o.OnLoss == apiv1.Loss_LOSS_FENCE
 	var way exchange.Link = s.link
 	if o.OnLoss == apiv1.Loss_LOSS_HOLD {
-		s.record = handover.New(s.link, monotonic(), s.letWrite)
+		begun := time.Now() // a launcher compares ages of several hosts, for which the steps of wire.Clock are too coarse
+		s.record = handover.New(s.link, func() time.Duration { return time.Since(begun) }, func(id, n uint32) {
+			if p := s.jobs.Process(id); p != nil {
+				p.Grant(n)
+			}
+		})
 		way = s.record
 	}
 	s.serving, s.unserve = context.WithCancel(context.Background())
@@ -99,12 +104,6 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 		MayLook: func() error { return s.trail.mayLook(t.cfg.Policy) },
 		Shared:  &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
 	return s
-}
-
-// monotonic counts from now. A launcher compares ages of several hosts, for which the steps of wire.Clock are too coarse.
-func monotonic() func() time.Duration {
-	begun := time.Now()
-	return func() time.Duration { return time.Since(begun) }
 }
 
 // owned makes a session that of the launcher which sent o. mu is held, or nobody knows the session yet.

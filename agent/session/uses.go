@@ -112,19 +112,11 @@ func (t *Table) Waits(after bool, before []Waits) (list []Waits) {
 		w, open := s.exchange.Waits(still)
 		m := &apiv1.RunWaits{Launcher: s.by().Host, Job: jobs[0].Launch.Job.Id, Waits: w}
 		if first := s.jobs.Number(0); first != nil && !s.over() { // one that ends does so on each host in its own time
-			m.Size, m.Placed = first.Launch.Job.Size, placed(first.Launch.Procs).String()
+			m.Size, m.Placed = first.Launch.Job.Size, idset.Of(first.RanksHere()...).String()
 		}
 		list = append(list, Waits{m, s.id, open})
 	}
 	return list
-}
-
-// placed are the ranks of a host's part of a job.
-func placed(procs []*apiv1.Proc) (ranks idset.Set) {
-	for _, p := range procs {
-		ranks.Add(int(p.Rank))
-	}
-	return ranks
 }
 
 // Flights asks the processes of all runs' first jobs for what their flight recorders have.
