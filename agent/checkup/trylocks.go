@@ -95,23 +95,15 @@ func (s *Shared) say(dir *os.Root, word string) error {
 
 // turn waits until a host's turn is one of words, and returns that; "": it was not within the patience.
 func (s *Shared) turn(ctx context.Context, dir *os.Root, host int, words ...string) (string, error) {
-	late, cancel := awake.Within(ctx, s.Patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		text, err := says(dir, fmt.Sprint("turn-", host))
-		if err == nil && slices.Contains(words, text) {
-			return text, nil
-		}
-		if late.Err() != nil {
-			return "", ctx.Err()
-		}
-		select {
-		case <-tick.C:
-		case <-late.Done():
-		}
+	var text string
+	if s.wait(ctx, 20*time.Millisecond, func() (done bool) {
+		var err error
+		text, err = says(dir, fmt.Sprint("turn-", host))
+		return err == nil && slices.Contains(words, text)
+	}) {
+		return text, nil
 	}
+	return "", ctx.Err()
 }
 
 // raise adds to the counter that all hosts raise at once, each time under a lock of the whole file.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,15 +182,7 @@ type content struct{ base [block]byte }
 
 func newContent() *content {
 	c := &content{}
-	mix := uint64(0x9e3779b97f4a7c15)
-	for i := 0; i < block; i += 8 {
-		mix ^= mix << 13
-		mix ^= mix >> 7
-		mix ^= mix << 17
-		for k := range 8 {
-			c.base[i+k] = byte(mix >> (8 * k))
-		}
-	}
+	rand.NewChaCha8([32]byte{}).Read(c.base[:]) // the same on all hosts; never fails
 	return c
 }
 
@@ -238,29 +231,34 @@ func (s *Shared) marks(ctx context.Context, dir *os.Root, r *job.DirTrial) error
 	for i := range left {
 		left[i] = i
 	}
-	late, cancel := awake.Within(ctx, s.Patience)
-	defer cancel()
 	begun := time.Now()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	s.wait(ctx, 50*time.Millisecond, func() (done bool) {
 		left = slices.DeleteFunc(left, func(host int) bool {
 			text, err := says(dir, fmt.Sprint("mark-", host))
 			return err == nil && text == string(s.mark(host))
 		})
-		took := time.Since(begun)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if len(left) == 0 || late.Err() != nil {
-			r.LateNS, r.Missing = took.Nanoseconds(), left
-			return nil
+		return len(left) == 0
+	})
+	r.LateNS, r.Missing = time.Since(begun).Nanoseconds(), left
+	return ctx.Err()
+}
+
+// wait tries again and again until it is done, which it returns, or the patience has ended.
+func (s *Shared) wait(ctx context.Context, pause time.Duration, try func() (done bool)) bool {
+	late, cancel := awake.Within(ctx, s.Patience)
+	defer cancel()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for !try() {
+		if late.Err() != nil {
+			return false
 		}
 		select {
 		case <-tick.C:
 		case <-late.Done():
 		}
 	}
+	return true
 }
 
 // compare reads another host's file.
