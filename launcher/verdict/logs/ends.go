@@ -269,19 +269,12 @@ func mild(text string, s *verdict.Sign) bool {
 	if has(text, "harmless") {
 		return true
 	}
-	if s.Weight() == verdict.Ending || s.Kind == verdict.StuckIO || s.Weight() == verdict.Wait && !s.Likely ||
+	if has(text, "told") || s.Weight() == verdict.Ending || s.Kind == verdict.StuckIO || s.Weight() == verdict.Wait && !s.Likely ||
 		s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
 		return false
 	}
-	if s.Text == "PMIX ERROR: " { // in logs of jobs that go well, too
-		return true
-	}
-	// Another's words, whatever the level of who passes them on; "should not happen".
-	if strings.Contains(text, "[stderr]") || s.Text == "failed to TCP connect to a peer" {
-		return false
-	}
 	level, ok := stated(text)
-	return warns(text) && !(ok && level == Error) || ok && level <= Info
+	return s.Text == "PMIX ERROR: " || warns(text) && !(ok && level == Error) || ok && level <= Info // PMIx's in logs of jobs that go well, too
 }
 
 // starts says that a kind is one of starting, which is tried again.

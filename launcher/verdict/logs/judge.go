@@ -63,9 +63,19 @@ func (r *Reader) guilty() *finding {
 			return r.earlier(r.behind(slices.MinFunc(list, compare)))
 		}
 		if w == 0 {
-			return nil
+			return r.unended()
 		}
 	}
+}
+
+// unended is the exception of a traceback in which a log ends; nil: it ends in none.
+func (r *Reader) unended() (f *finding) {
+	for key, h := range r.lanes {
+		if h.trace == frames && !h.shrug && h.ignored == 0 && !r.ended && (f == nil || cut(h.before) < f.line) {
+			f = &finding{kind: verdict.Python, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
+		}
+	}
+	return f
 }
 
 // behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and

@@ -233,10 +233,7 @@ func record(text string, l *line) string {
 	if json.Unmarshal([]byte(text), &o) != nil || o.Event != "" {
 		return text
 	}
-	if o.Text == nil {
-		o.Text = o.Log
-	}
-	if o.Text == nil {
+	if o.Text = cmp.Or(o.Text, o.Log); o.Text == nil {
 		return text
 	}
 	l.time, l.who.host, l.stream = o.Time, o.Host, o.Stream

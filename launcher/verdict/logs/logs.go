@@ -255,9 +255,8 @@ func (r *Reader) look(l line, h *heard) *finding {
 		h.trace = frames
 		h.shrugged()
 		return nil
-	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ ") == ""):
-		return nil
-	case h.trace == frames && (between(text) || code(h.before, text)):
+	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ ") == ""),
+		h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
 	case h.trace == frames:
 		h.trace = outside
@@ -385,7 +384,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 		}
 		f.weight = verdict.Ending
 	}
-	known = known && s.Kind != verdict.Crash // an assertion that became an exception has ended nothing by itself
+	known = known && (s.Kind != verdict.Crash || f.weight == verdict.Ending) // an assertion that became an exception has ended nothing by itself
 	if known && s.Weight() != verdict.Ending {
 		f.kind, f.likely, f.weak = s.Kind, s.Likely, starts(s.Kind)
 		if f.weight != verdict.Ending && !s.General {
