@@ -50,7 +50,7 @@ func (r *Reader) shown(f *finding, n named) named {
 		c.add(r.named.rank)
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
-	if all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank); slices.Contains(all, c.rank) && (!c.tagged || f.weight == verdict.Ending) {
+	if all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank); slices.Contains(all, c.rank) && (!c.tagged || r.torch.who.rank != c.rank) {
 		c.add(all...)
 	}
 	if slices.Contains(r.crowd.mixed, c.rank) { // which of them failed so, their lines do not tell
@@ -60,7 +60,8 @@ func (r *Reader) shown(f *finding, n named) named {
 	case c.ranks.Len() > 1:
 		return named{who: ending{rank: -1}, sure: verdict.OneOfSeveral, among: c.ranks}
 	case c.others, !c.ranks.Contains(c.rank), slices.Contains(r.crowd.alike, f.kind), !c.tagged && (len(c.pids) > 2 || len(r.crowd.dumps) > 1),
-		is(f.kind, "allAlike") && !contrast && (!c.own || c.rank == 0 || is(f.kind, "anyRank")),
+		!contrast && !c.own && has(strings.Join(append(f.why, f.line), " "), "alikeWords"),
+		!contrast && is(f.kind, "allAlike") && (!c.own || c.rank == 0 || is(f.kind, "anyRank")),
 		f.killed() && strings.Contains(f.line, "KILLED BY SIGNAL"): // Intel MPI tells of its own kills alike
 		return named{who: ending{rank: -1, host: n.who.host}, sure: verdict.Unknown}
 	}
