@@ -136,11 +136,7 @@ func gpuUnits(inv gpu.Inventory) (units []*apiv1.GpuUnit) {
 }
 
 // runForOutput runs a program as one of this agent's processes.
-func (a *Agent) runForOutput(ctx context.Context, c gpu.Command) (gpu.Result, error) {
-	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: c.Argv, Env: a.cfg.Env}, c.Limit)
-	code := o.Exit.Code
-	if o.Exit.Signal != 0 {
-		code = 128 + o.Exit.Signal
-	}
-	return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
+func (a *Agent) runForOutput(ctx context.Context, argv []string) (gpu.Result, error) {
+	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, gpu.MaxReport)
+	return gpu.Result{Out: o.Out, Err: o.Err, Code: o.Exit.Status()}, err
 }

@@ -13,12 +13,6 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// Command is a program to run for its output.
-type Command struct {
-	Argv  []string // the program, with its directory or to be looked up on PATH, and arguments
-	Limit int      // more bytes of standard output are an error
-}
-
 // Result is what a program wrote and how it ended.
 type Result struct {
 	Out  []byte
@@ -32,16 +26,15 @@ type Config struct {
 	Env    LookupEnv
 	Helper string // mpiup-nvml with its directory; "": there is none
 
-	// Run runs a program to its end and returns at the latest when ctx ends, whatever becomes of
-	// the program: NVML can hang in the kernel. nil: no program is asked.
-	Run func(context.Context, Command) (Result, error)
-
-	Timeout time.Duration // of each program; 0: DefaultTimeout
+	// Run runs a program, given with its directory or to be looked up on PATH, to its end and returns at the latest when
+	// ctx ends, whatever becomes of the program: NVML can hang in the kernel. More than MaxReport bytes of output are an
+	// error. nil: no program is asked.
+	Run func(ctx context.Context, argv []string) (Result, error)
 }
 
-// DefaultTimeout is how long a program may take. NVML wakes GPUs that are not kept awake, some
+// timeout is how long a program may take. NVML wakes GPUs that are not kept awake, some
 // seconds each, with 8 of them at once.
-const DefaultTimeout = 20 * time.Second
+const timeout = 20 * time.Second
 
 // Ask is the inventory as the best source there is tells it. It asks programs only about NVIDIA's GPUs, and only
 // where files show one. The error says why better sources told nothing; the inventory is good even so.
@@ -120,13 +113,9 @@ func (cfg Config) askSMI(ctx context.Context) (Inventory, error) {
 }
 
 func (cfg Config) run(ctx context.Context, argv ...string) ([]byte, error) {
-	timeout := cfg.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
 	ctx, cancel := awake.Within(ctx, timeout)
 	defer cancel()
-	r, err := cfg.Run(ctx, Command{Argv: argv, Limit: MaxReport})
+	r, err := cfg.Run(ctx, argv)
 	name := strings.Join(argv, " ")
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):

@@ -11,7 +11,7 @@ import (
 )
 
 // noProgram is a host whose programs tell nothing.
-func noProgram(context.Context, gpu.Command) (gpu.Result, error) {
+func noProgram(context.Context, []string) (gpu.Result, error) {
 	return gpu.Result{}, errors.New("no such program")
 }
 

@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Env       []string                                                 // the container's
 	GPUHelper string                                                   // mpiup-nvml with its directory; "": there is none
-	Run       func(context.Context, gpu.Command) (gpu.Result, error)   // runs a program that tells of GPUs
+	Run       func(context.Context, []string) (gpu.Result, error)      // runs a program that tells of GPUs
 	Ask       func(context.Context, gpu.Config) (gpu.Inventory, error) // nil: gpu.Ask
 	RunDir    string                                                   // where the record of this agent is kept; "" for none
 	Log       *slog.Logger

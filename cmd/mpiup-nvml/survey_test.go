@@ -101,9 +101,9 @@ func asked(t *testing.T, server *dgxa100.Server) (gpu.Inventory, string) {
 	}
 	var said bytes.Buffer
 	inv, err := gpu.Ask(t.Context(), gpu.Config{FS: sysfs.New(files), Env: func(string) (string, bool) { return "", false }, Helper: "mpiup-nvml",
-		Run: func(ctx context.Context, c gpu.Command) (gpu.Result, error) {
+		Run: func(ctx context.Context, argv []string) (gpu.Result, error) {
 			var out bytes.Buffer
-			code := run(ctx, server, c.Argv[1:], &out, &said)
+			code := run(ctx, server, argv[1:], &out, &said)
 			return gpu.Result{Out: out.Bytes(), Code: code, Err: said.String()}, nil
 		}})
 	if err != nil || inv.Source != "mpiup-nvml" {

@@ -50,13 +50,9 @@ func beside(name string) string {
 // askPrograms is how programs are asked of GPUs outside of an agent.
 func askPrograms(env []string, lookup func(string) (string, bool)) (cfg gpu.Config, done func()) {
 	super, done := reap.Parent()
-	run := func(ctx context.Context, c gpu.Command) (gpu.Result, error) {
-		o, err := reap.Collect(ctx, super(), reap.Command{Argv: c.Argv, Env: env}, c.Limit)
-		code := o.Exit.Code
-		if o.Exit.Signal != 0 {
-			code = 128 + o.Exit.Signal
-		}
-		return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
+	run := func(ctx context.Context, argv []string) (gpu.Result, error) {
+		o, err := reap.Collect(ctx, super(), reap.Command{Argv: argv, Env: env}, gpu.MaxReport)
+		return gpu.Result{Out: o.Out, Err: o.Err, Code: o.Exit.Status()}, err
 	}
 	return gpu.Config{Env: lookup, Helper: helper(), Run: run}, done
 }

@@ -46,7 +46,7 @@ func agentOn(t *testing.T, name string) *there {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := discover.Limit(sysfs.New(files), m)
+	limits, err := discover.FindCgroups(sysfs.New(files)).Limit(m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func read(t *testing.T, name string) job.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := discover.Limit(sysfs.New(files), m)
+	limits, err := discover.FindCgroups(sysfs.New(files)).Limit(m)
 	if err != nil {
 		t.Fatal(err)
 	}

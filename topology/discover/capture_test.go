@@ -30,7 +30,7 @@ func described(t *testing.T, fsys fs.FS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := discover.Limit(files, m)
+	limits, err := discover.FindCgroups(files).Limit(m)
 	if err != nil {
 		t.Fatal(err)
 	}

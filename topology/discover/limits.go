@@ -5,7 +5,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Limits is what this process may use of a machine's processors and memories.
@@ -29,9 +28,6 @@ const (
 
 // Limit joins a machine with what is allowed of it. The result is good even when the error is not nil:
 // what could not be read limits nothing, and the error names it.
-func Limit(fsys sysfs.FS, m *topology.Machine) (Limits, error) { return FindCgroups(fsys).Limit(m) }
-
-// Limit is Limit under the directory where the groups were found.
 func (g *Cgroups) Limit(m *topology.Machine) (Limits, error) {
 	l := Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes}
 	if both := l.CPUs.Intersect(m.Affinity); !both.Empty() {

@@ -19,7 +19,7 @@ func inventory(t testing.TB, fsys fs.FS) discover.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := discover.Limit(sysfs.New(fsys), m)
+	limits, err := discover.FindCgroups(sysfs.New(fsys)).Limit(m)
 	if err != nil {
 		t.Fatal(err)
 	}

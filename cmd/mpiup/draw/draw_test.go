@@ -32,7 +32,7 @@ func view(t testing.TB, name string, files fs.FS) *draw.View {
 	if v.Machine, err = discover.Machine(f, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if v.Limits, err = discover.Limit(sysfs.New(files), v.Machine); err != nil {
+	if v.Limits, err = discover.FindCgroups(sysfs.New(files)).Limit(v.Machine); err != nil {
 		t.Fatal(err)
 	}
 	v.GPUs, v.Driver, v.HCAs = gpu.Survey(f, noEnv, v.Machine), gpu.Read(f, noEnv), rdma.Read(f, rdma.Config{Survey: true})

@@ -34,7 +34,7 @@ func FuzzView(f *testing.F) {
 		if v.Machine, err = discover.Machine(from, 4096); err != nil {
 			return
 		}
-		v.Limits, _ = discover.Limit(sysfs.New(fsys), v.Machine)
+		v.Limits, _ = discover.FindCgroups(sysfs.New(fsys)).Limit(v.Machine)
 		v.GPUs, v.Driver, v.HCAs = gpu.Survey(from, noEnv, v.Machine), gpu.Read(from, noEnv), rdma.Read(from, rdma.Config{Survey: true})
 		if v.Limits.CPUs.Empty() || !v.Machine.Root.CPUs.Covers(v.Limits.CPUs) || !v.Machine.Root.Nodes.Covers(v.Limits.Memory) || v.Limits.Quota < 0 {
 			t.Fatalf("%+v of CPUs %s, nodes %s", v.Limits, v.Machine.Root.CPUs, v.Machine.Root.Nodes)

@@ -91,7 +91,7 @@ func Look(ctx context.Context, name string, src Source) (v *View, err error) {
 	if v.Machine, err = discover.Machine(files, src.page); err != nil {
 		return nil, err
 	}
-	if v.Limits, err = discover.Limit(src.Files, v.Machine); err != nil {
+	if v.Limits, err = discover.FindCgroups(src.Files).Limit(v.Machine); err != nil {
 		note(err)
 	}
 	v.GPUs = gpu.Survey(files, src.gpus.Env, v.Machine)
