@@ -276,6 +276,3 @@ func mild(text string, s *verdict.Sign) bool {
 	level, ok := stated(text)
 	return s.Text == "PMIX ERROR: " || warns(text) && !(ok && level == Error) || ok && level <= Info // PMIx's in logs of jobs that go well, too
 }
-
-// starts says that a kind is one of starting, which is tried again.
-func starts(k verdict.Kind) bool { return is(k, "starts") }

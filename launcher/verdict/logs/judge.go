@@ -27,6 +27,11 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 		return *v, true
 	}
 	f := r.guilty()
+	for _, h := range r.lanes {
+		if f == nil && r.hang == nil && h.trace == frames && !h.shrug && h.ignored == 0 { // the log ends amid its traceback
+			f = &finding{kind: verdict.Python, likely: true, line: "Traceback (most recent call last):", lane: lane{r.file, -1}, who: ending{rank: -1}}
+		}
+	}
 	if f == nil {
 		if r.hang != nil {
 			v := *r.hang
@@ -111,6 +116,9 @@ func (r *Reader) behind(f *finding) *finding {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
 		})
+		list = append(list, r.of(verdict.Ending, func(g *finding) bool { // which calls abort(), in some MPI
+			return has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort(") && g.lane == f.lane && precedes(g, f)
+		})...)
 	}
 	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself
 		list = r.of(verdict.Echo, func(g *finding) bool {

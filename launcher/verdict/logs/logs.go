@@ -276,8 +276,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		}
 		return r.exception(text, h)
 	}
-	if signal := lastWords[text]; signal > 0 {
-		f := bySignals[signal]
+	if f, ok := bySignals[lastWords[text]]; ok {
 		f.who.rank = -1
 		return &f
 	}
@@ -317,7 +316,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		weight:  s.Weight(),
 		likely:  s.Likely || s.Kind == verdict.Killed && s.Weight() == verdict.Cause,
 		general: s.General,
-		weak:    warns(text) || starts(s.Kind),
+		weak:    warns(text) || is(s.Kind, "starts"),
 		warns:   !last && mild(text, s),
 		who:     ending{rank: -1},
 	}
@@ -386,7 +385,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	}
 	known = known && (s.Kind != verdict.Crash || f.weight == verdict.Ending) // an assertion that became an exception has ended nothing by itself
 	if known && s.Weight() != verdict.Ending {
-		f.kind, f.likely, f.weak = s.Kind, s.Likely, starts(s.Kind)
+		f.kind, f.likely, f.weak = s.Kind, s.Likely, is(s.Kind, "starts")
 		if f.weight != verdict.Ending && !s.General {
 			f.weight = s.Weight()
 		}

@@ -19,9 +19,6 @@ const (
 	handles  = 3  // lines in which it says that it handled something
 )
 
-// meets says that a failure of a kind is one of meeting: ranks that have met show that there was none.
-func meets(k verdict.Kind) bool { return is(k, "meets") }
-
 const maxRecent = 12
 
 // remember keeps a line as one of the latest.
@@ -101,7 +98,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		g.over = g.over || g.weight != verdict.Ending || g.restarted
 	}
 	h.open = nil
-	r.takeBack(func(g *finding) bool { return (starts(g.kind) || g.kind == verdict.LockedMemory) && g.file == r.file })
+	r.takeBack(func(g *finding) bool { return (is(g.kind, "starts") || g.kind == verdict.LockedMemory) && g.file == r.file })
 }
 
 // well takes back what a line shows to have done no harm: ranks have met, NCCL is up, the job ended well.
@@ -113,7 +110,7 @@ func (r *Reader) well(text string) {
 	case strings.Contains(text, noCUDA):
 		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
 	case met().Match(text) && !alone().Match(text):
-		r.takeBack(func(g *finding) bool { return here(g) && meets(g.kind) })
+		r.takeBack(func(g *finding) bool { return here(g) && is(g.kind, "meets") })
 	case passed().Match(text):
 		r.ended = true
 	case good(text):
@@ -138,7 +135,7 @@ func (r *Reader) stands() bool {
 func (r *Reader) outlived() {
 	r.steps++
 	r.takeBack(func(g *finding) bool {
-		return g.file == r.file && r.steps-g.steps >= together && g.weight != verdict.Ending && (g.weight <= verdict.Wait || g.warns || meets(g.kind))
+		return g.file == r.file && r.steps-g.steps >= together && g.weight != verdict.Ending && (g.weight <= verdict.Wait || g.warns || is(g.kind, "meets"))
 	})
 }
 

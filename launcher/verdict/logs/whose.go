@@ -129,7 +129,7 @@ func (r *Reader) itself(f *finding) named {
 		n.who.rank, n.why = g.who.rank, fmt.Sprintf("rank %d is the first that failed", g.who.rank)
 		return n
 	}
-	if n.who.local > 0 && len(r.hosts) < 2 && !meets(f.kind) { // who could not meet is not the only one, and other hosts have this number too
+	if n.who.local > 0 && len(r.hosts) < 2 && !is(f.kind, "meets") { // who could not meet is not the only one, and other hosts have this number too
 		n.who.rank = n.who.local - 1
 		n.why = "by its rank on its host, where the log has one host"
 	}
