@@ -27,11 +27,6 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 		return *v, true
 	}
 	f := r.guilty()
-	for _, h := range r.lanes {
-		if f == nil && r.hang == nil && h.trace == frames && !h.shrug && h.ignored == 0 { // the log ends amid its traceback
-			f = &finding{kind: verdict.Python, likely: true, line: "Traceback (most recent call last):", lane: lane{r.file, -1}, who: ending{rank: -1}}
-		}
-	}
 	if f == nil {
 		if r.hang != nil {
 			v := *r.hang
