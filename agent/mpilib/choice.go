@@ -138,7 +138,7 @@ func (k *look) guess(c command) Choice {
 	}
 	for _, name := range []string{"mpirun", "mpiexec"} {
 		if exe := k.Resolve(name, c.Env, c.Dir); exe != "" {
-			if f := k.launcher(exe, c); f != noFamily {
+			if f := k.launcher(exe); f != noFamily {
 				return by(f, exe+" is")
 			}
 		}
@@ -165,7 +165,7 @@ func (k *look) familyIn(dir string) family {
 
 // launcher is the MPI that an mpirun belongs to, by its real name or what it loads: orterun and
 // prterun are Open MPI's, mpiexec.hydra is MPICH's.
-func (k *look) launcher(exe string, c command) family {
+func (k *look) launcher(exe string) family {
 	name := path.Base(k.files.real(exe))
 	switch {
 	case strings.Contains(name, "orterun"), strings.Contains(name, "prterun"), strings.Contains(name, "openmpi"):

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // look is one search for the library of a command.
@@ -47,8 +48,8 @@ func (k *look) ldCache() ldCache {
 
 // Programs that are known by name, with a version behind it perhaps.
 var (
-	pythonName = pattern(`^(python|pypy)[0-9.]*$`)
-	shellName  = pattern(`^(ba|da|k|mk|z|a)?sh[0-9.]*$`)
+	pythonName = pattern.Of(`^(python|pypy)[0-9.]*$`)
+	shellName  = pattern.Of(`^(ba|da|k|mk|z|a)?sh[0-9.]*$`)
 )
 
 // wrappers run the program that their arguments name, whatever their options are.

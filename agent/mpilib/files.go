@@ -55,8 +55,7 @@ func stateOf(fsys fs.FS, p string) state {
 	return s
 }
 
-func (s state) there() bool   { return s != state{} }
-func (s state) regular() bool { return s.there() && s.mode.IsRegular() }
+func (s state) regular() bool { return s != state{} && s.mode.IsRegular() }
 func (s state) dir() bool     { return s.mode.IsDir() }
 
 // stat is what a path is, links followed. Beyond the limits nothing is there.

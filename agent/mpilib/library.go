@@ -3,14 +3,13 @@ package mpilib
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // family is a kind of MPI library.
@@ -60,20 +59,15 @@ func (l library) String() string {
 	return name + " (" + l.path + ")"
 }
 
-// pattern is compiled when it is first used: most processes of mpiup look at no program.
-func pattern(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
 // Names of libraries that are an MPI's heart. Those for Fortran and C++ need one of these. Cray's
 // have the compiler in the name, and Open MPI's profiling names are left out.
 var (
-	mpiLibrary  = pattern(`^lib(mpi|mpich|mpi_abi|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_ilp64|mpich_[a-z0-9_]+|mpi_(cray|gnu|intel|nvidia|pgi|amd|aocc)[a-z0-9_]*|mpigf)\.so(\.|$)`)
-	crayLibrary = pattern(`^libmpi(ch)?_(cray|gnu|intel|nvidia|pgi|amd|aocc)`)
+	mpiLibrary  = pattern.Of(`^lib(mpi|mpich|mpi_abi|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_ilp64|mpich_[a-z0-9_]+|mpi_(cray|gnu|intel|nvidia|pgi|amd|aocc)[a-z0-9_]*|mpigf)\.so(\.|$)`)
+	crayLibrary = pattern.Of(`^libmpi(ch)?_(cray|gnu|intel|nvidia|pgi|amd|aocc)`)
 	// Libraries of the C runtime need no MPI.
-	systemLibrary = pattern(`^(ld-linux|ld-musl|lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+|gfortran|quadmath|z|crypt|nsl|anl|atomic|gomp|numa|hwloc|ssl|crypto|expat|tinfo|readline|selinux|pcre2-8)[.-])`)
-	pmixLibrary   = pattern(`^libpmix\.so(\.|$)`)
-	pmiLibrary    = pattern(`^libpmi2?\.so(\.|$)`)
+	systemLibrary = pattern.Of(`^(ld-linux|ld-musl|lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+|gfortran|quadmath|z|crypt|nsl|anl|atomic|gomp|numa|hwloc|ssl|crypto|expat|tinfo|readline|selinux|pcre2-8)[.-])`)
+	pmixLibrary   = pattern.Of(`^libpmix\.so(\.|$)`)
+	pmiLibrary    = pattern.Of(`^libpmi2?\.so(\.|$)`)
 )
 
 // byName is what a library that cannot be read is by its name. libmpi.so.12 is MPICH's ABI, which
@@ -142,8 +136,8 @@ func after(piece []byte, text string) string {
 }
 
 var (
-	leadingVersion = pattern(`^ *(\d+\.\d+\.\d+[a-z0-9]*)`)
-	wholeVersion   = pattern(`^\d+\.\d+(\.\d+)?(a|b|rc)?\d*$`)
+	leadingVersion = pattern.Of(`^ *(\d+\.\d+\.\d+[a-z0-9]*)`)
+	wholeVersion   = pattern.Of(`^\d+\.\d+(\.\d+)?(a|b|rc)?\d*$`)
 )
 
 // lone is the first version that is a text of its own and fits.

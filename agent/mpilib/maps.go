@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"iter"
 	"path"
 	"strconv"
 	"strings"
@@ -22,12 +23,11 @@ const (
 func (m *Memory) Mapped(pid int) string {
 	return answered(func() (found string) {
 		k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
-		k.each(pid, func(proc, line string) bool {
-			if l, ok := k.mpi(proc, line); ok {
-				found = printable(l.String())
+		for _, p := range k.branch(pid) {
+			if found = k.library(p); found != "" {
+				break
 			}
-			return found == ""
-		})
+		}
 		return found
 	}, "")
 }
@@ -44,7 +44,7 @@ func (m *Memory) MappedByNew(pid int, before Children) (library string, now Chil
 	}
 	got := answered(func() look {
 		k, l := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}, look{now: Children{}}
-		for _, child := range k.descendants(pid) {
+		for _, child := range k.branch(pid)[1:] {
 			n := before[child]
 			if l.now[child] = n + 1; n&(n-1) == 0 && l.library == "" { // seen 0, 1, 2, 4, 8 ... times
 				l.library = k.library(child)
@@ -57,22 +57,26 @@ func (m *Memory) MappedByNew(pid int, before Children) (library string, now Chil
 
 // library is the MPI library that one process has mapped.
 func (k maps) library(pid int) (found string) {
-	proc := fmt.Sprintf("/proc/%d", pid)
-	for line := range strings.Lines(k.whole(proc+"/maps", maxMap)) {
-		if l, ok := k.mpi(proc, line); ok {
+	for line := range k.lines(pid) {
+		if l, ok := k.mpi(fmt.Sprintf("/proc/%d", pid), line); ok {
 			return printable(l.String())
 		}
 	}
 	return ""
 }
 
-// descendants are the nearest ones of a process.
-func (k maps) descendants(pid int) []int {
+// lines are those of a process's memory map.
+func (k maps) lines(pid int) iter.Seq[string] {
+	return strings.Lines(k.whole(fmt.Sprintf("/proc/%d/maps", pid), maxMap))
+}
+
+// branch is a process and its nearest descendants.
+func (k maps) branch(pid int) []int {
 	queue := []int{pid}
 	for i := 0; i < len(queue) && len(queue) < maxProcesses; i++ {
 		queue = append(queue, k.children(queue[i])...)
 	}
-	return queue[1:min(len(queue), maxProcesses)]
+	return queue[:min(len(queue), maxProcesses)]
 }
 
 func (k maps) children(pid int) (list []int) {
@@ -86,18 +90,6 @@ func (k maps) children(pid int) (list []int) {
 
 // maps are the memory maps of processes.
 type maps struct{ files *files }
-
-// each calls f with each line of the memory maps of a process and its nearest descendants, until f returns false.
-func (k maps) each(pid int, f func(proc, line string) bool) {
-	for _, pid := range append([]int{pid}, k.descendants(pid)...) {
-		proc := fmt.Sprintf("/proc/%d", pid)
-		for line := range strings.Lines(k.whole(proc+"/maps", maxMap)) {
-			if !f(proc, line) {
-				return
-			}
-		}
-	}
-}
 
 // mpi is the MPI library that a line of a memory map names:
 //
@@ -161,23 +153,25 @@ func (m *Memory) Framework(pid int) string {
 
 func (m *Memory) frameworkOf(pid int) string {
 	k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
-	best := len(frameworks)
-	k.each(pid, func(_, line string) bool {
-		if at := strings.IndexByte(line, '/'); at >= 0 {
-			file := strings.TrimSuffix(line[at:], "\n")
+	best, name := len(frameworks), ""
+	for _, p := range k.branch(pid) {
+		if best == 0 {
+			break // nothing stands on it
+		}
+		for line := range k.lines(p) {
+			at := strings.IndexByte(line, '/')
+			if at < 0 {
+				continue
+			}
 			for i, f := range frameworks[:best] {
-				if f.mapped(file) {
-					best = i
+				if f.mapped(strings.TrimSuffix(line[at:], "\n")) {
+					best, name = i, f.name
 					break
 				}
 			}
 		}
-		return best > 0
-	})
-	if best == len(frameworks) {
-		return ""
 	}
-	return frameworks[best].name
+	return name
 }
 
 // meets are words of scripts whose processes share a job, by torch, what stands on it, JAX, TensorFlow or MPI.
