@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,7 @@ const (
 // heldOn describes the mount whose answer a process waits for: "/data (nfs4, filer:/export)"; "" where it waits for none, or it
 // does not show. Nothing here asks the file system itself.
 func heldOn(proc proctree.Proc, pid int, state byte, k Kernel) string {
-	if state != 'D' && !beginsWith(k.Wchan, fileWaits) {
+	if state != 'D' && !slices.ContainsFunc(fileWaits, func(name string) bool { return strings.HasPrefix(k.Wchan, name) }) {
 		return ""
 	}
 	text, err := proctree.ReadSome(file(proc, pid, "mountinfo"), maxMounts)
@@ -107,7 +108,10 @@ func mountID(text []byte) int {
 // mount is one of a process's.
 type mount struct{ point, kind, source string }
 
-func (m mount) remote() bool { return beginsWith(m.kind+".", withDots) }
+func (m mount) remote() bool {
+	kind, _, _ := strings.Cut(m.kind, ".")
+	return slices.Contains(remote, kind)
+}
 
 // String is "" for no mount.
 func (m mount) String() string {
@@ -120,22 +124,6 @@ func (m mount) String() string {
 	}
 	text += ")"
 	return strings.ToValidUTF8(text[:min(len(text), maxMount)], "?")
-}
-
-var withDots = func() (list []string) {
-	for _, k := range remote {
-		list = append(list, k+".")
-	}
-	return list
-}()
-
-func beginsWith(text string, list []string) bool {
-	for _, p := range list {
-		if strings.HasPrefix(text, p) {
-			return true
-		}
-	}
-	return false
 }
 
 // parseMounts reads /proc/PID/mountinfo: mounts by their numbers.

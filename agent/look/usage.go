@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Usage is what a leader and its descendants use.
@@ -154,7 +155,7 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 		u.ReadBack += s.ReadBack
 		text, err := proctree.ReadSome(file(proc, pid, "io"), maxStat)
 		u.IO += parseIO(text)
-		u.Blind = u.Blind || err != nil && !gone(err)
+		u.Blind = u.Blind || err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) // else it is gone
 	}
 	u.PIDs = pids
 	u.Main = mainOf(leader, stats)
@@ -208,12 +209,9 @@ func Peak(proc proctree.Proc, pids []int) (sum uint64) {
 		if err != nil {
 			continue
 		}
-		for line := range bytes.Lines(text) {
-			if value, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
-				n, _ := strconv.ParseUint(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(value), []byte("kB")))), 10, 40)
-				sum += n << 10
-			}
-		}
+		value, _ := sysfs.Field(string(text), "VmHWM:")
+		n, _ := strconv.ParseUint(strings.TrimSuffix(value, " kB"), 10, 40)
+		sum += n << 10
 	}
 	return sum
 }
@@ -229,8 +227,6 @@ func symbol(text []byte) string {
 	}
 	return string(text)
 }
-
-func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // parseIO is rchar and wchar of /proc/PID/io, and read_bytes and write_bytes: a mapped file moves no bytes by calls.
 func parseIO(text []byte) (n uint64) {

@@ -9,6 +9,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Bounds of what is read of NUMA nodes. The kernel walks a process's pages as numa_maps is read, so that what is not read costs nothing.
@@ -32,9 +33,8 @@ func FarOf(root string, pid int) (share float64) {
 	if err != nil {
 		return 0
 	}
-	_, list, _ := bytes.Cut(status, []byte("\nCpus_allowed_list:"))
-	list, _, _ = bytes.Cut(list, []byte("\n"))
-	allowed, err := idset.Within(strings.TrimSpace(string(list)), layout.MaxThreads)
+	list, _ := sysfs.Field(string(status), "Cpus_allowed_list:")
+	allowed, err := idset.Within(list, layout.MaxThreads)
 	if err != nil || allowed.Empty() || allNear(nodes, allowed) { // the last is so of ranks that are not bound: nothing of theirs need be counted
 		return 0
 	}
