@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
@@ -18,12 +17,9 @@ func closeOnExec() {
 		return
 	}
 	// Before Linux 5.11, or refused by a seccomp profile.
-	names, err := proctree.Names("/proc/self/fd")
-	if err != nil {
-		return
-	}
-	for _, n := range names {
-		if fd, err := strconv.Atoi(n); err == nil && fd > 2 {
+	open, _ := os.ReadDir("/proc/self/fd") // those that can be read
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
 			unix.CloseOnExec(fd)
 		}
 	}

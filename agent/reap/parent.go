@@ -38,17 +38,15 @@ func Heard(ctx context.Context, argv, env []string, most int) (out []byte, more 
 }
 
 // Feeder runs a program that reads a text, each time that it is called, and gives the last line of what it says where it does not end well.
-// It is nil of no program.
+// When ctx ends it is killed. It is nil of no program.
 func Feeder(program string, env []string) func(ctx context.Context, text []byte) (said string, err error) {
 	if program == "" {
 		return nil
 	}
-	return func(ctx context.Context, text []byte) (string, error) { return feed(ctx, []string{program}, env, text) }
+	return func(ctx context.Context, text []byte) (string, error) { return feed(ctx, program, env, text) }
 }
 
-// feed runs a program that reads a text, outside of an agent, and gives the last line of what it says where it does not end well. When ctx
-// ends it is killed.
-func feed(ctx context.Context, argv, env []string, text []byte) (said string, err error) {
+func feed(ctx context.Context, program string, env []string, text []byte) (said string, err error) {
 	fd, err := unix.MemfdCreate("mpiup", unix.MFD_CLOEXEC)
 	if err != nil {
 		return "", err
@@ -61,9 +59,9 @@ func feed(ctx context.Context, argv, env []string, text []byte) (said string, er
 	super, done := Parent()
 	defer done()
 	const most = 4 << 10
-	o, err := Collect(ctx, super(), Command{Argv: argv, Env: env, Files: []*os.File{in}, Cut: true}, most)
+	o, err := Collect(ctx, super(), Command{Argv: []string{program}, Env: env, Files: []*os.File{in}, Cut: true}, most)
 	if err == nil && o.Exit.Status() != 0 {
-		return cmp.Or(o.Err, fmt.Sprintf("%s ended with %v", argv[0], o.Exit)), nil
+		return cmp.Or(o.Err, fmt.Sprintf("%s ended with %v", program, o.Exit)), nil
 	}
 	return "", err
 }

@@ -6,10 +6,10 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
+	"github.com/mpiup/mpiup/topology/sysfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -81,21 +81,12 @@ func setDefault(sig syscall.Signal) {
 }
 
 // ignoredSignals reads SigIgn of /proc/PID/status: a mask in hexadecimal, bit 0 is signal 1.
-func ignoredSignals(status string) []syscall.Signal {
-	var out []syscall.Signal
-	for line := range strings.Lines(status) {
-		hex, ok := strings.CutPrefix(line, "SigIgn:")
-		if !ok {
-			continue
-		}
-		mask, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-		if err != nil {
-			return nil
-		}
-		for n := range 64 {
-			if mask&(1<<n) != 0 {
-				out = append(out, syscall.Signal(n+1))
-			}
+func ignoredSignals(status string) (out []syscall.Signal) {
+	hex, _ := sysfs.Field(status, "SigIgn:")
+	mask, err := strconv.ParseUint(hex, 16, 64)
+	for n := range 64 {
+		if err == nil && mask&(1<<n) != 0 {
+			out = append(out, syscall.Signal(n+1))
 		}
 	}
 	return out

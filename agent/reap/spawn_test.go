@@ -16,7 +16,6 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
-	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
@@ -76,7 +75,7 @@ func TestNothingLeaksInTheSupervisor(t *testing.T) {
 }
 
 func openDescriptors(t *testing.T) int {
-	names, err := proctree.Names("/proc/self/fd")
+	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -256,13 +256,3 @@ func ReadSome(path string, limit int) ([]byte, error) {
 	}
 	return buf, nil
 }
-
-// Names are those in a directory.
-func Names(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Readdirnames(-1)
-}
