@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
-	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
 // journalKind is what a launcher signs.
@@ -29,14 +29,14 @@ func (r *planner) describe(run, namespace string, conns []*link.Conn) (func(time
 	if r.cfg.Loss.Hold == 0 || r.exec != nil {
 		return nil, nil
 	}
-	j := &model.Journal{Run: run, Begun: r.begun, Namespace: namespace, Restarts: r.course.Restarts, Sites: slices.Clone(r.sites), Plan: r.plan}
+	j := &phases.Journal{Run: run, Begun: r.begun, Namespace: namespace, Restarts: r.course.Restarts, Sites: slices.Clone(r.sites), Plan: r.plan}
 	at := map[string]int{}
 	for i, s := range j.Sites {
 		at[s.Name] = i
 	}
 	for i, c := range conns {
 		o := c.First.Opened
-		j.Hosts = append(j.Hosts, model.Session{
+		j.Hosts = append(j.Hosts, phases.Session{
 			Site:    at[c.Name],
 			Session: c.First.Open.Session,
 			Agent:   o.Host.GetIncarnation(),
@@ -64,7 +64,7 @@ func (r *planner) sign(text []byte, at time.Time) (h *apiv1.Hold, err error) {
 }
 
 // signs signs a journal whenever it is asked, with where the ranks' time went until then; nil: it cannot, and hosts keep the one that they have.
-func (r *planner) signs(j *model.Journal) func(time.Time) *apiv1.Hold {
+func (r *planner) signs(j *phases.Journal) func(time.Time) *apiv1.Hold {
 	return func(at time.Time) *apiv1.Hold {
 		var h *apiv1.Hold
 		j.Left, j.Spent = at, r.remains.Handed(at)
@@ -90,8 +90,8 @@ func (r *planner) believes(h *apiv1.Hold, host string) error {
 	no := func(format string, args ...any) error {
 		return reach.Failf(job.ExitTLS, "host %s describes the run that it holds %s: end it with --on-launcher-loss fence", host, fmt.Sprintf(format, args...))
 	}
-	if len(h.GetJournal()) > model.MaxJournal {
-		return no("in %d bytes, and %d are possible", len(h.Journal), model.MaxJournal)
+	if len(h.GetJournal()) > phases.MaxJournal {
+		return no("in %d bytes, and %d are possible", len(h.Journal), phases.MaxJournal)
 	}
 	self, err := r.cfg.Identity.Self()
 	if err != nil {
@@ -117,12 +117,12 @@ func (r *planner) believes(h *apiv1.Hold, host string) error {
 }
 
 // read is the journal of a run that a host holds, which must be of that very agent and session.
-func (r *planner) read(of *apiv1.Held, held *reach.Held) (*model.Journal, error) {
-	j, err := model.Decode(of.Hold.Journal, len(r.cfg.Apps))
+func (r *planner) read(of *apiv1.Held, held *reach.Held) (*phases.Journal, error) {
+	j, err := phases.Decode(of.Hold.Journal, len(r.cfg.Apps))
 	if err != nil {
 		return nil, reach.Failf(job.ExitUsage, "host %s: %v: end the run that it holds with --on-launcher-loss fence", held.Host, err)
 	}
-	if !slices.ContainsFunc(j.Hosts, func(h model.Session) bool { return h.Session == of.Session && h.Agent == held.Agent }) {
+	if !slices.ContainsFunc(j.Hosts, func(h phases.Session) bool { return h.Session == of.Session && h.Agent == held.Agent }) {
 		return nil, reach.Failf(job.ExitTLS, "host %s describes a run that is not there: its launcher names another agent, "+
 			"or another session: end it with --on-launcher-loss fence", held.Host)
 	}

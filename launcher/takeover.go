@@ -17,17 +17,16 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
-	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
-// A run with --on-launcher-loss hold outlives its launcher. Once all ranks run, each agent has a journal of it (model.Journal), which
+// A run with --on-launcher-loss hold outlives its launcher. Once all ranks run, each agent has a journal of it (phases.Journal), which
 // the launcher has signed. The next launcher with the same command is told of it when it opens a session there, takes over the
 // sessions that the journal names, and goes on with a launcher/run that begins by what the agents tell it again.
 
 // predecessor is what a launcher has from the one before it.
 type predecessor struct {
-	journal *model.Journal
+	journal *phases.Journal
 	gone    map[string]*link.Cause // hosts that were not handed over, by name: why
 	taken   []time.Time            // when each host was handed over, or given up
 	settled time.Time              // when all were
@@ -156,7 +155,7 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 
 // settle notes the hosts of a run that was taken over. Where ranks start again they are found as the command line says: a pod that was
 // made anew has another address.
-func (r *planner) settle(j *model.Journal) {
+func (r *planner) settle(j *phases.Journal) {
 	known := r.course.Known
 	r.course.Known, r.sites, r.wanted = nil, nil, nil
 	for _, s := range j.Sites {

@@ -34,8 +34,8 @@ func TestJournalOfAHostileAgent(t *testing.T) {
 	ca, day := credential.NewAuthority("job"), 24*time.Hour
 	launcher, agent, other := proven(t, ca, "launcher", "l0", 0), proven(t, ca, "agent", "w0", 0), proven(t, ca, "launcher", "l1", 0)
 	stranger, ended := proven(t, credential.NewAuthority("other"), "launcher", "l0", 0), proven(t, ca, "launcher", "l0", 190*day)
-	j := &model.Journal{Run: strings.Repeat("ab", 8), Sites: []model.Site{{Host: job.Host{Name: "w0", Slots: 1}, Address: netip.MustParseAddrPort("10.0.0.7:16748")}},
-		Hosts: []model.Session{{Session: strings.Repeat("01", 16), Agent: strings.Repeat("0a", 16)}}, Plan: &job.Plan{Universe: 1, Placements: []job.Placement{{}}}}
+	j := &phases.Journal{Run: strings.Repeat("ab", 8), Sites: []model.Site{{Host: job.Host{Name: "w0", Slots: 1}, Address: netip.MustParseAddrPort("10.0.0.7:16748")}},
+		Hosts: []phases.Session{{Session: strings.Repeat("01", 16), Agent: strings.Repeat("0a", 16)}}, Plan: &job.Plan{Universe: 1, Placements: []job.Placement{{}}}}
 	good := credential.Must(j.Encode())
 	of := func(by *identity.Identity) *planner {
 		p := &planner{cfg: &Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"a.out"}}}}, Command: CommandOf([]string{"run", "a.out"}, 1)}}
@@ -73,7 +73,7 @@ func TestJournalOfAHostileAgent(t *testing.T) {
 		{"held for longer", changed(func(h *apiv1.Hold) { h.HoldMs *= 2 }), job.ExitTLS},
 		{"of the end of times", changed(func(h *apiv1.Hold) { h.SignedS, h.HoldMs = 1<<64-1, 1<<64-1 }), job.ExitTLS},
 		{"nothing", nil, job.ExitTLS},
-		{"without end", &apiv1.Hold{Journal: make([]byte, model.MaxJournal+1)}, job.ExitTLS},
+		{"without end", &apiv1.Hold{Journal: make([]byte, phases.MaxJournal+1)}, job.ExitTLS},
 		{"of another format", signed(launcher, []byte(`{"format":2}`), 0), job.ExitUsage},
 		{"of another agent", signed(launcher, bytes.Replace(good, []byte("0a0a"), []byte("0b0b"), 1), 0), job.ExitTLS},
 		{"of another session", signed(launcher, bytes.Replace(good, []byte("0101"), []byte("0202"), 1), 0), job.ExitTLS},

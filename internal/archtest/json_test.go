@@ -12,7 +12,7 @@ var ownJSON = map[string]string{
 	"internal/frameworks": "a variable for ranks",
 	"agent/outfit":        "a line of a rank's output, as any",
 	"agent/host":          "the agent's own record, for itself",
-	"launcher/run/model":  "for the next launcher",
+	"launcher/run/phases": "for the next launcher",
 	"launcher/doctor":     "a baseline: numbers, and names that were checked",
 	"launcher/report":     "packed, for mpiup report",
 	"launcher/runmetrics": "for Trainer and mpiup-otel",

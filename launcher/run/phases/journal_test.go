@@ -1,4 +1,4 @@
-package model
+package phases
 
 import (
 	"net/netip"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
 func sample() *Journal {
 	return &Journal{Run: strings.Repeat("ab", 8), Begun: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), Namespace: "mpiup-00",
-		Sites: []Site{
+		Sites: []model.Site{
 			{Host: job.Host{Name: "w0", Slots: 2, SlotsGiven: true, CPUs: 4}, Stated: "w0", Address: netip.MustParseAddrPort("10.0.0.7:16748")},
 			{Host: job.Host{Name: "idle", Slots: 2}},
 			{Host: job.Host{Name: "w1", Slots: 2}, Address: netip.MustParseAddrPort("[fd00::8]:16748")}},

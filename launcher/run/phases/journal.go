@@ -1,4 +1,4 @@
-package model
+package phases
 
 import (
 	"bytes"
@@ -14,9 +14,10 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
-// Journal is the model as a launcher leaves it with its agents so that another one can take its run over: which ranks are where, by which
+// Journal is a run as its launcher leaves it with its agents so that another one can take it over: which ranks are where, by which
 // sessions, and what cannot be asked of the hosts again.
 //
 //	Journal ──Encode──▶ bytes, which the launcher signs ──▶ agents ──▶ the next launcher ──Decode──▶ Journal, checked
@@ -41,7 +42,7 @@ type Journal struct {
 	Restarts  int                 `json:"restarts,omitempty"`
 	Left      time.Time           `json:"left,omitzero"`   // when Spent was so
 	Spent     map[string][2]int64 `json:"spent,omitempty"` // where the ranks' time went, by cause (launcher/report.Account)
-	Sites     []Site              `json:"sites"`
+	Sites     []model.Site        `json:"sites"`
 	Hosts     []Session           `json:"hosts"`
 	Plan      *job.Plan           `json:"-"` // the hosts are those of Hosts. What they look like inside is not in a journal
 }
@@ -136,7 +137,7 @@ func (w *written) check() error {
 	}
 	names := map[string]bool{}
 	for _, s := range w.Sites {
-		if err := s.check(); err != nil {
+		if err := checkSite(s); err != nil {
 			return err
 		}
 		if names[s.Name] {
@@ -157,7 +158,7 @@ func (w *written) check() error {
 	return nil
 }
 
-func (s *Site) check() error {
+func checkSite(s model.Site) error {
 	if err := hostlist.CheckName(s.Name); err != nil {
 		return err
 	}
