@@ -77,17 +77,15 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 			return found, opener, nil
 		case phases.Place:
 			if found, err = r.seat(found, next.Choice); err == nil {
-				r.course.Placed()
 				return found, opener, nil
 			}
 		case phases.End:
-			if f := next.Failure; f != nil {
-				return nil, nil, r.impatient(ctx, &reach.Failure{Code: f.Code, Lines: f.Lines, Outrun: f.Outrun})
+			if next.Failure != nil {
+				return nil, nil, r.impatient(ctx, next.Failure)
 			}
 			return nil, nil, r.impatient(ctx, &unmanned{next.Say})
 		}
 		if err != nil {
-			r.course.Ended()
 			return nil, nil, err
 		}
 	}

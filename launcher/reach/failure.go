@@ -5,17 +5,11 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/run/phases"
 )
 
-// Failure ends a command before its verdict: an exit code and what to say.
-type Failure struct {
-	Code  int
-	Lines []string
-
-	Outrun bool // another launcher has the run, which goes on
-}
-
-func (f *Failure) Error() string { return fmt.Sprint(f.Lines) }
+// Failure ends a command before its verdict.
+type Failure = phases.Failure
 
 // Failf is a failure of one line.
 func Failf(code int, format string, args ...any) *Failure {

@@ -3,14 +3,16 @@
 // What is told moves it, and it says what is to be done next; who carries that out tells what came of it. An attempt at running the ranks is
 // launcher/run's, which is thrown away whole when they start again.
 //
-// Its states, by the table below:
+// What is to be done, and what tells what came of it, if that leads on:
 //
-//	seeking  │ hosts are known ─▶ choosing │ ended ─▶ over
-//	choosing │ too few ─▶ choosing │ enough answer ─▶ placing │ one holds this run ─▶ adopting │ ended ─▶ over
-//	adopting │ too few ─▶ choosing │ taken over ─▶ running │ ended ─▶ over
-//	placing  │ placed ─▶ running │ ended ─▶ over
-//	running  │ ranks start again ─▶ resting │ ended ─▶ over
-//	resting  │ rested ─▶ choosing │ ended ─▶ over
+//	Seek    │ Sought ─▶ Gather
+//	Gather  │ Gathered ─▶ Gather, Place │ Held ─▶ Adopt
+//	Adopt   │ Adopted ─▶ Gather, Attempt
+//	Place   │ the ranks have their places ─▶ Attempt
+//	Attempt │ Attempted ─▶ Rest
+//	Rest    │ Rested ─▶ Gather
+//
+// Each may lead to End.
 //
 // Which hosts take part, and which ranks they get:
 //
@@ -45,78 +47,17 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-type state uint8
-
-const (
-	seeking  state = iota // nobody knows the hosts
-	choosing              // hosts are reached
-	adopting              // a run whose launcher is lost is taken over
-	placing               // the hosts that take part are there
-	running               // launcher/run has the ranks
-	resting               // they are to start again
-	over
-)
-
-func (s state) String() string {
-	return [...]string{"seeking", "choosing", "adopting", "placing", "running", "resting", "over"}[s]
-}
-
-type event string
-
-const (
-	sought  event = "hosts are known"
-	more    event = "too few"
-	enough  event = "enough answer"
-	held    event = "one holds this run"
-	adopted event = "taken over"
-	placed  event = "placed"
-	again   event = "ranks start again"
-	rested  event = "rested"
-	ended   event = "ended"
-)
-
-// table has every move; an event that has no row changes nothing.
-var table = []struct {
-	event    event
-	from, to state
-}{
-	{sought, seeking, choosing},
-	{more, choosing, choosing},
-	{enough, choosing, placing},
-	{held, choosing, adopting},
-	{more, adopting, choosing}, // it was to be had from no host
-	{adopted, adopting, running},
-	{placed, placing, running},
-	{again, running, resting},
-	{rested, resting, choosing},
-	{ended, seeking, over},
-	{ended, choosing, over},
-	{ended, adopting, over},
-	{ended, placing, over},
-	{ended, running, over},
-	{ended, resting, over},
-}
-
-func (r *Run) move(e event) {
-	for _, row := range table {
-		if row.event == e && row.from == r.state {
-			r.state = row.to
-			return
-		}
-	}
-}
-
 // Do is what is to be done next.
 type Do int
 
-// What is to be done, and what tells what came of it.
+// What is to be done.
 const (
-	Seek    Do = iota // find the hosts: Sought
-	Gather            // reach Want: Gathered, or Held
-	Adopt             // take over the run At: Adopted
-	Place             // place the ranks on those of Choice: Seat and Placed
-	Attempt           // Attempted
-	Rest              // until Again.Begins: Rested
+	Seek    Do = iota // find the hosts
+	Gather            // reach Want
+	Adopt             // take over the run At
+	Place             // place the ranks on those of Choice, with Seat
+	Attempt           // launcher/run has the ranks
+	Rest              // until Again.Begins
 	End               // as Failure says, or as the last attempt has ended
 )
 
@@ -133,12 +74,14 @@ type Order struct {
 	Failure *Failure
 }
 
-// Failure is an end before, or between, attempts.
+// Failure ends a command before its verdict: an exit code and what to say.
 type Failure struct {
 	Code   int
 	Lines  []string
 	Outrun bool // another launcher has the run, which goes on
 }
+
+func (f *Failure) Error() string { return fmt.Sprint(f.Lines) }
 
 // Again is a new start of the ranks: what it is to know of the attempt before.
 type Again struct {
@@ -174,7 +117,6 @@ type Run struct {
 	Restarts int             // how often they have
 
 	cfg   Config
-	state state
 	count Count
 	vain  int // how often the run could not be taken over
 }
@@ -197,7 +139,6 @@ func (r *Run) Sought(all []model.Wanted) Order {
 			return r.end(job.ExitUsage, err.Error())
 		}
 	}
-	r.move(sought)
 	return o
 }
 
@@ -234,7 +175,7 @@ func (r *Run) Gathered(g Gathered) Order {
 	elastic := r.cfg.Elastic.On()
 	switch {
 	case c.Enough || begins && g.Late:
-		if r.move(enough); elastic {
+		if elastic {
 			r.Known = nil
 			for _, a := range g.Answers {
 				r.Known = append(r.Known, a.Wanted)
@@ -256,7 +197,6 @@ func (r *Run) Gathered(g Gathered) Order {
 		}
 		return r.lacks(g.Lines, fmt.Sprintf("within %s no host came for %s", g.Within, strings.Join(lost, ", ")))
 	}
-	r.move(more)
 	return Order{Do: Gather, Want: r.Known, Look: g.Found, Pause: !g.Ended}
 }
 
@@ -274,12 +214,8 @@ func (r *Run) lacks(lines []string, text string) Order {
 
 // end ends the run.
 func (r *Run) end(code int, lines ...string) Order {
-	r.move(ended)
 	return Order{Do: End, Failure: &Failure{Code: code, Lines: lines}}
 }
-
-// Ended ends a run for something that only who carries out orders knows.
-func (r *Run) Ended() { r.move(ended) }
 
 // First takes the hosts of a run's first attempt as they are found again, and returns those that may get ranks: all but the last, of which as many
 // are spares as the user says.
@@ -307,7 +243,6 @@ func (r *Run) Held(host string, runs []Held, own Held, hold bool) Order {
 		o.Failure.Outrun = outrun
 		return o
 	}
-	r.move(held)
 	return Order{Do: Adopt, At: at}
 }
 
@@ -315,14 +250,12 @@ func (r *Run) Held(host string, runs []Held, own Held, hold bool) Order {
 // waits for hosts any more.
 func (r *Run) Adopted(any, tired bool, restarts int, launcher string, lines []string) Order {
 	if any {
-		r.move(adopted)
 		r.Restarts, r.count.Done = restarts, max(r.count.Done, restarts)
 		return Order{Do: Attempt}
 	}
 	if r.vain++; tired || r.vain == maxVain {
 		return r.end(job.ExitConnect, append(lines, fmt.Sprintf("the run of launcher %s could not be taken over", launcher))...)
 	}
-	r.move(more)
 	o := Order{Do: Gather, All: true, Pause: true}
 	o.Want, _ = r.cfg.Needed(r.Known) // as before
 	return o
@@ -350,9 +283,6 @@ func (r *Run) Seat(c Choice, answers []Answer) (seated []job.Host, say []string)
 	}
 	return seated, say
 }
-
-// Placed says that the ranks have their places.
-func (r *Run) Placed() { r.move(placed) }
 
 // Outcome is how an attempt has ended.
 type Outcome struct {
@@ -382,17 +312,14 @@ func (r *Run) Attempted(o Outcome) (next Order) {
 	switch ok := false; {
 	case o.Cause != "" && o.Mends:
 		if a.Pause, ok = r.count.Next(o.Ran); !ok {
-			r.move(ended)
 			return next
 		}
 		a.Why = o.Why
 	case o.Cause == "" && o.Came != "":
 		a.Grown, a.size, a.Vain = o.Came, o.Size, r.Again.InVain(o.Ranks)
 	default:
-		r.move(ended)
 		return next
 	}
-	r.move(again)
 	until := ""
 	if a.Pause, until = Pause(a.Pause, o.Left, r.cfg.Beside, o.On); a.Pause > 0 {
 		until = fmt.Sprintf(" in %v", a.Pause.Round(100*time.Millisecond)) + until
@@ -409,7 +336,6 @@ func (r *Run) Attempted(o Outcome) (next Order) {
 
 // Rested goes on after the pause.
 func (r *Run) Rested() Order {
-	r.move(rested)
 	return Order{Do: Gather, Want: r.Known}
 }
 

@@ -41,14 +41,6 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func TestDrawing(t *testing.T) {
-	var list []golden.Move
-	for _, r := range table {
-		list = append(list, golden.Move{From: r.from.String(), Event: string(r.event), To: r.to.String()})
-	}
-	golden.Drawing(t, "phases.go", "Its states, by the table below:", list)
-}
-
 type script struct {
 	t       *testing.T
 	out     *strings.Builder
@@ -199,7 +191,6 @@ func (s *script) seat() {
 		seated, say = s.course.Seat(s.choice, chosen)
 		s.say(say)
 	}
-	s.course.Placed()
 	s.begun(seated, chosen, false)
 }
 
