@@ -62,7 +62,7 @@ func (g *Gate) ID(rank int) int { return int(g.ids[rank]) }
 // 4.3 does so for each MPI session, and a script may run several MPI programs. After an error the
 // caller closes conn. size is the job's ranks.
 func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error) {
-	lift := awake.Until(conn, handshakeTime)
+	lift := awake.Until(conn.SetDeadline, handshakeTime)
 	defer lift()
 	line, err := readShort(conn)
 	if err == nil {

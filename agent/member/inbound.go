@@ -28,7 +28,7 @@ func (t *Transport) accept(conn net.Conn) {
 		return
 	}
 	userTimeout(conn)
-	lift := awake.UntilRead(conn, helloTime)
+	lift := awake.Until(conn.SetReadDeadline, helloTime)
 	var kind [1]byte
 	io.ReadFull(conn, kind[:]) // nothing read leaves 0
 	l := &link{t: t, used: time.Now()}

@@ -245,7 +245,7 @@ func (l *link) write() {
 
 // send writes b, for d at most.
 func send(conn net.Conn, b []byte, d time.Duration) error {
-	lift := awake.UntilWritten(conn, d)
+	lift := awake.Until(conn.SetWriteDeadline, d)
 	_, err := conn.Write(b)
 	return errors.Join(err, lift())
 }

@@ -64,7 +64,7 @@ func connect(ctx context.Context, to netip.AddrPort, token Token, kind byte) (*n
 		}
 		return nil, plain(err)
 	}
-	lift := awake.Until(c, answerTime)
+	lift := awake.Until(c.SetDeadline, answerTime)
 	if _, err := c.Write(append(token[:], kind)); err != nil {
 		c.Close()
 		return nil, err
@@ -100,7 +100,7 @@ func roundTrip(c net.Conn) (time.Duration, error) {
 }
 
 func turn(c net.Conn) (time.Duration, error) {
-	defer awake.Until(c, answerTime)()
+	defer awake.Until(c.SetDeadline, answerTime)()
 	begun, b := time.Now(), make([]byte, 1)
 	_, err := c.Write(b)
 	if err == nil {
@@ -112,7 +112,7 @@ func turn(c net.Conn) (time.Duration, error) {
 // large sends what needs packets of full size, both ways: ErrLarge when they do not come back in time. Writing
 // beside reading keeps both buffers moving.
 func large(c net.Conn) error {
-	defer awake.Until(c, answerTime)()
+	defer awake.Until(c.SetDeadline, answerTime)()
 	sent := make(chan error, 1)
 	go func() {
 		_, err := c.Write(make([]byte, largeBlock))
@@ -133,7 +133,7 @@ func measure(ctx context.Context, to netip.AddrPort, token Token) (float64, erro
 	}
 	defer c.Close()
 	begun := time.Now()
-	defer awake.Until(c, sinkTime+answerTime)()
+	defer awake.Until(c.SetDeadline, sinkTime+answerTime)()
 	block := make([]byte, 256<<10)
 	for time.Since(begun) < sinkTime {
 		if _, err := c.Write(block); err != nil {

@@ -109,23 +109,9 @@ func Call[T any](d time.Duration, ask func() T) (got T, answered bool) {
 	}
 }
 
-// Deadline is a connection's, or a file's.
-type Deadline interface{ SetDeadline(time.Time) error }
-
-// Until ends c's reads and writes once d has counted, with os.ErrDeadlineExceeded. lift takes that back, and fails where c is over.
-func Until(c Deadline, d time.Duration) (lift func() error) { return until(c.SetDeadline, d) }
-
-// UntilRead is Until of c's reads alone.
-func UntilRead(c interface{ SetReadDeadline(time.Time) error }, d time.Duration) (lift func() error) {
-	return until(c.SetReadDeadline, d)
-}
-
-// UntilWritten is Until of c's writes alone.
-func UntilWritten(c interface{ SetWriteDeadline(time.Time) error }, d time.Duration) (lift func() error) {
-	return until(c.SetWriteDeadline, d)
-}
-
-func until(set func(time.Time) error, d time.Duration) (lift func() error) {
+// Until sets a deadline of a connection's or a file's that has passed once d has counted: its reads or writes, or both, end with
+// os.ErrDeadlineExceeded. set is its SetDeadline, SetReadDeadline or SetWriteDeadline. lift takes that back, and fails where it is over.
+func Until(set func(time.Time) error, d time.Duration) (lift func() error) {
 	stop := After(d, func() { _ = set(time.Unix(1, 0)) })
 	return func() error { stop(); return set(time.Time{}) }
 }

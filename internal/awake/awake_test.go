@@ -106,7 +106,7 @@ func (b *bounded) SetWriteDeadline(at time.Time) error { b.write = append(b.writ
 func TestUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{}
-		lift, written := UntilRead(b, Tick), UntilWritten(b, time.Hour)
+		lift, written := Until(b.SetReadDeadline, Tick), Until(b.SetWriteDeadline, time.Hour)
 		time.Sleep(2 * Tick) // virtual
 		if err := errors.Join(lift(), written()); err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ func (f *File) Write(text []byte, made bool) error {
 	if err != nil {
 		return err
 	}
-	lift := awake.UntilWritten(file, patience) // of what is a pipe
+	lift := awake.Until(file.SetWriteDeadline, patience) // of what is a pipe
 	_, err = file.Write(text)
 	_ = lift()
 	return errors.Join(err, file.Close())

@@ -123,7 +123,7 @@ func (lb *Lobby) receive(ctx context.Context, g *guest) {
 }
 
 func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
-	lift := awake.Until(g.conn, stay)
+	lift := awake.Until(g.conn.SetDeadline, stay)
 	defer lift() // if this fails the connection is over, which serve sees
 	if lb.cfg.Check != nil {
 		if err := lb.cfg.Check(g.ctx, g.conn); err != nil {
