@@ -170,7 +170,7 @@ func (r *planner) rest(ctx context.Context) (phases.Order, error) {
 }
 
 // assembleEnough reaches hosts until some suffice for an attempt.
-func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call *lastCall) ([]reach.Found, phases.Order, error) {
+func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call *lastCall) ([]reach.Found, phases.Order) {
 	within, cancel := context.WithCancel(ctx)
 	finds := r.cfg.Discovers()
 	if finds {
@@ -178,27 +178,22 @@ func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted,
 		within, cancel = awake.Within(ctx, round)
 	}
 	call.renew(cancel)
-	found, lines := r.cfg.AssembleEnough(within, life, want, func(have []reach.Answer) bool {
-		c, begins := r.course.Choice(answers(want, have))
+	found, lines := r.cfg.AssembleEnough(within, life, want, func(have []reach.Found) bool {
+		c, begins := r.course.Choice(answers(have))
 		if begins && c.Settled {
 			call.enough()
 		}
 		return c.Enough || begins && call.over()
 	}, opener)
-	g := phases.Gathered{Lines: lines, Late: call.over() || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil,
+	g := phases.Gathered{Answers: answers(found), Lines: lines, Late: call.over() || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil,
 		Over: ctx.Err() != nil, Found: finds,
 		Within: fmt.Sprintf("%v (%s)", r.cfg.Wait, r.cfg.WaitBy)}
 	cancel()
-	have := make([]reach.Answer, len(want))
-	for i, f := range found {
-		have[i] = reach.Answer{Session: f.Session, Tried: true}
-	}
-	g.Answers = answers(want, have)
 	next := r.course.Gathered(g)
 	if next.Do != phases.Place {
 		reach.CloseAll(found)
 	}
-	return found, next, nil
+	return found, next
 }
 
 // unrested is the end of a run in the pause before its ranks would have started again.

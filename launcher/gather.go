@@ -119,7 +119,8 @@ func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach
 		}
 	}
 	if !o.All {
-		return r.assembleEnough(ctx, life, want, opener, call)
+		found, next = r.assembleEnough(ctx, life, want, opener, call)
+		return found, next, nil
 	}
 	found, err = r.cfg.Assemble(ctx, life, want, opener)
 	if held := (*reach.Held)(nil); errors.As(err, &held) {
@@ -309,11 +310,11 @@ func (r *planner) hostOf(f reach.Found) *model.Host {
 }
 
 // answers are hosts as it is chosen between them: by name and slots.
-func answers(want []hosts.Wanted, have []reach.Answer) []phases.Answer {
-	list := make([]phases.Answer, len(want))
-	for i, w := range want {
-		list[i] = phases.Answer{Wanted: w, Tried: have[i].Tried}
-		if s := have[i].Session; s != nil {
+func answers(found []reach.Found) []phases.Answer {
+	list := make([]phases.Answer, len(found))
+	for i, f := range found {
+		list[i] = phases.Answer{Wanted: f.Wanted, Tried: f.Tried}
+		if s := f.Session; s != nil {
 			list[i].Host = &model.Host{Stated: s.Opened.Host.GetName(), Slots: link.Slots(s.Opened.Host)}
 		}
 	}

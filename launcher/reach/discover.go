@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -143,56 +142,37 @@ func (r *Reach) agentAt(ctx context.Context, d *Dialer, a netip.Addr) bool {
 // gossip asks an agent in this container for its view of the membership, and those it knows for
 // theirs; nil when there is no agent here or it knows nobody.
 func (r *Reach) gossip(ctx context.Context) *hosts.Set {
-	d := NewDialer(r.Identity, 1)
-	reply, err := race(ctx, candidatesOf(here(), r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
-		c, err := d.Question(ctx, addr)
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		ctx, cancel := awake.Within(ctx, link.OpenTimeout)
-		defer cancel()
-		reply, err := c.Client.Peers(ctx, &apiv1.PeersRequest{})
-		if err != nil {
-			return nil, c.explain(err)
-		}
-		return plausible(reply), nil
-	}, func(*apiv1.PeersReply) {})
-	if err != nil {
+	here, known := r.Members(ctx, []hosts.Wanted{{Local: true}})
+	if len(here) == 0 || here[0].Cause != nil {
 		return nil
 	}
-	set := memberHosts(reply)
-	if set == nil {
+	_, all := r.Members(ctx, memberHosts(known, here[0].Hello))
+	maps.Copy(all, known)
+	list := memberHosts(all, here[0].Hello)
+	if list == nil {
 		return nil
 	}
-	_, known := r.Members(ctx, set.Hosts)
-	for _, p := range reply.Peers {
-		delete(known, p.Incarnation)
-	}
-	reply.Peers = slices.AppendSeq(reply.Peers, maps.Values(known))
-	return memberHosts(reply)
+	return &hosts.Set{From: "gossip", Hosts: list}
 }
 
-// memberHosts are the agents of a view, in order of name; siblings of one name are numbered.
-func memberHosts(reply *apiv1.PeersReply) *hosts.Set {
-	set := &hosts.Set{From: "gossip"}
-	peers := slices.Clone(reply.Peers)
-	if !slices.ContainsFunc(peers, func(p *apiv1.Peer) bool { return p.Incarnation == reply.Self.GetIncarnation() }) && reply.Self != nil {
-		peers = append(peers, &apiv1.Peer{Name: reply.Self.Name, Address: reply.Self.Address, Incarnation: reply.Self.Incarnation, State: "alive"})
+// memberHosts are members, and an agent that knows them, in order of name; siblings of one name are numbered.
+func memberHosts(members map[string]*apiv1.Peer, self *apiv1.HelloReply) (list []hosts.Wanted) {
+	peers := slices.Collect(maps.Values(members))
+	if self != nil && members[self.Incarnation] == nil {
+		peers = append(peers, &apiv1.Peer{Name: self.Name, Address: self.Address, State: "alive"})
 	}
-	slices.SortStableFunc(peers, func(a, b *apiv1.Peer) int { return hosts.CompareNames(a.Name, b.Name) })
+	slices.SortFunc(peers, func(a, b *apiv1.Peer) int {
+		return cmp.Or(hosts.CompareNames(a.Name, b.Name), strings.Compare(a.Address, b.Address))
+	})
 	seen := map[string]int{}
 	for _, p := range peers {
 		addr, err := netip.ParseAddrPort(p.Address)
 		if err != nil || p.State == "left" {
 			continue
 		}
-		set.Hosts = append(set.Hosts, hosts.Wanted{Entry: hostlist.Entry{Name: numbered(seen, p.Name)}, Fixed: []netip.AddrPort{addr}})
+		list = append(list, hosts.Wanted{Entry: hostlist.Entry{Name: numbered(seen, p.Name)}, Fixed: []netip.AddrPort{addr}})
 	}
-	if len(set.Hosts) == 0 {
-		return nil
-	}
-	return set
+	return list
 }
 
 // numbered is a name with its number, where it was seen before.
@@ -207,7 +187,6 @@ func numbered(seen map[string]int, name string) string {
 type Held struct {
 	Host  string
 	Agent string // its incarnation
-	Addr  netip.AddrPort
 	Runs  []*apiv1.Held
 }
 
@@ -253,7 +232,7 @@ func namesOf(want []hosts.Wanted) (names []string) {
 }
 
 // AssembleEnough reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say why.
-func (r *Reach) AssembleEnough(ctx, life context.Context, want []hosts.Wanted, enough Enough, o *Opener) (found []Found, lines []string) {
+func (r *Reach) AssembleEnough(ctx, life context.Context, want []hosts.Wanted, enough func([]Found) bool, o *Opener) (found []Found, lines []string) {
 	b := newBoard(namesOf(want), r)
 	hide := b.showing(ctx)
 	g := newGatherer(r, NewDialer(r.Identity, len(want)).attach, o, life)

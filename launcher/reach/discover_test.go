@@ -44,19 +44,17 @@ func TestMembersWithoutARecord(t *testing.T) {
 }
 
 func TestMemberHosts(t *testing.T) {
-	set := memberHosts(&apiv1.PeersReply{Self: &apiv1.HelloReply{Name: "w10", Address: "10.0.0.10:5000", Incarnation: "x"},
-		Peers: []*apiv1.Peer{
-			{Name: "w2", Address: "10.0.0.2:5000", Incarnation: "a", State: "alive"},
-			{Name: "n", Address: "10.0.0.3:5001", Incarnation: "b", State: "suspect"},
-			{Name: "n", Address: "10.0.0.3:5000", Incarnation: "c", State: "alive"},
-			{Name: "old", Address: "10.0.0.4:5000", Incarnation: "d", State: "left"},
-			{Name: "bad", Address: "nonsense", Incarnation: "e", State: "alive"},
-		}})
 	var got []string
-	for _, h := range set.Hosts {
-		got = append(got, h.Entry.Name)
+	for _, h := range memberHosts(map[string]*apiv1.Peer{
+		"a": {Name: "w2", Address: "10.0.0.2:5000", State: "alive"},
+		"b": {Name: "n", Address: "10.0.0.3:5001", State: "suspect"},
+		"c": {Name: "n", Address: "10.0.0.3:5000", State: "alive"},
+		"d": {Name: "old", Address: "10.0.0.4:5000", State: "left"},
+		"e": {Name: "bad", Address: "nonsense", State: "alive"},
+	}, &apiv1.HelloReply{Name: "w10", Address: "10.0.0.10:5000", Incarnation: "x"}) {
+		got = append(got, h.Entry.Name+" "+h.Fixed[0].String())
 	}
-	if want := []string{"n", "n/2", "w2", "w10"}; set.From != "gossip" || !slices.Equal(got, want) {
-		t.Errorf("%s: %q, want %q", set.From, got, want)
+	if want := []string{"n 10.0.0.3:5000", "n/2 10.0.0.3:5001", "w2 10.0.0.2:5000", "w10 10.0.0.10:5000"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

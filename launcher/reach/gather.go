@@ -16,11 +16,12 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
-// Found is a wanted host that answered.
+// Found is a wanted host, and what has come of it.
 type Found struct {
 	hosts.Wanted
-	Session *link.Session
-	Wait    func() // embedded: blocks until its agent has ended
+	Session *link.Session // nil: it is not here
+	Wait    func()        // embedded: blocks until its agent has ended
+	Tried   bool          // it was asked in vain, if it is not here
 }
 
 // Embedded says that the host's agent is in this process.
@@ -46,10 +47,11 @@ type gatherer struct {
 	clock  *wire.Clock
 	tired  atomic.Bool // a host was given up before ctx ended
 	hasty  bool        // what waiting does not change ends it: another host's agent, TLS, another version
-	enough Enough      // ends it too; nil: all hosts are needed
+	// enough ends it too: whether the hosts that are here suffice, of all that are wanted. nil: all are needed.
+	enough func([]Found) bool
 
 	mu      sync.Mutex
-	answers []Answer               // by wanted host, guarded by mu
+	answers []Found                // what has come of the wanted hosts so far, guarded by mu
 	held    *Held                  // the first host's that holds a run for us; nil: none does, guarded by mu
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
@@ -57,20 +59,11 @@ type gatherer struct {
 	missing *missing
 }
 
-// Answer is what has come of a host so far.
-type Answer struct {
-	Session *link.Session // nil: it is not here
-	Tried   bool          // it was asked in vain
-}
-
-// Enough says whether the hosts that are here suffice, of all that are wanted.
-type Enough func([]Answer) bool
-
-// note notes what has come of host i.
-func (g *gatherer) note(i int, a Answer) {
+// note notes what has come of host i; nil: it was asked in vain.
+func (g *gatherer) note(i int, s *link.Session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.answers[i] = a
+	g.answers[i].Session, g.answers[i].Tried = s, s == nil
 	if g.enough != nil && g.enough(g.answers) {
 		g.cancel()
 	}
@@ -84,7 +77,7 @@ func (g *gatherer) noteHeld(host string, s *link.Session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.held == nil {
-		g.held = &Held{Host: host, Agent: s.Opened.Host.GetIncarnation(), Addr: s.Addr, Runs: s.Opened.Held}
+		g.held = &Held{Host: host, Agent: s.Opened.Host.GetIncarnation(), Runs: s.Opened.Held}
 	}
 	g.cancel()
 }
@@ -100,16 +93,18 @@ func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
 	g.missing = newMissing(len(want))
-	g.answers = make([]Answer, len(want))
 	out := make([]Found, len(want))
+	for i, w := range want {
+		out[i].Wanted = w
+	}
+	g.answers = slices.Clone(out)
 	ticking, stop := context.WithCancel(context.Background())
 	var clock, wg sync.WaitGroup
 	clock.Go(func() { g.clock.Run(ticking, nil) })
 	for i, w := range want {
-		out[i].Wanted = w
 		wg.Go(func() {
-			s, wait := g.one(ctx, i, w, board)
-			out[i].Session, out[i].Wait = s, wait
+			out[i].Session, out[i].Wait = g.one(ctx, i, w, board)
+			out[i].Tried = true
 		})
 	}
 	wg.Wait()
@@ -130,7 +125,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		s, err := g.try(ctx, i, w, &look, board)
 		if err == nil {
 			board.set(i, nil)
-			g.note(i, Answer{Session: s})
+			g.note(i, s)
 			g.met(w, s.Addr)
 			g.noteHeld(w.Entry.Name, s)
 			c := g.hold(ctx, s, link.ReadAhead(s))
@@ -148,7 +143,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		}
 		if ctx.Err() == nil {
 			board.set(i, c)
-			g.note(i, Answer{Tried: true})
+			g.note(i, nil)
 		} else {
 			board.last(i, c)
 		}
@@ -174,7 +169,7 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Ses
 		return nil, nil
 	}
 	board.set(i, nil)
-	g.note(i, Answer{Session: s})
+	g.note(i, s)
 	g.hold(ctx, s, nil)
 	return s, wait
 }

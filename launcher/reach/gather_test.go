@@ -274,7 +274,7 @@ func TestGatherUntilEnough(t *testing.T) {
 		time.AfterFunc(late, func() { n.mu.Lock(); n.agents["10.0.0.3:1"] = "C"; n.mu.Unlock() })
 		g := newGatherer(r, n.attach, NewOpener(r), ctx)
 		tried := false
-		g.enough = func(have []Answer) bool {
+		g.enough = func(have []Found) bool {
 			tried = tried || have[1].Tried
 			return have[0].Session != nil && have[2].Session != nil
 		}

