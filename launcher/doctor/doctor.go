@@ -3,7 +3,7 @@
 //
 //	findings of hosts ─┐
 //	facts of hosts ────┼─▶ Judge ──▶ Report: rows of (check, hosts, verdict, text, fix) ──▶ Text, JSON
-//	clocks, ways ──────┘                 └─▶ the matrix of ways, with --net
+//	clocks, ways ──────┘                 └─▶ the matrix of ways, with --bandwidth
 //	output of benchmarks ─▶ Measured ──▶ Benchmarks, against the median and a Baseline, with --fabric
 //
 // Hosts that say the same share a row, so that 64 healthy hosts are as many lines as one.

@@ -153,7 +153,7 @@ func judgeSpeed(r *Report, s *SharedTrial) {
 		sum += writes[i]
 		if writes[i] < usual/2 {
 			r.add("storage speed", Warn, fmt.Sprintf("%s: writes %s, and the median is %s", s.Dir, rate(writes[i]), rate(usual)),
-				"look at this node's way to the storage; --net and --fabric measure its network", h)
+				"look at this node's way to the storage; --bandwidth and --fabric measure its network", h)
 			continue
 		}
 		fine = append(fine, h)

@@ -60,7 +60,7 @@ func (r *Report) broken(ways []Way) {
 			continue
 		}
 		r.add("reachable", Fail, "from "+few(from[c])+": "+c.text,
-			"allow TCP between the job's hosts on the ports of --mpi-ports (as examples/network-policy.yaml does); --net chooses the interface", c.to)
+			"allow TCP between the job's hosts on the ports of --mpi-ports (as examples/network-policy.yaml does); --interface chooses the interface", c.to)
 	}
 }
 
