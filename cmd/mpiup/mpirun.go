@@ -280,10 +280,7 @@ func readProgramFile(path string) ([]byte, error) {
 	if errors.Is(err, bounded.ErrTooLarge) {
 		return nil, fmt.Errorf("longer than %d bytes; is this a file with programs?", maxProgramFile)
 	}
-	if err != nil {
-		err = errors.Unwrap(err) // the caller names the file
-	}
-	return b, err
+	return b, bounded.Cause(err) // the caller names the file
 }
 
 // libraries names the MPI library that a program needs, as far as this host's files show; "": none was found.

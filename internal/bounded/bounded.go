@@ -64,6 +64,15 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
+// Cause is what went wrong with a path, without the operation and the path, which the caller says.
+func Cause(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
 func whole(f *os.File, path string, most int) ([]byte, error) {
 	defer f.Close()
 	text, err := Read(f, most)

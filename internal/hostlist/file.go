@@ -1,14 +1,12 @@
 package hostlist
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -23,12 +21,17 @@ func ReadFile(path string) ([]Entry, error) { return ReadFileAs(path, Own) }
 
 // ReadFileAs is ReadFile by the rules of a dialect.
 func ReadFileAs(path string, d Dialect) ([]Entry, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("hostfile %s: %w; name a readable file, or the hosts with --host", path, errno(err))
+	text, err := bounded.File(path, MaxFile)
+	var failed *fs.PathError
+	switch {
+	case errors.Is(err, bounded.ErrTooLarge):
+		return nil, fmt.Errorf("hostfile %s: larger than %d bytes; is this a hostfile?", path, MaxFile)
+	case errors.As(err, &failed) && failed.Op == "open":
+		return nil, fmt.Errorf("hostfile %s: %w; name a readable file, or the hosts with --host", path, failed.Err)
+	case err != nil: // a directory, for one
+		return nil, fmt.Errorf("hostfile %s: %w", path, bounded.Cause(err))
 	}
-	defer f.Close()
-	return ParseFileAs(f, path, d)
+	return ParseFileAs(string(text), path, d)
 }
 
 // LineError says what is wrong with a line of a hostfile. Err quotes it. Give File and Line alone to those
@@ -46,51 +49,52 @@ func (e *LineError) Error() string {
 // Unwrap returns what is wrong.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// ParseFile reads a hostfile from r; name stands in errors and in Entry.File.
+// ParseFile reads a hostfile's text; name stands in errors and in Entry.File.
 // A file that names no host is an error.
-func ParseFile(r io.Reader, name string) ([]Entry, error) { return ParseFileAs(r, name, Own) }
+func ParseFile(text, name string) ([]Entry, error) { return ParseFileAs(text, name, Own) }
 
 // ParseFileAs is ParseFile by the rules of a dialect.
-func ParseFileAs(r io.Reader, name string, d Dialect) ([]Entry, error) {
-	limited := &io.LimitedReader{R: r, N: MaxFile + 1}
-	scan := bufio.NewScanner(limited)
-	scan.Buffer(nil, maxLine)
-	var entries []Entry
+func ParseFileAs(text, name string, d Dialect) ([]Entry, error) {
+	_, entries, err := parseFile(text, name, d, false)
+	return entries, err
+}
+
+// parseFile reads a hostfile's text, and where its lines stand for ranks the places of these.
+func parseFile(text, name string, d Dialect, ranks bool) (places []Place, entries []Entry, err error) {
 	seen, left := map[string]int{}, maxRanges
 	line := 0
-	for scan.Scan() {
-		line++
-		fields := fieldsOf(scan.Text())
+	for raw := range strings.Lines(text) {
+		if line++; len(raw) > maxLine {
+			return nil, nil, fmt.Errorf("hostfile %s line %d: longer than %d bytes; is this a hostfile?", name, line, maxLine)
+		}
+		fields, cpus := fieldsOf(raw), ""
 		if len(fields) == 0 {
 			continue
 		}
+		if ranks {
+			fields, cpus = cpusApart(fields)
+		}
 		some, err := parseLine(fields, d, &left)
 		if err != nil {
-			return nil, &LineError{File: name, Line: line, Err: err}
+			return nil, nil, &LineError{File: name, Line: line, Err: err}
 		}
 		for _, e := range some {
 			e.Line, e.File = line, name
 			if entries, err = d.add(entries, seen, e); err != nil {
-				return nil, err
+				return nil, nil, err
+			}
+			if ranks {
+				places = append(places, Place{Name: e.Name, CPUs: cpus, Line: line})
 			}
 		}
-		if len(entries) > MaxHosts {
-			return nil, fmt.Errorf("hostfile %s line %d: more than %d hosts", name, line, MaxHosts)
+		if len(entries) > MaxHosts || len(places) > MaxPlaces {
+			return nil, nil, fmt.Errorf("hostfile %s line %d: more than %d hosts", name, line, MaxHosts)
 		}
 	}
-	switch err := scan.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("hostfile %s line %d: longer than %d bytes; is this a hostfile?", name, line+1, maxLine)
-	case err != nil && line == 0: // a directory, for one
-		return nil, fmt.Errorf("hostfile %s: %w", name, errno(err))
-	case err != nil:
-		return nil, fmt.Errorf("hostfile %s line %d: %w", name, line+1, errno(err))
-	case limited.N == 0:
-		return nil, fmt.Errorf("hostfile %s: larger than %d bytes; is this a hostfile?", name, MaxFile)
-	case len(entries) == 0:
-		return nil, fmt.Errorf("hostfile %s names no host", name)
+	if len(entries) == 0 {
+		return nil, nil, fmt.Errorf("hostfile %s names no host", name)
 	}
-	return entries, nil
+	return places, entries, nil
 }
 
 // fieldsOf splits a line into words, without comment, carriage return or space around "=".
@@ -159,13 +163,4 @@ func parseWords(name string, fields []string, d Dialect) (Entry, error) {
 		e.Slots, e.Given = limit, true
 	}
 	return e, nil
-}
-
-// errno is what went wrong without the operation and the path, which the caller says.
-func errno(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		return pathErr.Err
-	}
-	return err
 }

@@ -14,8 +14,8 @@ func TestPlaces(t *testing.T) {
 		{"n0 slots=2\nn1 1,3 # cores\nme@n0\n", "n0 n1[1,3] n0 | n0:3 n1"},
 		{"n0 0 - 1\n", "n0[0-1] | n0"},
 		{"n0 cpu = 2 0\n", "n0[0] | n0:2"},
-		{"", "!f names no host"},
-		{"n0\nn1 x=2\n", `!f line 2: host n1: "x=" is not known`},
+		{"", "!hostfile f names no host"},
+		{"n0\nn1 x=2\n", `!hostfile f line 2: host n1: "x=" is not known`},
 		{"n0 slots=1\nn0 slots=1\n", "!hostfile f line 2: host n0 is on line 1 already"},
 		{strings.Repeat("n0\n", MaxSlots+1), fmt.Sprintf("!hostfile f line %d: host n0: %d slots", MaxSlots+1, MaxSlots+1)},
 	} {

@@ -329,10 +329,7 @@ func readKey(file, shown string) (secret, keyfile.Key, error) {
 
 // unreadable explains why a key could not be read: who we are, whose it is.
 func unreadable(file, shown string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
+	err = bounded.Cause(err)
 	if !errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("key %s: %w", shown, err)
 	}

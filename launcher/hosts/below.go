@@ -3,12 +3,12 @@ package hosts
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
@@ -18,7 +18,7 @@ import (
 func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("--spawn-hostfiles %s: %w", dir, errnoOf(err))
+		return nil, fmt.Errorf("--spawn-hostfiles %s: %w", dir, bounded.Cause(err))
 	}
 	defer root.Close()
 	name := path
@@ -33,13 +33,17 @@ func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer must not hold us
 	if err != nil {
-		return nil, fmt.Errorf("hostfile %.200q is not to be had below %s (--spawn-hostfiles): %w", path, dir, errnoOf(err))
+		return nil, fmt.Errorf("hostfile %.200q is not to be had below %s (--spawn-hostfiles): %w", path, dir, bounded.Cause(err))
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("hostfile %.200q below %s is no regular file", path, dir)
 	}
-	entries, err := hostlist.ParseFile(f, path)
+	text, err := bounded.Read(f, hostlist.MaxFile)
+	if err != nil {
+		return nil, fmt.Errorf("hostfile %.200q below %s cannot be read as one", path, dir)
+	}
+	entries, err := hostlist.ParseFile(string(text), path)
 	var line *hostlist.LineError
 	switch {
 	case errors.As(err, &line):
@@ -48,13 +52,4 @@ func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
 		return nil, fmt.Errorf("hostfile %.200q below %s cannot be read as one", path, dir)
 	}
 	return entries, nil
-}
-
-// errnoOf drops the path that os repeats.
-func errnoOf(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }

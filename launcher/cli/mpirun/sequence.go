@@ -17,7 +17,7 @@ func (p *openMPIParser) places(file string) ([]hostlist.Place, []hostlist.Entry,
 	if err != nil {
 		return nil, nil, fmt.Errorf("hostfile %s: %w", file, err)
 	}
-	return hostlist.ParsePlaces(string(text), "hostfile "+file)
+	return hostlist.ParsePlaces(string(text), file)
 }
 
 // hosts are the hosts of a file. The sequential mapper knows more in it than other readers do.
