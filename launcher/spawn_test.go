@@ -554,7 +554,7 @@ func TestSpawnReadsNoOtherFiles(t *testing.T) {
 	}
 }
 
-func targetsOf(app *apiv1.SpawnApp, dir string) ([][]spawn.Target, error) {
+func targetsOf(app *apiv1.SpawnApp, dir string) ([][]job.Share, error) {
 	programs := []job.SpawnProgram{{Hosts: app.Hosts, AddHosts: app.AddHosts, Hostfile: app.Hostfile, AddHostfile: app.AddHostfile}}
 	return spawn.Targets(programs, func(file string) ([]hostlist.Entry, error) { return hosts.ReadBelow(dir, file) })
 }

@@ -57,7 +57,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 				}
 			}
 			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
-				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
+				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: placement.MapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json, Picture: picture}
 			var err error
 			if cfg.Net, err = job.ParseNetwork(iface); err != nil {

@@ -131,13 +131,13 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 			Preempt: job.Preempt{Signal: f.PreemptSignal, CheckpointDir: f.CheckpointDir}, Stall: stallOf(f), PMI: protocols[f.MPI],
 			NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
 			Net: f.Net, MPIPorts: f.MPIPorts, Fabric: f.Fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
-			Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
-				RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding}},
+			Policy: placement.PolicyOf(f.Binding)},
 		Output:      iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
 		Stdin:       p.stdin,
 		StdinTarget: f.Stdin,
 		Report:      p.remains(f.Report),
 	}
+	cfg.Policy.PerNode, cfg.Policy.Oversubscribe = f.PerNode, f.Oversubscribe
 	if f.SpawnFiles != "" {
 		if cfg.SpawnFiles, err = spawnFiles(f.SpawnFiles); err != nil {
 			return usage(fmt.Errorf("--spawn-hostfiles: %w", err))
@@ -254,21 +254,6 @@ func (p *process) remains(dir string) report.Config {
 }
 
 var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
-
-// rankBy is an order of ranks' numbers over hosts; objects number within them.
-func rankBy(s string) placement.MapBy {
-	if s == "node" || s == "slot" {
-		return placement.MapBy(s)
-	}
-	return ""
-}
-
-func mapBy(s string) placement.MapBy {
-	if s == "node" {
-		return placement.ByNode
-	}
-	return placement.BySlot
-}
 
 // reach is how this process gets to agents: the flags, its identity, and the agent it can be
 // itself. done ends that agent.

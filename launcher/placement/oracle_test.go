@@ -107,17 +107,11 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 	}
 	p.Oversubscribe = p.Oversubscribe || b.Map.Slots == layout.Allowed
 	b.HWThreads = b.HWThreads || b.Map.HWThreads
-	switch b.Map.Policy {
-	case "slot", "node":
-		p.MapBy = MapBy(b.Map.Policy)
-	case "ppr":
-		if b.Map.Object == layout.None && b.Map.N > 0 {
-			p.PerNode = b.Map.N
-		}
+	if b.Map.Policy == "ppr" && b.Map.Object == layout.None && b.Map.N > 0 {
+		p.PerNode = b.Map.N
 	}
-	if b.Rank.By == "slot" || b.Rank.By == "node" {
-		p.RankBy = MapBy(b.Rank.By)
-	}
+	by := PolicyOf(*b)
+	p.MapBy, p.RankBy = by.MapBy, by.RankBy
 	return p, n
 }
 

@@ -45,6 +45,21 @@ type Policy struct {
 	Binding layout.Request
 }
 
+// PolicyOf is what a request says of hosts: in which order they get ranks, and these their numbers.
+func PolicyOf(r layout.Request) Policy {
+	p := Policy{MapBy: BySlot, Binding: r}
+	if r.Map.Policy == "node" {
+		p.MapBy = ByNode
+	}
+	switch r.Rank.By {
+	case "node":
+		p.RankBy = ByNode
+	case "slot", "fill", "object": // objects number within hosts
+		p.RankBy = BySlot
+	}
+	return p
+}
+
 func slotsOf(hosts []job.Host) (sum int) {
 	for _, h := range hosts {
 		sum += h.Slots

@@ -16,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/run/model"
-	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/cost"
 )
@@ -203,9 +202,9 @@ func (s *session) carry(list []Order) {
 		case ReadHosts:
 			answer := HostsRead{Err: errors.New("no such file")}
 			if s.now.Clock%(2*time.Second) < time.Second {
-				answer = HostsRead{Targets: make([][]spawn.Target, len(o.Programs))}
+				answer = HostsRead{Targets: make([][]job.Share, len(o.Programs))}
 				for i := range answer.Targets {
-					answer.Targets[i] = []spawn.Target{{Name: "w3", Slots: 1}, {Name: "w1"}}
+					answer.Targets[i] = []job.Share{{Host: "w3", Slots: 1}, {Host: "w1"}}
 				}
 			}
 			s.carry(s.Step(s.now, answer))

@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run/model"
-	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -84,7 +83,7 @@ type (
 	}
 	// HostsRead answers ReadHosts.
 	HostsRead struct {
-		Targets [][]spawn.Target
+		Targets [][]job.Share
 		Err     error
 	}
 	// Reached answers Reach.

@@ -12,12 +12,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/placement"
 )
 
-// Target is a host that a program may use, as the request named it.
-type Target struct {
-	Name  string
-	Slots int // 0: the host's own
-}
-
 // OfFiles tells whether the request names hostfiles.
 func (a *Ask) OfFiles() bool {
 	return slices.ContainsFunc(a.Request.Programs, func(p job.SpawnProgram) bool { return p.Hostfile+p.AddHostfile != "" })
@@ -25,8 +19,8 @@ func (a *Ask) OfFiles() bool {
 
 // Targets is what programs say of where they may run; none for one that says nothing. Hosts to
 // be added are hosts to be used, as with Open MPI. read reads a hostfile.
-func Targets(programs []job.SpawnProgram, read func(file string) ([]hostlist.Entry, error)) ([][]Target, error) {
-	targets := make([][]Target, len(programs))
+func Targets(programs []job.SpawnProgram, read func(file string) ([]hostlist.Entry, error)) ([][]job.Share, error) {
+	targets := make([][]job.Share, len(programs))
 	for i, p := range programs {
 		for _, text := range slices.Concat(p.Hosts, p.AddHosts) {
 			for one := range strings.SplitSeq(text, ",") {
@@ -52,11 +46,11 @@ func Targets(programs []job.SpawnProgram, read func(file string) ([]hostlist.Ent
 }
 
 // appendTargets adds hosts. One that is named again gets a slot for each time.
-func appendTargets(to []Target, entries []hostlist.Entry) []Target {
+func appendTargets(to []job.Share, entries []hostlist.Entry) []job.Share {
 	for _, e := range entries {
-		i := slices.IndexFunc(to, func(t Target) bool { return strings.EqualFold(t.Name, e.Name) })
+		i := slices.IndexFunc(to, func(t job.Share) bool { return strings.EqualFold(t.Host, e.Name) })
 		if i < 0 {
-			to = append(to, Target{Name: e.Name, Slots: e.Slots})
+			to = append(to, job.Share{Host: e.Name, Slots: e.Slots})
 			continue
 		}
 		to[i].Slots = max(to[i].Slots, 1) + max(e.Slots, 1)

@@ -45,7 +45,7 @@ type Ask struct {
 	Parent  int    // id of the rank
 	Request job.Spawn
 
-	targets [][]Target // by program, once read
+	targets [][]job.Share // by program, once read
 	read    bool
 	wait    wait
 	timed   bool // the wait for room has its end
@@ -122,7 +122,7 @@ func (q *Queue) Add(a *Ask) error {
 }
 
 // HostsRead brings the hosts of the first request, by program, or why they cannot be read.
-func (q *Queue) HostsRead(targets [][]Target, err error) {
+func (q *Queue) HostsRead(targets [][]job.Share, err error) {
 	a := q.asks[0]
 	a.targets, a.read, a.failed, a.wait = targets, true, err, nothing
 }
@@ -256,11 +256,11 @@ func (a *Ask) batches(v View) (batches []placement.Batch, strangers []string, er
 			return nil, nil, err
 		}
 		for _, t := range a.targets[i] {
-			if s := v.Find(t.Name); s >= 0 {
+			if s := v.Find(t.Host); s >= 0 {
 				b.On = append(b.On, placement.Share{Site: s, Slots: t.Slots})
-			} else if key := strings.ToLower(t.Name); !known[key] {
+			} else if key := strings.ToLower(t.Host); !known[key] {
 				known[key] = true
-				strangers = append(strangers, t.Name)
+				strangers = append(strangers, t.Host)
 			}
 		}
 		batches = append(batches, b)

@@ -57,12 +57,9 @@ func (p *openMPIParser) mapBy(v []string) error {
 		was := l.Binding.Map
 		m.Policy, m.Object, m.N = was.Policy, was.Object, was.N
 	} else {
-		l.MapBy, l.PerHost = "", 0
+		l.PerHost = 0
 	}
-	switch {
-	case m.Policy == "slot", m.Policy == "node":
-		l.MapBy = m.Policy
-	case m.Policy == "ppr" && m.Object == layout.None:
+	if m.Policy == "ppr" && m.Object == layout.None {
 		l.PerHost = m.N
 	}
 	if m.Slots != layout.Unsaid {
@@ -96,7 +93,6 @@ func (p *openMPIParser) perNode(v []string) error {
 	if err := line.Count(&p.Line.PerHost, line.MaxRanks)(v); err != nil {
 		return err
 	}
-	p.Line.MapBy = ""
 	p.Line.Binding.Map = layout.Mapping{Policy: "ppr", N: p.Line.PerHost, PE: p.Line.Binding.Map.PE}
 	return nil
 }
@@ -106,16 +102,9 @@ func (p *openMPIParser) perSocket(v []string) error {
 	return p.mapBy([]string{"ppr:" + v[0] + ":socket"})
 }
 
-func (p *openMPIParser) rankBy(v []string) error {
-	r, err := layout.ParseRankBy(v[0])
-	if err != nil {
-		return err
-	}
-	p.Line.Binding.Rank = r
-	if p.Line.RankBy = r.By; r.By == "fill" || r.By == "object" {
-		p.Line.RankBy = "slot"
-	}
-	return nil
+func (p *openMPIParser) rankBy(v []string) (err error) {
+	p.Line.Binding.Rank, err = layout.ParseRankBy(v[0])
+	return err
 }
 
 func (p *openMPIParser) bindTo(v []string) (err error) {

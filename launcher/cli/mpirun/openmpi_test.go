@@ -11,9 +11,6 @@ import (
 
 func mapped(policy string, more func(*layout.Mapping)) func(*line.Line) {
 	return func(l *line.Line) {
-		if policy == "slot" || policy == "node" {
-			l.MapBy = policy
-		}
 		if l.Binding.Map.Policy = policy; more != nil {
 			more(&l.Binding.Map)
 		}
@@ -74,7 +71,7 @@ func TestOpenMPI(t *testing.T) {
 			func(l *line.Line) { l.Binding.HWThreads = true })},
 		{line: "--rank-by core:span --map-by core a", is: all(mapped("object", func(m *layout.Mapping) { m.Object = layout.Core }),
 			func(l *line.Line) {
-				l.RankBy, l.Binding.Rank = "slot", layout.Ranking{By: "object", Object: layout.Core, Span: true}
+				l.Binding.Rank = layout.Ranking{By: "object", Object: layout.Core, Span: true}
 			})},
 		{line: "--bind-to core:overload-allowed a", is: bound(layout.Target{To: layout.Core, Overload: true})},
 		{line: "--bind-to-socket a", is: bound(layout.Target{To: layout.Package})},
@@ -87,9 +84,9 @@ func TestOpenMPI(t *testing.T) {
 		{line: "-npernode 2 a", is: perNode(2)},
 		{line: "--pernode a", is: perNode(1)},
 		{line: "--ppr 2:node a", is: perNode(2)},
-		{line: "--rank-by node a", is: func(l *line.Line) { l.RankBy, l.Binding.Rank.By = "node", "node" }},
+		{line: "--rank-by node a", is: func(l *line.Line) { l.Binding.Rank.By = "node" }},
 		{line: "--rank-by core a", is: func(l *line.Line) {
-			l.RankBy, l.Binding.Rank = "slot", layout.Ranking{By: "object", Object: layout.Core}
+			l.Binding.Rank = layout.Ranking{By: "object", Object: layout.Core}
 		}},
 		{line: "--bynode a", is: mapped("node", nil)},
 		{line: "--oversubscribe --nolocal a", is: func(l *line.Line) { l.Oversubscribe, l.NoLocal = true, true }},

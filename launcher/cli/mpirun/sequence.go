@@ -45,7 +45,7 @@ func (p *openMPIParser) sequence() error {
 	case l.Binding.Lines != nil:
 		return errors.New("--map-by seq and a rankfile both say where each rank goes; give one")
 	}
-	l.MapBy, l.PerHost = "", 0
+	l.PerHost = 0
 	m := &l.Binding.Map
 	m.Policy, m.Object, m.N, m.Span = "seq", layout.None, 0, false
 	common, where, err := p.commonPlaces()

@@ -42,8 +42,6 @@ type Line struct {
 	Otherwise     []hostlist.Entry // hosts of a file of ranks, for where nothing else names any
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
-	MapBy         string // Open MPI: "slot" or "node"; "": slot
-	RankBy        string // Open MPI: the same for the ranks' numbers; "": as MapBy
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
 	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
 	Universe      string // Hydra's MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE; "": INFINITE
