@@ -167,6 +167,14 @@ func (s Set) Slice() []int { return slices.AppendSeq(make([]int, 0, s.Len()), s.
 // Clone is a copy that shares nothing with s.
 func (s Set) Clone() Set { return Set{words: slices.Clone(s.words)} }
 
+// Union is a new set: what is in any of some.
+func Union(sets ...Set) (all Set) {
+	for _, s := range sets {
+		all = all.Union(s)
+	}
+	return all
+}
+
 // Union is a new set: what is in s, in t or in both.
 func (s Set) Union(t Set) Set {
 	if len(s.words) < len(t.words) {

@@ -10,7 +10,7 @@ type Request struct {
 
 	CPUs      CPUs   // ranks get only these of each host; nil: all
 	Ordered   bool   // the Nth rank of a host is bound to the Nth of CPUs alone
-	HWThreads bool   // hardware threads count as CPUs, not cores
+	HWThreads bool   // hardware threads count as CPUs, not cores; where Map says so too
 	Lines     []Line // hosts of ranks, and with a rankfile their CPUs
 	Hydra     *Hydra // Hydra's way, instead of Map, Rank and Bind
 }

@@ -23,7 +23,7 @@ import (
 //
 // A rank that has all CPUs of its host is not bound. Unlike Open MPI, mpiup binds nothing that ranks may share with
 // others, unless somebody asks (docs/binding.md).
-func bind(plan *job.Plan, where *locales, p Policy) error {
+func bind(plan *job.Plan, where []seat, p Policy) error {
 	req := p.Binding
 	if req.Listed() {
 		return bindLines(plan, req)
@@ -81,7 +81,7 @@ type target struct {
 func choose(plan *job.Plan, byHost [][]int, p Policy) (*target, string) {
 	req := &p.Binding
 	m := &req.Map
-	t := &target{pe: m.PE, hwt: req.HWThreads || m.HWThreads || req.Bind.To == layout.HWThread || m.Object == layout.HWThread}
+	t := &target{pe: m.PE, hwt: req.HWThreads || req.Bind.To == layout.HWThread || m.Object == layout.HWThread}
 	common := layout.NUMA
 	switch small := len(plan.Placements) <= 2; {
 	case small && t.hwt:
@@ -153,7 +153,7 @@ type binder struct {
 	req   layout.Request
 	plan  *job.Plan
 	ranks []int // by local rank
-	where *locales
+	where []seat
 	taken []idset.Set // CPUs of processes of other jobs; nil: there are none
 	free  bool        // ranks are anywhere in the host, whatever the mapping
 
@@ -166,7 +166,9 @@ func (b *binder) bind() error {
 		return fmt.Errorf("host %s does not tell where its CPUs are; use --bind-to none", b.host.Name)
 	}
 	if b.nearGPUs {
-		b.bindNearGPUs()
+		for local, rank := range b.ranks {
+			b.give(rank, gpuCPUs(b.host, local))
+		}
 		return nil
 	}
 	if b.req.Hydra != nil {
@@ -178,11 +180,7 @@ func (b *binder) bind() error {
 		if listed, err = b.req.CPUs.On(b.l, b.hwt); err != nil {
 			return fmt.Errorf("host %s: %w", b.host.Name, err)
 		}
-		var all idset.Set
-		for _, s := range listed {
-			all = all.Union(s)
-		}
-		if b.l, err = b.l.Restrict(all); err != nil {
+		if b.l, err = b.l.Restrict(idset.Union(listed...)); err != nil {
 			return fmt.Errorf("host %s: %w", b.host.Name, err)
 		}
 	}
@@ -235,7 +233,7 @@ func (b *binder) bindObjects() error {
 	mapped := b.l.Objects(kind)
 	ranks := slices.Clone(b.ranks)
 	if b.where != nil {
-		slices.SortFunc(ranks, func(x, y int) int { return b.where.turn[x] - b.where.turn[y] })
+		slices.SortFunc(ranks, func(x, y int) int { return b.where[x].turn - b.where[y].turn })
 	}
 	for _, rank := range ranks {
 		var cpus idset.Set
@@ -281,7 +279,7 @@ func (b *binder) seats() (kind layout.Kind, at func(rank int) int) {
 	case n == 0:
 		return kind, func(int) int { return -1 }
 	case b.where != nil: // the objects of --cpu-set may be fewer
-		return kind, func(rank int) int { return b.where.object[rank] % n }
+		return kind, func(rank int) int { return b.where[rank].object % n }
 	case b.blocks:
 		return kind, func(rank int) int { return block(local[rank], len(b.ranks), n) }
 	}

@@ -44,10 +44,3 @@ func chooseGPUs(plan *job.Plan, byHost [][]int) (t *target, why string, known bo
 	}
 	return &target{nearGPUs: true}, "", true
 }
-
-// bindNearGPUs gives each rank the CPUs near its GPU.
-func (b *binder) bindNearGPUs() {
-	for local, rank := range b.ranks {
-		b.give(rank, gpuCPUs(b.host, local))
-	}
-}

@@ -47,7 +47,7 @@ func (p Policy) Bound(l *layout.Layout, cpus idset.Set, between string) string {
 	case l == nil || cpus.Empty():
 		return "N/A"
 	case p.Rules == OpenMPI5:
-		return l.NameByPackage(cpus, p.Binding.HWThreads || p.Binding.Map.HWThreads)
+		return l.NameByPackage(cpus, p.Binding.HWThreads)
 	}
 	return l.Name(cpus) + between + l.Draw(cpus)
 }
@@ -93,7 +93,7 @@ func (p Policy) words(plan *job.Plan) string {
 	if m.PE > 0 {
 		pe = fmt.Sprint(m.PE)
 	}
-	if p.Binding.HWThreads || m.HWThreads {
+	if p.Binding.HWThreads {
 		kind = "HWT"
 	}
 	return fmt.Sprintf("    Mapping policy: %s  Ranking policy: %s Binding policy: %s\n    Cpu set: N/A  PPR: %s  Cpus-per-rank: %s  Cpu Type: %s\n",
@@ -107,7 +107,7 @@ func (p Policy) bindWord() string {
 	switch {
 	case p.Binding.Bind.Said:
 		return strings.ToUpper(p.Binding.Bind.To.String())
-	case m.PE > 0 && (p.Binding.HWThreads || m.HWThreads):
+	case m.PE > 0 && p.Binding.HWThreads:
 		to = layout.HWThread
 	case m.PE > 0:
 		to = layout.Core

@@ -95,11 +95,7 @@ func bindLines(plan *job.Plan, req layout.Request) error {
 		if err != nil {
 			return fmt.Errorf("line %d of the file of ranks, rank %d, host %s: %w", l.At, l.Rank, host.Name, err)
 		}
-		var cpus idset.Set
-		for _, s := range sets {
-			cpus = cpus.Union(s)
-		}
-		if !cpus.Equal(host.Layout.CPUs()) {
+		if cpus := idset.Union(sets...); !cpus.Equal(host.Layout.CPUs()) {
 			pl.CPUs = cpus
 		}
 	}

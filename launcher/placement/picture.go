@@ -109,7 +109,7 @@ type part struct {
 // with what it has. machines are in the order of the plan's hosts. What is written is one <svg> that may stand in a
 // page.
 func SVG(w io.Writer, plan *job.Plan, apps []job.App, machines []Machine) error {
-	title := visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
+	title := size(plan)
 	if len(apps) == 1 {
 		title += ": " + command(apps[0].Argv)
 	}
@@ -141,8 +141,7 @@ func Ran(w io.Writer, plan *job.Plan, machines []Machine) error {
 		}
 		first.alike = append(first.alike, s)
 	}
-	title := visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
-	told := ""
+	title, told := size(plan), ""
 	if left := len(kinds) - maxDrawn; left > 0 {
 		told = fmt.Sprintf("the first %d kinds of hosts; there are %d more", maxDrawn, left)
 	}
@@ -209,7 +208,7 @@ func (s *seating) name(users ...int) string {
 
 // card is a host: its NUMA nodes side by side, and below them ranks and devices that belong to none.
 func (s *seating) card() part {
-	parts, elsewhere := s.nodes(), idset.Set{}
+	parts := s.nodes()
 	var nodes []part
 	covered := idset.Set{} // by local index of the ranks that sit in a node
 	for i, cpus := range parts {
@@ -228,9 +227,7 @@ func (s *seating) card() part {
 			loose = append(loose, r)
 		}
 	}
-	for _, cpus := range parts {
-		elsewhere = elsewhere.Union(cpus)
-	}
+	elsewhere := idset.Union(parts...)
 	all := []part{flow(nodes, maxAcross, pictureGap)}
 	if len(loose) > 0 {
 		all = append(all, label(loosely(s.plan, loose)), s.chips(loose))

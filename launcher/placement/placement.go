@@ -66,13 +66,13 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 }
 
 // place is Place up to the binding. where is nil unless ranks were mapped to objects.
-func place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, error) {
+func place(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, where []seat, err error) {
 	switch {
 	case p.Binding.Lines != nil:
-		plan, err := placeLines(hosts, apps, p)
+		plan, err = placeLines(hosts, apps, p)
 		return plan, nil, err
 	case ownHosts(apps):
-		plan, err := placePrograms(hosts, apps, p)
+		plan, err = placePrograms(hosts, apps, p)
 		return plan, nil, err
 	case p.Binding.Map.Object != layout.None:
 		return placeObjects(hosts, apps, p)
@@ -89,7 +89,7 @@ func place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, err
 	if p.MapBy == ByRound {
 		hostOf = deal(counts, total, func(h int) int { return p.block(hosts[h]) })
 	}
-	plan := number(hosts, sizes, hostOf)
+	plan = number(hosts, sizes, hostOf)
 	plan.Warnings = warnCPUs(hosts, counts)
 	return plan, nil, nil
 }

@@ -45,7 +45,7 @@ func (p Policy) roomFor(hosts []job.Host) []job.Host {
 		if h.Layout == nil {
 			continue
 		}
-		b := binder{l: h.Layout, target: target{hwt: p.Binding.HWThreads || p.Binding.Map.HWThreads}}
+		b := binder{l: h.Layout, target: target{hwt: p.Binding.HWThreads}}
 		h.Slots = min(h.Slots, max(b.count(h.Layout.CPUs())/pe, 1))
 	}
 	return hosts

@@ -26,7 +26,7 @@ func Render(plan *job.Plan, apps []job.App) string {
 		ofApp[pl.App].Add(int(pl.Rank))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s", visible.Count(len(plan.Placements), "rank"), visible.Count(len(plan.Hosts), "host"))
+	b.WriteString(size(plan))
 	if len(apps) == 1 {
 		fmt.Fprintf(&b, ": %s", command(apps[0].Argv))
 	}
@@ -44,6 +44,11 @@ func Render(plan *job.Plan, apps []job.App) string {
 	table.Flush()
 	renderBindings(&b, plan)
 	return b.String()
+}
+
+// size is "16 ranks on 2 hosts".
+func size(plan *job.Plan) string {
+	return visible.Count(len(plan.Placements), "rank") + " on " + visible.Count(len(plan.Hosts), "host")
 }
 
 // renderBindings adds a line for each rank that is bound, with the kernel's numbers of its CPUs and Open

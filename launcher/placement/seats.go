@@ -21,15 +21,8 @@ type seat struct {
 	turn      int // among the seats of its host
 }
 
-// locales is where each rank of a plan sits within its host.
-type locales struct {
-	kind   layout.Kind // None: ranks are anywhere in their hosts
-	object []int       // by rank
-	turn   []int       // by rank
-}
-
-// placeObjects maps ranks to the objects of hosts and numbers them.
-func placeObjects(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, error) {
+// placeObjects maps ranks to the objects of hosts and numbers them. where is each rank's seat.
+func placeObjects(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, where []seat, err error) {
 	kind := p.Binding.Map.Object
 	objects := make([]int, len(hosts))
 	for h, host := range hosts {
@@ -44,15 +37,12 @@ func placeObjects(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *local
 	if err != nil {
 		return nil, nil, err
 	}
-	seats := p.seat(counts, sizes, objects)
-	order, err := p.order(hosts, seats, len(sizes))
-	if err != nil {
+	if where, err = p.order(hosts, p.seat(counts, sizes, objects), len(sizes)); err != nil {
 		return nil, nil, err
 	}
-	hostOf := make([]int, len(order))
-	where := &locales{kind: kind, object: make([]int, len(order)), turn: make([]int, len(order))}
-	for rank, s := range order {
-		hostOf[rank], where.object[rank], where.turn[rank] = s.host, s.object, s.turn
+	hostOf := make([]int, len(where))
+	for rank, s := range where {
+		hostOf[rank] = s.host
 	}
 	return number(hosts, sizes, hostOf), where, nil
 }
