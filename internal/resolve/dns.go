@@ -21,18 +21,10 @@ import (
 // secondFamily is how long a lookup that has addresses of one family waits for the other.
 const secondFamily = 250 * time.Millisecond
 
-// errSilent: no server said anything usable in time, so asking more would only take longer.
-var errSilent = errors.New("silent")
+// silence: no server said anything usable in time, so asking more would only take longer.
+type silence struct{ error }
 
-// failure is a server's answer that says neither yes nor no, or none at all.
-type failure struct {
-	what   string
-	silent bool
-}
-
-func (f *failure) Error() string { return f.what }
-
-func (f *failure) Is(target error) bool { return f.silent && target == errSilent }
+func isSilence(err error) bool { return errors.As(err, new(silence)) }
 
 // heard is what DNS said of a name.
 type heard struct {
@@ -64,7 +56,7 @@ func (r *Resolver) dns(ctx context.Context, name string, c *conf, w way) (heard,
 		if err != nil && failed == nil {
 			failed = &Error{Name: name, Kind: ErrServer, Why: err.Error()}
 		}
-		if errors.Is(err, errSilent) {
+		if isSilence(err) {
 			break
 		}
 	}
@@ -148,7 +140,7 @@ func (r *Resolver) ask(ctx context.Context, name string, w way, c *conf) (reply,
 			if ctx.Err() != nil {
 				return reply{}, ctx.Err()
 			}
-			silent = silent && errors.Is(err, errSilent)
+			silent = silent && isSilence(err)
 			last = fmt.Errorf("DNS server %s: %w", server, err)
 		}
 		if !silent {
@@ -156,7 +148,7 @@ func (r *Resolver) ask(ctx context.Context, name string, w way, c *conf) (reply,
 		}
 	}
 	if !silent {
-		return reply{}, &failure{what: last.Error()}
+		return reply{}, errors.New(last.Error())
 	}
 	return reply{}, last
 }
@@ -176,7 +168,7 @@ func (r *Resolver) exchange(ctx context.Context, server, name string, w way, c *
 		case err != nil && cut != nil:
 			return *cut, nil // no TCP there: better a part than nothing
 		case err != nil:
-			return reply{}, &failure{what: err.Error(), silent: true}
+			return reply{}, silence{err}
 		case edns && (rep.code == dnsmessage.RCodeFormatError || rep.code == dnsmessage.RCodeNotImplemented):
 			edns = false
 		case rep.truncated && network == "udp":
@@ -187,10 +179,10 @@ func (r *Resolver) exchange(ctx context.Context, server, name string, w way, c *
 		case rep.code == dnsmessage.RCodeSuccess, rep.code == dnsmessage.RCodeNameError:
 			return rep, nil
 		default:
-			return reply{}, &failure{what: fmt.Sprintf("answered %s for %s", rcode(rep.code), name)}
+			return reply{}, fmt.Errorf("answered %s for %s", rcode(rep.code), name)
 		}
 	}
-	return reply{}, &failure{what: "gave no usable answer for " + name}
+	return reply{}, fmt.Errorf("gave no usable answer for %s", name)
 }
 
 func rcode(c dnsmessage.RCode) string {

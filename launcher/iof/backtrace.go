@@ -28,7 +28,7 @@ const (
 //
 //	lines ──Hear──▶ a handler's first line ─▶ frames ─▶ its end, or too many lines that are none
 type crashReader struct {
-	frames    []string
+	frames    []string // the innermost first
 	strangers int  // lines that may still be none before it ends; 0: it has ended
 	bare      bool // the last line was a frame that lacks its place, which may be in the next
 }
@@ -50,12 +50,6 @@ var handlers = []string{"__restore_rt", "__sigaction", "sigaction", "ucs_handle_
 
 // silent are libraries whose frames without a function are a handler's or the C library's own.
 var silent = []string{"libc.so", "libpthread.so", "libucs.so"}
-
-// Frames are the innermost first.
-func (c *crashReader) Frames() []string { return slices.Clone(c.frames) }
-
-// Within says that a back-trace has begun and not ended.
-func (c *crashReader) Within() bool { return c.strangers > 0 }
 
 // Hear takes a line.
 func (c *crashReader) Hear(line string) {
@@ -148,8 +142,8 @@ func isHandler(name string) bool {
 	return slices.Contains(handlers, name)
 }
 
-// Begins is where in data a back-trace begins; -1: nowhere.
-func Begins(data []byte) int {
+// begins is where in data a back-trace begins; -1: nowhere.
+func begins(data []byte) int {
 	first := -1
 	for _, begin := range crashes {
 		if at := bytes.Index(data, []byte(begin)); at >= 0 && (first < 0 || at < first) {

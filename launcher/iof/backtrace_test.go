@@ -91,7 +91,7 @@ Backtrace for this error:
 			for line := range strings.Lines(tt.text) {
 				r.Hear(line)
 			}
-			if got := r.Frames(); !slices.Equal(got, tt.want) {
+			if got := r.frames; !slices.Equal(got, tt.want) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

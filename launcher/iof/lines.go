@@ -51,17 +51,17 @@ type trace struct {
 	torn   bool      // the last byte was no line end
 }
 
-var tracebackHead = []byte("Traceback (most recent call last):")
+var traceback = []byte("Traceback (most recent call last):")
 
 // see follows what is written.
 func (t *trace) see(data []byte, now time.Time) {
-	if !t.within && !bytes.Contains(data, tracebackHead) {
+	if !t.within && !bytes.Contains(data, traceback) {
 		t.torn = data[len(data)-1] != '\n'
 		return
 	}
 	for line := range bytes.Lines(data) {
 		switch whole := !t.torn; {
-		case bytes.HasPrefix(line, tracebackHead):
+		case bytes.HasPrefix(line, traceback):
 			t.within, t.at = true, now
 		case whole && t.within && len(bytes.TrimSpace(line)) > 0 && line[0] != ' ' && line[0] != '\t': // the exception
 			t.within = false

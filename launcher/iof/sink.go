@@ -89,18 +89,13 @@ func New(cfg Config) (*Sink, error) {
 		return nil, err
 	}
 	s := &Sink{cfg: cfg, tails: newTails(), words: newWords(), book: newLedger(cfg.Written)}
-	if cfg.Dir != "" {
+	if cfg.Dir != "" || cfg.Files != [2]Pattern{} {
 		s.byID = newFiles(&s.cfg, s.book)
-		if err := s.byID.add(0, 0, cfg.Ranks); err != nil {
-			return nil, err
-		}
 		s.files = newDestination(s.byID, s.book.filed)
 		s.dests = append(s.dests, s.files)
 	}
-	if cfg.Files != [2]Pattern{} {
-		s.byID = newFiles(&s.cfg, s.book)
-		s.files = newDestination(s.byID, s.book.filed)
-		s.dests = append(s.dests, s.files)
+	if err := s.Grow(0, 0, cfg.Ranks); err != nil {
+		return nil, err
 	}
 	if cfg.Dir == "" || !cfg.NoCopy {
 		s.streams()

@@ -88,8 +88,6 @@ const (
 
 func newWords() *words { return &words{of: map[int]*hearing{}} }
 
-var traceback = []byte("Traceback (most recent call last):")
-
 // chained are the lines between two tracebacks of which the second is of an exception that came of the first.
 var chained = []string{
 	"During handling of the above exception, another exception occurred:",
@@ -120,7 +118,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 	}
 	h.said, h.lastAt = 0, time.Now()
 	h.lines += bytes.Count(data, []byte{'\n'})
-	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && !h.crash.Within() {
+	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && h.crash.strangers == 0 {
 		at := telling(data)
 		if at < 0 {
 			h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
@@ -229,7 +227,7 @@ func logged[T string | []byte](line T) bool {
 // telling is where in data, which begins with a line, something is said that may be why the process fails; -1: nowhere.
 func telling(data []byte) int {
 	at := bytes.Index(data, traceback)
-	if begin := Begins(data); begin >= 0 && (at < 0 || begin < at) {
+	if begin := begins(data); begin >= 0 && (at < 0 || begin < at) {
 		at = begin
 	}
 	before := data
@@ -302,7 +300,7 @@ func (w *words) words(id int) Words {
 		Raised: slices.Clone(h.words.Raised),
 		Mute:   len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord,
 		Fatal:  h.words.Fatal,
-		Frames: h.crash.Frames(),
+		Frames: slices.Clone(h.crash.frames),
 		Above:  w.lines - h.above,
 	}
 }
