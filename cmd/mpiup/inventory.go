@@ -31,9 +31,6 @@ func helpers() agent.Helpers {
 	return agent.Helpers{GPU: beside("mpiup-nvml"), Waits: beside(watch.LibraryName), Spans: beside(runmetrics.Helper)}
 }
 
-// helper is mpiup-nvml beside this program; "" where it is not.
-func helper() string { return beside("mpiup-nvml") }
-
 // beside is a file beside this program; "" where it is not.
 func beside(name string) string {
 	exe, err := os.Executable()
@@ -54,5 +51,5 @@ func askPrograms(env []string, lookup func(string) (string, bool)) (cfg gpu.Conf
 		o, err := reap.Collect(ctx, super(), reap.Command{Argv: argv, Env: env}, gpu.MaxReport)
 		return gpu.Result{Out: o.Out, Err: o.Err, Code: o.Exit.Status()}, err
 	}
-	return gpu.Config{Env: lookup, Helper: helper(), Run: run}, done
+	return gpu.Config{Env: lookup, Helper: helpers().GPU, Run: run}, done
 }

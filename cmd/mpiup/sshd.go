@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/reap"
@@ -17,10 +16,8 @@ type sshdLine struct {
 	test       bool // -t, -T, -C: look at the configuration and end
 	version    bool // -V
 
-	config   string   // -f
-	ports    []int    // -p and -o Port
-	options  []string // -o
-	hostKeys []string // -h
+	config string     // -f
+	server ssh.Server // -p, -h and -o
 }
 
 // parseSSHD reads sshd's words (sshd(8) of OpenSSH 9.x). Of its configuration ports are of use to an agent, and the
@@ -49,18 +46,15 @@ func parseSSHD(args []string) (l sshdLine, err error) {
 
 // value takes a flag's value. What is no port is sshd's to complain about.
 func (l *sshdLine) value(flag byte, value string) {
-	if name, port, ok := strings.Cut(value, "="); flag == 'o' && ok && strings.EqualFold(name, "port") {
-		flag, value = 'p', port
-	}
-	switch n, err := strconv.ParseUint(value, 10, 16); {
-	case flag == 'f':
+	switch flag {
+	case 'f':
 		l.config = value
-	case flag == 'o':
-		l.options = append(l.options, value)
-	case flag == 'h':
-		l.hostKeys = append(l.hostKeys, value)
-	case flag == 'p' && err == nil && n > 0:
-		l.ports = append(l.ports, int(n))
+	case 'o':
+		l.server.Read(value)
+	case 'h':
+		l.server.Read(`HostKey "` + value + `"`)
+	case 'p':
+		l.server.Read("Port " + value)
 	}
 }
 

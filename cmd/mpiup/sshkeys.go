@@ -58,10 +58,7 @@ func launcherKeys(p *process, words string) []identity.NamedKey {
 // serverKeys are the private keys that sshd's settings lead to. sshd lets in whoever has the private half of a key in its list. So a
 // private key counts that lies beside that list, or is a host key, and whose public half stands in the list.
 func serverKeys(p *process, l sshdLine) (keys []identity.NamedKey) {
-	var s ssh.Server
-	for _, o := range l.options {
-		s.Read(o)
-	}
+	s := l.server
 	if l.config != "" {
 		s.Read(readSSHConfig(l.config))
 	}
@@ -75,7 +72,7 @@ func serverKeys(p *process, l sshdLine) (keys []identity.NamedKey) {
 		for i := range files {
 			files[i] = filepath.Join(filepath.Dir(list), files[i])
 		}
-		for _, name := range append(l.hostKeys, s.HostKeys...) {
+		for _, name := range s.HostKeys {
 			if file, ok := ssh.Path(name, home, "", dirOrRoot()); ok {
 				files = append(files, file)
 			}

@@ -1,49 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // sshPorts are the ports that sshd would listen on: those of its command line, else those of its
 // configuration, else 22, which nobody has asked for.
 func sshPorts(l sshdLine, root string) (ports []int, asked bool) {
-	if len(l.ports) > 0 {
-		return l.ports, true
+	if len(l.server.Ports) == 0 {
+		l.server.Read(readSSHConfig(root + cmp.Or(l.config, "/etc/ssh/sshd_config")))
 	}
-	file := l.config
-	if file == "" {
-		file = "/etc/ssh/sshd_config"
-	}
-	text, err := bounded.Regular(root+file, maxSSHConfig)
-	if err != nil {
+	if len(l.server.Ports) == 0 {
 		return []int{22}, false
 	}
-	if ports = portsIn(string(text)); len(ports) == 0 {
-		return []int{22}, false
-	}
-	return ports, true
-}
-
-// portsIn are the ports that the text of a configuration names, 16 at most.
-func portsIn(text string) (ports []int) {
-	for line := range strings.Lines(text) {
-		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n=\"", r) }) // sshd_config(5)
-		if len(words) < 2 || !strings.EqualFold(words[0], "port") {
-			continue
-		}
-		if n, err := strconv.ParseUint(words[1], 10, 16); err == nil && n > 0 && len(ports) < 16 {
-			ports = append(ports, int(n))
-		}
-	}
-	return ports
+	return l.server.Ports, true
 }
 
 // doors are listeners at sshd's ports. They take connections and close them: probes of pods made

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/launcher/cli/ssh"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -49,7 +50,9 @@ func FuzzPortsIn(f *testing.F) {
 	f.Add("# Port 1\nPort 2222\nport=2223\n\tPort \"2224\"\nPortal 9\nPort 0\nPort 65536\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		defer cost.Watch(t, cost.Parser, len(text))()
-		ports := portsIn(text)
+		var s ssh.Server
+		s.Read(text)
+		ports := s.Ports
 		if len(ports) > 16 || slices.ContainsFunc(ports, func(n int) bool { return n < 1 || n > 65535 }) {
 			t.Errorf("ports %v", ports)
 		}

@@ -29,8 +29,8 @@ const (
 //	lines ──Hear──▶ a handler's first line ─▶ frames ─▶ its end, or too many lines that are none
 type crashReader struct {
 	frames    []string // the innermost first
-	strangers int  // lines that may still be none before it ends; 0: it has ended
-	bare      bool // the last line was a frame that lacks its place, which may be in the next
+	strangers int      // lines that may still be none before it ends; 0: it has ended
+	bare      bool     // the last line was a frame that lacks its place, which may be in the next
 }
 
 // Frames as handlers write them, each with a function or a file.

@@ -3,6 +3,7 @@ package ssh
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,30 +38,28 @@ func matches(patterns []string, host string) bool {
 	})
 }
 
-// Server is what a configuration of sshd says of keys, as written. As with sshd the first AuthorizedKeysFile counts.
+// Server is what a configuration of sshd says of keys, as written, and of ports. As with sshd the first AuthorizedKeysFile counts.
 type Server struct {
 	AuthorizedKeys []string
 	HostKeys       []string
+	Ports          []int
 }
 
 // Read takes the text of an sshd_config or of one -o, after what it holds already. What follows a Match line is for some connections only.
 func (s *Server) Read(text string) {
 	for name, words := range directives(text) {
-		switch name {
-		case "match":
+		switch {
+		case name == "match":
 			return
-		default:
-			s.set(name, words)
+		case name == "authorizedkeysfile" && s.AuthorizedKeys == nil && len(words) > 0 && len(words) <= 16:
+			s.AuthorizedKeys = words
+		case name == "hostkey" && len(words) == 1 && len(s.HostKeys) < 16:
+			s.HostKeys = append(s.HostKeys, words[0])
+		case name == "port" && len(words) > 0 && len(s.Ports) < 16:
+			if n, err := strconv.ParseUint(words[0], 10, 16); err == nil && n > 0 {
+				s.Ports = append(s.Ports, int(n))
+			}
 		}
-	}
-}
-
-func (s *Server) set(name string, words []string) {
-	switch {
-	case name == "authorizedkeysfile" && s.AuthorizedKeys == nil && len(words) > 0 && len(words) <= 16:
-		s.AuthorizedKeys = words
-	case name == "hostkey" && len(words) == 1 && len(s.HostKeys) < 16:
-		s.HostKeys = append(s.HostKeys, words[0])
 	}
 }
 
@@ -99,27 +98,31 @@ func Path(file, home, user, below string) (string, bool) {
 	if rest, ok := strings.CutPrefix(file, "~/"); ok {
 		file = home + "/" + rest
 	}
+	file, _, ok := expanded(file, map[string]string{"h": home, "d": home, "u": user, "%": "%"})
+	switch {
+	case !ok:
+		return "", false
+	case path.IsAbs(file):
+		return path.Clean(file), true
+	}
+	return path.Join(below, file), below != ""
+}
+
+// expanded is a setting's value with its tokens (ssh_config(5), TOKENS), by the letters behind their percent signs. false: unknown is what else stands
+// behind one.
+func expanded(value string, tokens map[string]string) (text, unknown string, ok bool) {
 	var b strings.Builder
 	for {
-		before, after, found := strings.Cut(file, "%")
+		before, after, found := strings.Cut(value, "%")
 		b.WriteString(before)
 		if !found {
-			break
+			return b.String(), "", true
 		}
-		switch {
-		case strings.HasPrefix(after, "%"):
-			b.WriteByte('%')
-		case strings.HasPrefix(after, "h"), strings.HasPrefix(after, "d"):
-			b.WriteString(home)
-		case strings.HasPrefix(after, "u"):
-			b.WriteString(user)
-		default:
-			return "", false
+		token, known := tokens[after[:min(len(after), 1)]]
+		if !known {
+			return "", after, false
 		}
-		file = after[1:]
+		b.WriteString(token)
+		value = after[1:]
 	}
-	if p := b.String(); path.IsAbs(p) {
-		return path.Clean(p), true
-	}
-	return path.Join(below, b.String()), below != ""
 }

@@ -170,7 +170,7 @@ func (p *parser) finish() (Line, error) {
 	switch {
 	case l.Command == "":
 		var err error
-		if l.Command, err = p.expanded(p.remote, "RemoteCommand"); err != nil {
+		if l.Command, err = p.ofHost(p.remote, "RemoteCommand"); err != nil {
 			return Line{}, err
 		}
 	case p.remote != "":
@@ -183,7 +183,7 @@ func (p *parser) finish() (Line, error) {
 		return Line{}, errors.New("-f goes to the background with a command, and none is given")
 	}
 	if p.realHost != "" {
-		host, err := p.expanded(p.realHost, "HostName")
+		host, err := p.ofHost(p.realHost, "HostName")
 		if err != nil {
 			return Line{}, err
 		}
@@ -196,23 +196,11 @@ func (p *parser) finish() (Line, error) {
 	return *l, nil
 }
 
-// expanded is a setting's value with its tokens (ssh_config(5), TOKENS): of those %h, %n and %%.
-func (p *parser) expanded(value, setting string) (string, error) {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(value, "%")
-		b.WriteString(before)
-		if !found {
-			return b.String(), nil
-		}
-		switch {
-		case strings.HasPrefix(after, "%"):
-			b.WriteByte('%')
-		case strings.HasPrefix(after, "h"), strings.HasPrefix(after, "n"):
-			b.WriteString(p.line.Host)
-		default:
-			return "", fmt.Errorf("%s has %%%.1s, which stands for nothing here; %%h is the host", setting, after)
-		}
-		value = after[1:]
+// ofHost is a setting's value in which tokens stand for the host.
+func (p *parser) ofHost(value, setting string) (string, error) {
+	text, unknown, ok := expanded(value, map[string]string{"h": p.line.Host, "n": p.line.Host, "%": "%"})
+	if !ok {
+		return "", fmt.Errorf("%s has %%%.1s, which stands for nothing here; %%h is the host", setting, unknown)
 	}
+	return text, nil
 }
