@@ -127,17 +127,18 @@ func finished() *runmetrics.Finished {
 	begun := time.Date(2026, 11, 26, 4, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return begun.Add(time.Duration(s * float64(time.Second))) }
 	rank := 1
-	return &runmetrics.Finished{Version: 1, Trace: "00-0af7651916cd43dd8448eb211c80319c-00000000000000aa-01", Parent: traceParent, State: "a=1", Space: "team", Node: "n0",
-		Phases: []report.Step{{Phase: "gathering", At: begun}, {Phase: "placing", At: at(1)}, {Phase: "launching", At: at(1.5)}, {Phase: "wiring", At: at(2)}, {Phase: "running", At: at(3)},
-			{Phase: "stopping", At: at(10)}, {Phase: "done", At: at(11)}, {Phase: "gathering", At: at(11)}, {Phase: "launching", At: at(13)}, {Phase: "running", At: at(14)}, {Phase: "done", At: at(20)}},
+	return &runmetrics.Finished{Version: runmetrics.FinishedVersion, Trace: "00-0af7651916cd43dd8448eb211c80319c-00000000000000aa-01", Parent: traceParent, State: "a=1", Space: "team", Node: "n0",
 		Values: map[string]float64{"step": 7}, Restarts: 1,
 		Report: &report.Report{Version: 1, Mpiup: "v1", Job: "j", Command: []string{"mpiup", "run", "--token=***", "./a.out"}, Launcher: "pi-launcher-0", Begun: begun, Ended: at(20), ExitCode: 3,
 			Verdict:  &verdict.Verdict{Kind: verdict.ExitCode, Why: "rank 1 on w1 exited with code 3", Rank: &rank, Host: "w1"},
 			Hosts:    []report.Host{{Name: "w0", Node: "n0", Answered: at(0.4)}, {Name: "w1", Node: "n1", Answered: at(12)}}, /* the second joined for the second attempt */
 			Restarts: []report.Restart{{At: 12.5, Kind: verdict.Killed, Why: "rank 0 was killed", Ranks: 2}},
 			Ranks:    []report.Rank{{Rank: 0, Host: "w0", PID: 10, End: "signal 15 (SIGTERM)"}, {Rank: 1, Host: "w1", PID: 11, End: "exit code 3"}},
-			Course: report.Course{Rows: []report.Row{{Rank: 0, Host: "w0", At: []float64{1.7, 9, 13.5, 20}, Did: "sese"},
-				{Rank: 1, Host: "w1", At: []float64{1.9, 10.5, 13.6, 19}, Did: "sese"}}}}}
+			Course: report.Course{
+				Phases: []report.Phase{{Phase: "gathering", At: 0}, {Phase: "placing", At: 1}, {Phase: "launching", At: 1.5}, {Phase: "wiring", At: 2}, {Phase: "running", At: 3},
+					{Phase: "stopping", At: 10}, {Phase: "done", At: 11}, {Phase: "gathering", At: 11}, {Phase: "launching", At: 13}, {Phase: "running", At: 14}, {Phase: "done", At: 20}},
+				Rows: []report.Row{{Rank: 0, Host: "w0", At: []float64{1.7, 9, 13.5, 20}, Did: "sese"},
+					{Rank: 1, Host: "w1", At: []float64{1.9, 10.5, 13.6, 19}, Did: "sese"}}}}}
 }
 
 // sends runs the helper over a run with these variables.

@@ -89,13 +89,9 @@ func measured(ctx context.Context, is *resource.Resource, f *runmetrics.Finished
 	}
 	gauge("mpiup.run.duration", "s", "How long the run took.", f.Report.Ended.Sub(f.Report.Begun).Seconds())
 	spent := map[string]float64{}
-	for i, s := range f.Phases {
-		end := f.Report.Ended
-		if i+1 < len(f.Phases) {
-			end = f.Phases[i+1].At
-		}
-		if name := words[s.Phase]; name != "" {
-			spent[name] += max(end.Sub(s.At).Seconds(), 0)
+	for _, s := range stays(f.Report) {
+		if name := words[s.phase]; name != "" {
+			spent[name] += max(s.to.Sub(s.from).Seconds(), 0)
 		}
 	}
 	for name, seconds := range spent {

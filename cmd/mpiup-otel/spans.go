@@ -139,16 +139,34 @@ func tell(p *sdktrace.TracerProvider, f *runmetrics.Finished) error {
 	return nil
 }
 
-func (t *tale) at(second float64) time.Time {
-	return t.f.Report.Begun.Add(time.Duration(second * float64(time.Second)))
+func (t *tale) at(second float64) time.Time { return at(t.f.Report, second) }
+
+func at(r *report.Report, second float64) time.Time {
+	return r.Begun.Add(time.Duration(second * float64(time.Second)))
+}
+
+// stay is how long the run was in a phase.
+type stay struct {
+	phase    string
+	from, to time.Time
+}
+
+func stays(r *report.Report) (list []stay) {
+	for i, p := range r.Phases {
+		list = append(list, stay{p.Phase, at(r, p.At), r.Ended})
+		if i > 0 {
+			list[i-1].to = list[i].from
+		}
+	}
+	return list
 }
 
 // gathered is when the search for hosts began that led to a restart, which is noted once they are there.
 func (t *tale) gathered(restart time.Time) time.Time {
 	at := restart
-	for _, s := range t.f.Phases {
-		if s.Phase == "gathering" && !s.At.After(restart) {
-			at = s.At
+	for _, s := range stays(t.f.Report) {
+		if s.phase == "gathering" && !s.from.After(restart) {
+			at = s.from
 		}
 	}
 	return at
@@ -174,16 +192,12 @@ func (t *tale) attempt(ctx context.Context, number int, from, to time.Time) {
 	}
 	ctx = context.WithValue(ctx, wanted{}, nil)
 	times := t.hosts(from, to)
-	for i, s := range t.f.Phases {
-		end := t.f.Report.Ended
-		if i+1 < len(t.f.Phases) {
-			end = t.f.Phases[i+1].At
-		}
-		name := words[s.Phase]
-		if name == "" || !within(s.At, from, to) && !within(end, from, to) && !(s.At.Before(from) && end.After(to)) {
+	for _, s := range stays(t.f.Report) {
+		name := words[s.phase]
+		if name == "" || !within(s.from, from, to) && !within(s.to, from, to) && !(s.from.Before(from) && s.to.After(to)) {
 			continue
 		}
-		begin, over := later(s.At, from), earlier(end, to)
+		begin, over := later(s.from, from), earlier(s.to, to)
 		if !over.After(begin) && name != "place" {
 			continue
 		}

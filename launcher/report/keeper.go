@@ -60,19 +60,18 @@ func New(cfg Config, is Report, log *slog.Logger) *Keeper {
 	return k
 }
 
-// Host notes a host that joined.
-func (k *Keeper) Host(h Host) {
+// note has f note something at this moment, alone.
+func (k *Keeper) note(f func(at time.Time)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rec.Host(h, time.Now())
+	f(time.Now())
 }
 
+// Host notes a host that joined.
+func (k *Keeper) Host(h Host) { k.note(func(at time.Time) { k.rec.Host(h, at) }) }
+
 // Restarted notes that the ranks are to be started again.
-func (k *Keeper) Restarted(is Restart) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Restart(time.Now(), is)
-}
+func (k *Keeper) Restarted(is Restart) { k.note(func(at time.Time) { k.rec.Restart(at, is) }) }
 
 // Launched notes the programs and ranks of a job of the run id; text says it in words. Rank.Program counts from 0.
 func (k *Keeper) Launched(id string, programs []Program, ranks []Rank, text string) {
@@ -91,11 +90,7 @@ func (k *Keeper) Launched(id string, programs []Program, ranks []Rank, text stri
 }
 
 // Started notes a process's pid.
-func (k *Keeper) Started(id, pid int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Started(time.Now(), id, pid)
-}
+func (k *Keeper) Started(id, pid int) { k.note(func(at time.Time) { k.rec.Started(at, id, pid) }) }
 
 // NotStarted notes why a process could not be started.
 func (k *Keeper) NotStarted(id int, why string) { k.ended(id, "was not started: "+why) }
@@ -109,17 +104,11 @@ func (k *Keeper) Ended(id int, e job.Exit) {
 	k.ended(id, fmt.Sprint("exit code ", e.Code))
 }
 
-func (k *Keeper) ended(id int, how string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Ended(time.Now(), id, how)
-}
+func (k *Keeper) ended(id int, how string) { k.note(func(at time.Time) { k.rec.Ended(at, id, how) }) }
 
 // Last notes what a process wrote last, to which stream.
 func (k *Keeper) Last(id int, to job.Stream, lines []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Last(id, to, lines)
+	k.note(func(time.Time) { k.rec.Last(id, to, lines) })
 }
 
 // Point notes what a line of a rank of the first job has told.
@@ -136,32 +125,13 @@ func (k *Keeper) Point(p progress.Point) {
 }
 
 // Watched says that ranks' lines tell steps.
-func (k *Keeper) Watched() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.hours.Watched()
-}
+func (k *Keeper) Watched() { k.note(func(time.Time) { k.rec.hours.Watched() }) }
 
 // Enter notes a phase.
-func (k *Keeper) Enter(phase string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Enter(time.Now(), phase)
-}
-
-// Steps are the phases that the run has entered.
-func (k *Keeper) Steps() []Step {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Clone(k.rec.steps)
-}
+func (k *Keeper) Enter(phase string) { k.note(func(at time.Time) { k.rec.Enter(at, phase) }) }
 
 // Stands notes how the run stands.
-func (k *Keeper) Stands(s hours.Stand) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Stands(time.Now(), s)
-}
+func (k *Keeper) Stands(s hours.Stand) { k.note(func(at time.Time) { k.rec.Stands(at, s) }) }
 
 // Now is how the run stands, how long it was in each phase, and where its ranks' time went until now.
 func (k *Keeper) Now() (s hours.Stand, in map[string]time.Duration, spent []hours.Spent) {
@@ -192,9 +162,7 @@ func (k *Keeper) Handed(at time.Time) hours.Account {
 
 // Takes goes on with what another launcher of the run left at a time.
 func (k *Keeper) Takes(begun, left time.Time, a hours.Account) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.hours.Takes(begun, left, a)
+	k.note(func(time.Time) { k.rec.hours.Takes(begun, left, a) })
 }
 
 // Did notes what processes do from now on.
@@ -211,9 +179,7 @@ func (k *Keeper) Did(works, busy, idle idset.Set) {
 
 // Memory notes what a host's container uses of its memory, and how much it may, in bytes.
 func (k *Keeper) Memory(host string, used, limit uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.MemoryOf(time.Now(), host, used, limit)
+	k.note(func(at time.Time) { k.rec.MemoryOf(at, host, used, limit) })
 }
 
 // Seats notes what a host tells of its machine and of its ranks' seats.
@@ -224,11 +190,7 @@ func (k *Keeper) Seats(host, name string, seats map[int]placement.Seat, told fun
 }
 
 // Waited notes who the others wait for.
-func (k *Keeper) Waited(w Wait) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Waited(time.Now(), w)
-}
+func (k *Keeper) Waited(w Wait) { k.note(func(at time.Time) { k.rec.Waited(at, w) }) }
 
 // maxDumps bounds the dumps of flight recorders that are kept.
 const maxDumps = 32 << 20
@@ -249,9 +211,7 @@ func (k *Keeper) Dump(rank int, gz []byte) {
 
 // Event notes something of a host, or of the run.
 func (k *Keeper) Event(kind, host, text string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rec.Event(time.Now(), Event{Kind: kind, Host: host, Text: text})
+	k.note(func(at time.Time) { k.rec.Event(at, Event{Kind: kind, Host: host, Text: text}) })
 }
 
 // Ready opens the folder for the report, and sees whether files can be made there. Leave writes to none that was not opened.

@@ -27,7 +27,6 @@ type Recorder struct {
 	machines machines
 	hours    hours.Book
 	stand    hours.Stand
-	steps    []Step                   // the first maxSteps
 	in       map[string]time.Duration // spent in the phases before this one
 	since    time.Time                // this one began
 }
@@ -39,7 +38,7 @@ func (r *Recorder) Begin(is Report) {
 	r.report.Command = words(is.Command)
 	r.hours.Begin(is.Begun)
 	r.since, r.stand.Phase, r.in = is.Begun, hours.Phases[0], map[string]time.Duration{}
-	r.step(is.Begun, hours.Phases[0])
+	r.entered(is.Begun, hours.Phases[0])
 }
 
 // Enter notes a phase.
@@ -48,7 +47,7 @@ func (r *Recorder) Enter(at time.Time, phase string) {
 	if phase != r.stand.Phase {
 		r.in[r.stand.Phase] += at.Sub(r.since)
 		r.stand.Phase, r.since = phase, at
-		r.step(at, phase)
+		r.entered(at, phase)
 	}
 }
 
@@ -85,7 +84,7 @@ func (r *Recorder) Job(id string) { r.report.Job = id }
 
 // Restart notes that the ranks are to be started again, and lets those go that have ended.
 func (r *Recorder) Restart(at time.Time, is Restart) {
-	is.At, is.Why = float64(at.Sub(r.report.Begun).Milliseconds())/1000, cut(plain(is.Why), maxText)
+	is.At, is.Why = r.second(at), cut(plain(is.Why), maxText)
 	r.Event(at, Event{Kind: Again, Text: is.Why})
 	if len(r.report.Restarts) < maxRestarts {
 		r.report.Restarts = append(r.report.Restarts, is)
@@ -194,7 +193,7 @@ func (r *Recorder) Event(at time.Time, e Event) {
 	if r.settle(); e.Kind == Lost {
 		r.hours.Gone(at, e.Host)
 	}
-	e.At = float64(at.Sub(r.report.Begun).Milliseconds()) / 1000
+	e.At = r.second(at)
 	e.Text = cut(plain(e.Text), maxText)
 	switch {
 	case len(r.first) < maxEvents/2:
@@ -216,10 +215,6 @@ func (r *Recorder) Report(end Report) *Report {
 	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
 	is.Dropped = r.more
 	is.Rows, is.Curves, is.Memory = r.drawn()
-	is.Phases = nil
-	for _, s := range r.steps[:min(len(r.steps), maxPhases)] {
-		is.Phases = append(is.Phases, Phase{float64(s.At.Sub(is.Begun).Milliseconds()) / 1000, s.Phase})
-	}
 	r.hours.Advance(end.Ended)
 	is.Spent = r.hours.Told()
 	return &is
@@ -233,17 +228,13 @@ func cut(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
-// Step is a phase that the run has entered.
-type Step struct {
-	Phase string    `json:"phase"`
-	At    time.Time `json:"at"`
+func (r *Recorder) entered(at time.Time, phase string) {
+	if len(r.report.Phases) < maxPhases {
+		r.report.Phases = append(r.report.Phases, Phase{r.second(at), phase})
+	}
 }
 
-// maxSteps bounds how many are kept, the first.
-const maxSteps = 1024
-
-func (r *Recorder) step(at time.Time, phase string) {
-	if len(r.steps) < maxSteps {
-		r.steps = append(r.steps, Step{phase, at})
-	}
+// second is a moment in seconds since the run began, whole milliseconds.
+func (r *Recorder) second(at time.Time) float64 {
+	return float64(at.Sub(r.report.Begun).Milliseconds()) / 1000
 }

@@ -52,7 +52,7 @@ func (r *Recorder) Did(at time.Time, id int, what byte) {
 		return
 	}
 	w := &r.rows[r.now[id]]
-	w.add(float64(at.Sub(r.report.Begun).Milliseconds())/1000, what)
+	w.add(r.second(at), what)
 	w.shrink(r.share())
 }
 
@@ -152,7 +152,7 @@ func (r *Recorder) MemoryOf(at time.Time, host string, used, limit uint64) {
 // Waited notes who the others wait for.
 func (r *Recorder) Waited(at time.Time, w Wait) {
 	if len(r.report.Waits) < maxWaits {
-		w.At, w.Text = float64(at.Sub(r.report.Begun).Milliseconds())/1000, cut(plain(w.Text), maxText)
+		w.At, w.Text = r.second(at), cut(plain(w.Text), maxText)
 		w.Ranks = w.Ranks[:min(len(w.Ranks), maxWaits)]
 		r.report.Waits = append(r.report.Waits, w)
 	}

@@ -29,7 +29,7 @@ func TestRows(t *testing.T) {
 	r.Rank(Rank{Rank: 1, Host: "w2"}) // whose host was lost
 	r.Started(at(12), 0, 12)
 	r.Started(at(12), 1, 13)
-	for i := range 2 * maxSteps {
+	for i := range 2 * maxPhases {
 		r.Enter(at(13+float64(i)), []string{"launching", "running"}[i%2])
 	}
 	is := r.Report(Report{Ended: at(20)})

@@ -47,7 +47,6 @@ type Metrics struct {
 type outward struct {
 	kind      string         // of the verdict; "": not yet
 	again     int            // restarts
-	steps     []report.Step  // phases that were entered
 	teller    *teller        // nil: Trainer is not told
 	telemetry *Telemetry     // nil: nothing is sent by OTLP
 	left      *report.Report // of a run that is over and is to be sent
@@ -116,7 +115,7 @@ func (m *Metrics) Ended(v *verdict.Verdict, remains *report.Keeper) {
 	if v != nil {
 		code = v.ExitCode
 	}
-	m.out.left, m.out.steps = remains.Made(v, code), remains.Steps()
+	m.out.left = remains.Made(v, code)
 }
 
 // page is what is shown now.

@@ -27,14 +27,13 @@ type Finished struct {
 	State    string             `json:"state"`     // TRACESTATE
 	Space    string             `json:"namespace"` // of Kubernetes; "": outside
 	Node     string             `json:"node"`      // the launcher's; "": unknown
-	Phases   []report.Step      `json:"phases"`    // of the run, in order
 	Values   map[string]float64 `json:"values"`    // of --watch
 	Restarts int                `json:"restarts"`
 	Report   *report.Report     `json:"report"`
 }
 
 // FinishedVersion is the number of the form of a Finished. Another form is refused: mpiup-otel comes with mpiup.
-const FinishedVersion = 1
+const FinishedVersion = 2
 
 // Bounds.
 const (
@@ -117,7 +116,7 @@ func (m *Metrics) Send(say func(format string, args ...any)) {
 	var f Finished
 	if r != nil {
 		f = Finished{Version: FinishedVersion, Trace: t.Run.String(), Parent: t.Parent.String(), State: t.Run.State, Space: t.Space, Node: t.Node,
-			Phases: m.out.steps, Restarts: m.out.again, Report: r}
+			Restarts: m.out.again, Report: r}
 		if m.values != nil {
 			f.Values = finite(m.values())
 		}
