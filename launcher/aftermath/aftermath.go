@@ -65,8 +65,26 @@ func (d *Desk) open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(d.Stdin), nil
 }
 
-// eachLine calls f with a file's lines, and their ends; with a long one in pieces.
-func eachLine(in io.Reader, f func(piece []byte, begins bool) error) error {
+// pieces calls f with the lines of a file and their ends, with a long one in pieces.
+func (d *Desk) pieces(name string, f func(piece []byte, begins bool) error) error {
+	in, err := d.open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(eachPiece(in, f), in.Close())
+}
+
+// lines calls f with the lines of a file without their ends, with the beginning of a long one.
+func (d *Desk) lines(name string, f func(line []byte) error) error {
+	return d.pieces(name, func(piece []byte, begins bool) error {
+		if !begins {
+			return nil
+		}
+		return f(bytes.TrimRight(piece, "\r\n"))
+	})
+}
+
+func eachPiece(in io.Reader, f func(piece []byte, begins bool) error) error {
 	b := bufio.NewReaderSize(in, logs.MaxLine)
 	for begins := true; ; {
 		piece, err := b.ReadSlice('\n')
@@ -86,7 +104,7 @@ func eachLine(in io.Reader, f func(piece []byte, begins bool) error) error {
 }
 
 // running is what runs that go on have written last; nil: there is none, or somebody hands a log over.
-func (d *Desk) running() io.ReadCloser {
+func (d *Desk) running() io.Reader {
 	if !d.Typed && d.Stdin != nil || d.Said == nil {
 		return nil
 	}
@@ -99,28 +117,24 @@ func (d *Desk) running() io.ReadCloser {
 	}
 	visible.Fprintf(d.Stderr, "mpiup: what the ranks of your %s on this machine wrote last\n",
 		map[bool]string{true: "run", false: visible.Count(runs, "run")}[runs == 1])
-	return io.NopCloser(bytes.NewReader(log))
+	return bytes.NewReader(log)
 }
 
 // Logs prints the lines that are wanted of files, without a name of runs that go on here, else of standard input; found: there are some. The
 // error is a *fs.PathError of Op "write" where Stdout could not be written.
 func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
 	f, out := logs.NewFilter(w), bufio.NewWriter(d.Stdout)
-	open := d.open
+	pieces := d.pieces
 	if len(names) == 0 {
 		if in := d.running(); in != nil {
-			open = func(string) (io.ReadCloser, error) { return in, nil }
+			pieces = func(_ string, f func([]byte, bool) error) error { return eachPiece(in, f) }
 		}
 	}
 	for i, name := range files(names) {
 		if i > 0 {
 			f.File()
 		}
-		in, err := open(name)
-		if err != nil {
-			return false, err
-		}
-		err = eachLine(in, func(line []byte, begins bool) error {
+		err := pieces(name, func(line []byte, begins bool) error {
 			if begins {
 				f.Begin(line)
 			}
@@ -131,7 +145,7 @@ func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
 			_, err := out.Write(line)
 			return err
 		})
-		if err = errors.Join(err, in.Close()); err != nil {
+		if err != nil {
 			return found, errors.Join(err, out.Flush())
 		}
 	}
@@ -158,17 +172,11 @@ func (d *Desk) Verdict(names []string, asJSON bool) (found bool, err error) {
 		if i > 0 {
 			r.File()
 		}
-		in, err := d.open(name)
-		if err != nil {
-			return false, err
-		}
-		err = eachLine(in, func(piece []byte, begins bool) error {
-			if begins {
-				r.Line(strings.TrimSuffix(string(piece), "\n"))
-			}
+		err := d.lines(name, func(line []byte) error {
+			r.Line(string(line))
 			return nil
 		})
-		if err = errors.Join(err, in.Close()); err != nil {
+		if err != nil {
 			return false, err
 		}
 	}

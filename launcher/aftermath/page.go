@@ -67,22 +67,13 @@ func (d *Desk) Page(name, log, to string) error {
 
 // unfinished is what a log without a report tells of its run.
 func (d *Desk) unfinished(name string) (*report.Report, error) {
-	in, err := d.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
 	const most = 8 << 10 // ranks
 	r, f := &report.Report{Version: report.Version, Command: []string{name}}, logs.NewFilter(logs.Wanted{})
 	var lines reading
 	ranks, hosts := map[int]bool{}, map[string]bool{}
-	err = eachLine(in, func(piece []byte, begins bool) error {
-		if !begins {
-			return nil
-		}
-		piece = bytes.TrimRight(piece, "\r\n")
-		lines.Line(string(piece))
-		f.Begin(piece)
+	err := d.lines(name, func(line []byte) error {
+		lines.Line(string(line))
+		f.Begin(line)
 		t := f.Told()
 		if r.Begun.IsZero() {
 			r.Begun = t.Time
@@ -134,21 +125,13 @@ func kindOf(v *verdict.Verdict) string {
 
 // pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none.
 func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
-	in, err := d.open(name)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
 	f := logs.NewFilter(logs.Wanted{})
 	masks := map[int]*report.Masker{}
-	err = eachLine(in, func(piece []byte, begins bool) error {
-		if !begins {
-			return nil
-		}
-		if m := kindLine().FindSubmatch(piece); m != nil {
+	err = d.lines(name, func(line []byte) error {
+		if m := kindLine().FindSubmatch(line); m != nil {
 			ended = string(m[1])
 		}
-		f.Begin(bytes.TrimRight(piece, "\r\n"))
+		f.Begin(line)
 		t := f.Told()
 		whose := t.Rank
 		if len(masks) >= maxMasks {

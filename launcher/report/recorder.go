@@ -151,7 +151,7 @@ func (r *Recorder) Last(id int, to job.Stream, lines []string) {
 	if p.Last = nil; len(lines) > 0 {
 		p.Stream = to.String()
 	}
-	for _, l := range maskLines(lines)[max(0, len(lines)-maxLines):] {
+	for _, l := range Masked(lines)[max(0, len(lines)-maxLines):] {
 		p.Last = append(p.Last, cut(l, maxText))
 	}
 }

@@ -332,9 +332,6 @@ func replace(re *regexp.Regexp, text string, do func(groups []string) string) st
 	return b.String()
 }
 
-// Masked are lines without the secrets that a report would mask in them, for what else is kept of a run.
-func Masked(lines []string) []string { return maskLines(lines) }
-
 // maxKeyLines is how many lines a private key has at most: what begins like one and does not end hides no more.
 const maxKeyLines = 200
 
@@ -356,30 +353,20 @@ func (m *Masker) Line(l string) string {
 	return plain(l)
 }
 
-// lines are lines of a rank, of which several may be one private key.
-func maskLines(list []string) []string {
+// Masked are lines in a row of a rank without the secrets that a report would mask in them.
+func Masked(list []string) []string {
 	if list == nil {
 		return nil
 	}
 	out := make([]string, len(list))
-	begun := -1
+	var m Masker
 	for i, l := range list {
-		begin, end := strings.Contains(l, "-----BEGIN ") && strings.Contains(l, "PRIVATE KEY"), strings.Contains(l, "-----END ") && strings.Contains(l, "PRIVATE KEY")
-		switch {
-		case end && !begin && begun < 0: // it began before the first line
+		inside := m.key > 0
+		out[i] = m.Line(l)
+		if !inside && strings.Contains(l, "PRIVATE KEY") && strings.Contains(l, "-----END ") && !strings.Contains(l, "-----BEGIN ") { // it began before the first line
 			for j := range i + 1 {
 				out[j] = mask
 			}
-		case begin && !end:
-			begun = i
-			out[i] = plain(l)
-		case begun >= 0:
-			out[i] = mask
-			if end {
-				begun = -1
-			}
-		default:
-			out[i] = plain(l)
 		}
 	}
 	return out
@@ -408,7 +395,7 @@ func maskEach(v reflect.Value) {
 		}
 	case reflect.Slice:
 		if lines, ok := v.Interface().([]string); ok {
-			v.Set(reflect.ValueOf(maskLines(lines)))
+			v.Set(reflect.ValueOf(Masked(lines)))
 		} else if v.Len() > 0 && v.Type().Elem().Kind() != reflect.Uint8 {
 			list := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 			reflect.Copy(list, v)

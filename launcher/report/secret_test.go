@@ -177,7 +177,7 @@ func FuzzMask(f *testing.F) {
 	f.Add("--password-----END PRIVATE KEY-----")
 	f.Fuzz(func(t *testing.T, text string) {
 		defer cost.Watch(t, cost.Bound{Fixed: 4 << 20, PerByte: 2 << 10}, len(text))()
-		maskLines(strings.Split(plain(text), "\n"))
+		Masked(strings.Split(plain(text), "\n"))
 		words(strings.Fields(text))
 	})
 }
