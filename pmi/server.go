@@ -80,7 +80,7 @@ func (s *Server) enter(ctx context.Context, rank int, set idset.Set, tag string)
 	err := s.job.Space.Fence(ctx, rank, set, tag, true)
 	var enter *kvs.EnterError
 	if errors.As(err, &enter) {
-		return &ProtocolError{rank, err}
+		return &ProtocolError{err}
 	}
 	return err
 }
@@ -92,29 +92,21 @@ type turn struct {
 }
 
 // ProtocolError is a rank that sent what no PMI client sends.
-type ProtocolError struct {
-	Rank int
-	Err  error
-}
+type ProtocolError struct{ Err error }
 
-func (e *ProtocolError) Error() string { return fmt.Sprintf("rank %d %s", e.Rank, e.Did()) }
-
-// Did is what it did, for who knows which rank it was.
-func (e *ProtocolError) Did() string { return fmt.Sprintf("broke the PMI protocol: %v", e.Err) }
+// Error is what the rank did; who serves it knows which it is.
+func (e *ProtocolError) Error() string { return fmt.Sprintf("broke the PMI protocol: %v", e.Err) }
 
 func (e *ProtocolError) Unwrap() error { return e.Err }
 
 // UnfinishedError is a connection that ended between init and finalize. Mostly the process has
 // ended too, and how it did says more.
 type UnfinishedError struct {
-	Rank int
-	Cut  bool // in the middle of a message
+	Cut bool // in the middle of a message
 }
 
-func (e *UnfinishedError) Error() string { return fmt.Sprintf("rank %d %s", e.Rank, e.Did()) }
-
-// Did is what it did, for who knows which rank it was.
-func (e *UnfinishedError) Did() string {
+// Error is what the rank did.
+func (e *UnfinishedError) Error() string {
 	if e.Cut {
 		return "closed its PMI connection in the middle of a message"
 	}

@@ -200,7 +200,7 @@ func (s *session) hungUp(err error) error {
 	switch {
 	case cut, err == io.EOF, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 	case errors.As(err, &syntax):
-		return &ProtocolError{s.rank, err}
+		return &ProtocolError{err}
 	default:
 		return fmt.Errorf("rank %d: PMI connection: %w", s.rank, err)
 	}
@@ -208,7 +208,7 @@ func (s *session) hungUp(err error) error {
 	case s.srv.superseded(s):
 	case s.state == running:
 		s.srv.job.Space.RankGone(s.rank, "has closed its PMI connection without MPI_Finalize")
-		return &UnfinishedError{Rank: s.rank, Cut: cut}
+		return &UnfinishedError{cut}
 	case s.state == finalized && !s.srv.job.Reconnect:
 		s.srv.job.Space.RankGone(s.rank, "has finalized MPI already")
 	}
@@ -216,5 +216,5 @@ func (s *session) hungUp(err error) error {
 }
 
 func (s *session) protocol(format string, args ...any) error {
-	return &ProtocolError{s.rank, fmt.Errorf("it sent "+format, args...)}
+	return &ProtocolError{fmt.Errorf("it sent "+format, args...)}
 }

@@ -169,20 +169,19 @@ func (x *Exchange) setPMI(id int, state apiv1.PmiState) {
 // pmixError sees to a rank whose PMIx cannot go on. It runs on a connection's goroutine.
 func (x *Exchange) pmixError(id int, err error) {
 	var (
-		protocol   *pmix.ProtocolError
-		refused    *pmix.RefusedError
-		unfinished *pmix.UnfinishedError
-		gone       *kvs.GoneError
+		protocol *pmix.ProtocolError
+		refused  *pmix.RefusedError
+		gone     *kvs.GoneError
 	)
 	p := x.Jobs.Process(uint32(id))
 	switch {
 	case p == nil || p.Released():
 	case errors.As(err, &protocol):
-		p.Fail(job.BreachPMIx, protocol.Did())
+		p.Fail(job.BreachPMIx, protocol.Error())
 	case errors.As(err, &refused):
-		p.Fail(job.BreachVersion, refused.Did())
-	case errors.As(err, &unfinished):
-		x.cfg.Go(func() { p.Left(unfinished.Did()) })
+		p.Fail(job.BreachVersion, refused.Error())
+	case errors.Is(err, pmix.ErrUnfinished):
+		x.cfg.Go(func() { p.Left(err.Error()) })
 	case errors.As(err, &gone):
 		x.cfg.Go(func() { p.WireupFailed(err, gone.Gone) })
 	default:

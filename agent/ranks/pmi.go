@@ -139,9 +139,9 @@ func (p *Process) servePMI(conn net.Conn) {
 	case err == nil || st.ctx.Err() != nil:
 		return
 	case errors.As(err, &protocol):
-		p.Fail(job.BreachPMI, protocol.Did())
+		p.Fail(job.BreachPMI, protocol.Error())
 	case errors.As(err, &unfinished):
-		p.Left(unfinished.Did())
+		p.Left(unfinished.Error())
 	case errors.As(err, &gone):
 		p.WireupFailed(err, gone.Gone)
 	default:

@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -65,7 +66,7 @@ type Hooks struct {
 	// OnControl is a rank that wants processes to get a signal; with end they are to end, which is
 	// no failure. nil: not supported.
 	OnControl func(id int, targets []int, signal int, end bool)
-	// OnError is a rank that cannot go on: *ProtocolError, *RefusedError, *UnfinishedError,
+	// OnError is a rank that cannot go on: *ProtocolError, *RefusedError, ErrUnfinished,
 	// *kvs.GoneError (of ids) when it waits for a rank that is gone, or what the engine says. It
 	// gets no answer then, so that it prints nothing of its own before it is stopped.
 	OnError func(id int, err error)
@@ -78,48 +79,30 @@ type Hooks struct {
 	OnEvent func(event.Event)
 }
 
-// Who is a rank in an error.
-type Who struct {
-	ID int // in the run
-	job.Process
-}
-
 // RefusedError is a rank whose libpmix this server cannot speak with.
 type RefusedError struct {
-	Who
+	ID      int    // of the rank in the run
 	Version string // of its libpmix
 	Why     string // what does not fit, and what to do
 }
 
-func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s", e.Who, e.Did()) }
-
-// Did is what it did, for who knows which rank it was.
-func (e *RefusedError) Did() string {
+// Error is what the rank did; whoever is told is told whose it is.
+func (e *RefusedError) Error() string {
 	return fmt.Sprintf("came with PMIx %.40q, which cannot be served: %s", e.Version, e.Why)
 }
 
-// UnfinishedError is a rank whose main connection ended between handshake and FINALIZE. Mostly
+// ErrUnfinished is a rank whose main connection ended between handshake and FINALIZE. Mostly
 // the process has ended too, and how it did says more.
-type UnfinishedError struct{ Who }
-
-func (e *UnfinishedError) Error() string { return fmt.Sprintf("%s %s", e.Who, e.Did()) }
-
-// Did is what it did, for who knows which rank it was.
-func (e *UnfinishedError) Did() string {
-	return "closed its PMIx connection after MPI_Init, without MPI_Finalize"
-}
+var ErrUnfinished = errors.New("closed its PMIx connection after MPI_Init, without MPI_Finalize")
 
 // ProtocolError is a rank that sent what no PMIx client sends.
 type ProtocolError struct {
-	Who
 	Version string // of its libpmix
 	Err     error
 }
 
-func (e *ProtocolError) Error() string { return fmt.Sprintf("%s %s", e.Who, e.Did()) }
-
-// Did is what it did, for who knows which rank it was.
-func (e *ProtocolError) Did() string {
+// Error is what the rank did.
+func (e *ProtocolError) Error() string {
 	return fmt.Sprintf("(PMIx %.40q) broke the PMIx protocol: %v", e.Version, e.Err)
 }
 

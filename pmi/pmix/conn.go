@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -52,7 +53,7 @@ func (c *conn) takeTurn(ctx context.Context) error {
 func (c *conn) giveTurn() { <-c.turn }
 
 func (c *conn) id() int           { return c.ns.span.Base + c.rank }
-func (c *conn) who() Who          { return c.ns.who(c.rank) }
+func (c *conn) who() job.Process  { return job.Process{Job: c.ns.number, Rank: c.rank} }
 func (c *conn) proc() bfrops.Proc { return c.ns.Proc(c.rank) }
 func (c *conn) me() modex.Process { return c.ns.process(c.rank) }
 
@@ -68,8 +69,8 @@ type command struct {
 
 // run reads requests until the connection ends, which it tells the caller if it should not have.
 func (c *conn) run(ctx context.Context) {
-	job := ctx
-	ctx, cancel := context.WithCancel(job)
+	whole := ctx
+	ctx, cancel := context.WithCancel(whole)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.tell(ctx) })
 	err := c.serve(ctx, &wg)
@@ -82,7 +83,7 @@ func (c *conn) run(ctx context.Context) {
 	c.nc.Close()
 	wg.Wait()
 	if alone {
-		if err := c.host.names.Left(job, c.me()); err != nil && job.Err() == nil {
+		if err := c.host.names.Left(whole, c.me()); err != nil && whole.Err() == nil {
 			c.host.log.Warn("PMIx: names of a rank that has ended", "id", c.id(), "cause", err)
 		}
 	}
@@ -91,10 +92,10 @@ func (c *conn) run(ctx context.Context) {
 	case errors.As(err, &protocol):
 		c.ns.space.RankGone(c.rank, "broke the PMIx protocol")
 		c.host.failed(c.id(), err)
-	case job.Err() != nil:
+	case whole.Err() != nil:
 	case gone:
 		c.ns.space.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
-		c.host.failed(c.id(), &UnfinishedError{c.who()})
+		c.host.failed(c.id(), ErrUnfinished)
 	}
 }
 
@@ -113,7 +114,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		var format *bfrops.FormatError
 		switch {
 		case errors.As(err, &format):
-			return &ProtocolError{c.who(), c.version, err}
+			return &ProtocolError{c.version, err}
 		case err != nil:
 			return err
 		}
@@ -123,7 +124,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		r := bfrops.NewReader(c.dialect, c.desc, f.Payload)
 		number := bfrops.One[uint64](r, bfrops.Command)
 		if r.Err() != nil {
-			return &ProtocolError{c.who(), c.version, r.Err()}
+			return &ProtocolError{c.version, r.Err()}
 		}
 		cmd := c.find(number, c.version)
 		if !cmd.waits {
@@ -188,7 +189,7 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 		c.host.log.Warn("PMIx", "request", cmd.name, "cause", err)
 		st = bfrops.ErrBadParam
 	case errors.As(err, &wrong):
-		return &ProtocolError{c.who(), c.version, errors.New(cmd.name + ": " + wrong.Error())}
+		return &ProtocolError{c.version, errors.New(cmd.name + ": " + wrong.Error())}
 	case ctx.Err() != nil:
 		return nil
 	default: // the rank waits for what will not come; whoever stops it says why

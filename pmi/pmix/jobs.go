@@ -36,7 +36,7 @@ type namespace struct {
 type caller struct {
 	*jobdata.Caller
 	who   modex.Process
-	asked Who
+	asked job.Process
 }
 
 // newNamespace fails on a job that no launcher would send.
@@ -52,10 +52,6 @@ func newNamespace(j Job, machine jobdata.Machine, log *slog.Logger) (*namespace,
 	ns.puts = modex.New(j.Space, log.With("job", ns.number))
 	ns.told = told{job: &ns.Job, machine: machine}
 	return ns, nil
-}
-
-func (ns *namespace) who(rank int) Who {
-	return Who{ns.span.Base + rank, job.Process{Job: ns.number, Rank: rank}}
 }
 
 // process is a rank as names know it.

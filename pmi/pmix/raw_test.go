@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -93,7 +94,8 @@ func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Con
 	cfg := pmix.Config{Address: "127.0.0.1:1", Engine: engine, Hooks: pmix.Hooks{
 		OnInit:     func(r int) { l.event("init " + string(rune('0'+r))) },
 		OnFinalize: func(r int) { l.event("finalize " + string(rune('0'+r))) },
-		OnError: func(_ int, err error) {
+		OnError: func(id int, err error) {
+			err = fmt.Errorf("rank %d %w", id, err)
 			l.mu.Lock()
 			l.errs = append(l.errs, err)
 			l.mu.Unlock()

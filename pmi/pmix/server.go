@@ -21,7 +21,7 @@
 //	         handshake                  FINALIZE on the main one
 //	absent ─────────────▶ running ─────────────────────────────────▶ finalized
 //	                        │  ▲                                         │
-//	   *UnfinishedError ◀───┘  └───────────────── handshake ─────────────┘
+//	     ErrUnfinished  ◀───┘  └───────────────── handshake ─────────────┘
 //	     the main one hangs up
 //
 // Concurrency: a goroutine per connection reads requests and answers most of them; those that
@@ -227,12 +227,12 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 	dialect, why := choose(h)
 	if why != "" {
 		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrNotSupported), 0)) // it is hung up on either way
-		return nil, &RefusedError{ns.who(number), h.Version, why}
+		return nil, &RefusedError{c.id(), h.Version, why}
 	}
 	c.dialect = dialect
 	if !s.enter(c) {
 		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrOutOfResource), 0))
-		return nil, &RefusedError{ns.who(number), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
+		return nil, &RefusedError{c.id(), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
 	}
 	// If this fails the connection is over, which whoever reads from it next sees.
 	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.span.Base+number)))
