@@ -322,10 +322,10 @@ func (r *Reader) look(l line, h *heard) *finding {
 	}
 }
 
-// begins says that a line is a traceback's first, which a bar of progress may have been written over.
+// begins says that a line is a traceback's first, which a bar of progress may have been written over. Paddle's of C++ end in no exception.
 func begins(text string) bool {
-	_, rest, ok := strings.Cut(text, "Traceback (most recent call last):")
-	return ok && (rest == "" || rest[0] >= '0' && rest[0] <= '9' && strings.HasSuffix(rest, "]"))
+	head, rest, ok := strings.Cut(text, "Traceback (most recent call last):")
+	return ok && !strings.HasSuffix(head, "C++ ") && (rest == "" || rest[0] >= '0' && rest[0] <= '9' && strings.HasSuffix(rest, "]"))
 }
 
 // between says that a line in a traceback is another thread's or process's: a logger wrote it.
@@ -379,7 +379,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 			if end, ok := status(text); ok {
 				return &end
 			}
-			return nil
+			return &finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
 		}
 		f.weight = verdict.Ending
 	}
