@@ -308,7 +308,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		}
 		return &finding{kind: kind, likely: true, general: true, weak: true, who: ending{rank: -1}}
 	}
-	if !ok {
+	if !ok || s.General && measured().Match(text) {
 		return nil
 	}
 	return &finding{
