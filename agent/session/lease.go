@@ -153,16 +153,11 @@ func (s *session) noteDepartures() {
 	if g == nil {
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, m := range g.View().Members {
-		if m.State == member.Left {
-			s.mu.Lock()
-			if s.gone == nil {
-				s.gone = map[string]bool{}
-			}
-			if len(s.gone) < maxDeparted {
-				s.gone[m.Incarnation] = true
-			}
-			s.mu.Unlock()
+		if m.State == member.Left && len(s.gone) < maxDeparted {
+			s.gone[m.Incarnation] = true
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 		trail:  trail{log: t.cfg.Log, session: short(o.Session)},
 		ending: make(chan struct{}),
 		empty:  make(chan struct{}),
+		gone:   map[string]bool{},
 	}
 	s.owned(o, by)
 	s.fences = o.OnLoss == apiv1.Loss_LOSS_FENCE
@@ -108,11 +110,13 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 
 // owned makes a session that of the launcher which sent o. mu is held, or nobody knows the session yet.
 func (s *session) owned(o *apiv1.Open, by launcherID) {
-	s.launcher, s.secret, s.lease = by, o.Secret, min(time.Duration(min(o.LeaseMs, uint64(maxLease/time.Millisecond)))*time.Millisecond, maxLease)
-	if s.lease == 0 {
-		s.lease = defaultLease
-	}
-	s.hold = time.Duration(min(o.HoldMs, uint64(maxLease/time.Millisecond))) * time.Millisecond
+	s.launcher, s.secret = by, o.Secret
+	s.lease, s.hold = cmp.Or(milliseconds(o.LeaseMs, maxLease), defaultLease), milliseconds(o.HoldMs, maxLease)
+}
+
+// milliseconds are a time of the launcher's, which may be any, up to a bound.
+func milliseconds(n uint64, most time.Duration) time.Duration {
+	return time.Duration(min(n, uint64(most/time.Millisecond))) * time.Millisecond
 }
 
 // by is whose session it is now.
@@ -181,7 +185,7 @@ func stuck(left []int) (where string) {
 // graceOf is the time between TERM and KILL that the launcher asked for.
 func graceOf(steps []*ranks.Job) (grace time.Duration) {
 	for _, st := range steps {
-		grace = max(grace, time.Duration(min(st.Launch.Job.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
+		grace = max(grace, milliseconds(st.Launch.Job.GraceMs, maxGrace))
 	}
 	return grace
 }
