@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -88,17 +89,8 @@ func (c *Config) validate() error {
 	case c.Inside == nil && c.Identity == nil:
 		return errors.New("agent: Identity is required")
 	}
-	if c.Slots == 0 {
-		c.Slots = max(c.Inventory.GPUs, 0)
-	}
-	if c.Slots == 0 {
-		c.Slots = max(c.Inventory.CPUs, 1)
-	}
-	if c.Grace == 0 {
-		c.Grace = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
-	}
-	if c.HTTP == "" {
-		c.HTTP = "off"
-	}
+	c.Slots = cmp.Or(c.Slots, max(c.Inventory.GPUs, 0), max(c.Inventory.CPUs, 1))
+	c.Grace = cmp.Or(c.Grace, 25*time.Second) // of the 30 s that Kubernetes gives a pod by default
+	c.HTTP = cmp.Or(c.HTTP, "off")
 	return nil
 }

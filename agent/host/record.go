@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,10 +25,7 @@ const recordName = "agent.json"
 
 // RunDir is the directory for an uid's records: below $TMPDIR, else /tmp.
 func RunDir(tmp string, uid int) string {
-	if tmp == "" {
-		tmp = "/tmp"
-	}
-	return filepath.Join(tmp, fmt.Sprintf("mpiup-%d", uid))
+	return filepath.Join(cmp.Or(tmp, "/tmp"), fmt.Sprintf("mpiup-%d", uid))
 }
 
 // Announce writes the Record of an agent whose port is bound, and returns what removes it. A container without a writable

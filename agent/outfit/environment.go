@@ -57,12 +57,8 @@ func Environment(base, unset, user, ours []string) (env []string) {
 }
 
 func inherited(name string) bool {
-	for _, p := range protocolPrefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return slices.Contains(rankVariables, name) || isScriptVariable(name)
+	return slices.ContainsFunc(protocolPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) ||
+		slices.Contains(rankVariables, name) || isScriptVariable(name)
 }
 
 // computed is what mpiup adds for one process of a launch.

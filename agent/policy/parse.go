@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/identity"
@@ -116,10 +117,8 @@ func (p *Policy) set(kind, role, rule string, deny bool) error {
 
 // check refuses a policy with which an agent would be of no use.
 func (p *Policy) check() error {
-	for _, r := range roles {
-		if p.list(r, Shell) != "" {
-			return nil
-		}
+	if slices.ContainsFunc(roles[:], func(r identity.Role) bool { return p.list(r, Shell) != "" }) {
+		return nil
 	}
 	return fmt.Errorf("%s: nobody could start anything; allow run to launchers at least", p.from)
 }

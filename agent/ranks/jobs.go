@@ -112,16 +112,14 @@ func (j *Jobs) Processes() (all []*Process) {
 	return all
 }
 
-// Live is how many processes of the session run here, or are to be started.
-func (j *Jobs) Live() (n int) {
-	for _, st := range j.All() {
+// Crowded says that the session has more processes here, or that are to be started, than there are processors: those that wait should yield.
+func (s *Shared) Crowded() bool {
+	n := 0
+	for _, st := range s.Jobs.All() {
 		n += st.Live()
 	}
-	return n
+	return n > s.Inventory.CPUs
 }
-
-// Crowded says that the session has more processes here than there are processors: those that wait should yield.
-func (s *Shared) Crowded() bool { return s.Jobs.Live() > s.Inventory.CPUs }
 
 // Variable is what the user exported for the command line's programs, else the container's.
 func (s *Shared) Variable(name string) string {

@@ -43,7 +43,7 @@ func newPMI(st *Job) *pmi.Server {
 		Spawn: func(ctx context.Context, r job.Spawn) (int, error) {
 			return st.s.Session.Spawn(ctx, int(l.Job.Number), r)
 		},
-		PlainBarriers: !groupBarriers(l.Apps),
+		PlainBarriers: slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return !pmi.GroupBarriers(a.Argv, a.Env) }),
 		Hooks: pmi.Hooks{
 			OnInit:     func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_FINALIZED) },
@@ -55,16 +55,6 @@ func newPMI(st *Job) *pmi.Server {
 			},
 		},
 	})
-}
-
-// groupBarriers is pmi.GroupBarriers for all programs of a job.
-func groupBarriers(apps []*apiv1.App) bool {
-	for _, a := range apps {
-		if !pmi.GroupBarriers(a.Argv, a.Env) {
-			return false
-		}
-	}
-	return true
 }
 
 // wiring is how one rank finds its PMI server.

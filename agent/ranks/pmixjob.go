@@ -17,7 +17,7 @@ import (
 // PMIxJob is a job as PMIx ranks are told of it.
 func PMIxJob(st *Job) (pmix.Job, error) {
 	l := st.Launch
-	hosts, err := hostsOf(l.Launch)
+	hosts, err := hostsOf(l.Launch, st.RanksHere())
 	if err != nil {
 		return pmix.Job{}, err
 	}
@@ -61,7 +61,7 @@ func appsOf(l *apiv1.Launch) []int {
 }
 
 // hostsOf is the job's hosts as the launcher states them, checked against what is to start here.
-func hostsOf(l *apiv1.Launch) ([]jobdata.Host, error) {
+func hostsOf(l *apiv1.Launch, here []int) ([]jobdata.Host, error) {
 	hosts := make([]jobdata.Host, len(l.Job.Layout))
 	total := 0
 	for i, h := range l.Job.Layout {
@@ -79,10 +79,6 @@ func hostsOf(l *apiv1.Launch) ([]jobdata.Host, error) {
 	}
 	if int(l.Procs[0].NodeRank) >= len(hosts) {
 		return nil, fmt.Errorf("host %d of a job of %d hosts", l.Procs[0].NodeRank, len(hosts))
-	}
-	here := make([]int, 0, len(l.Procs))
-	for _, p := range l.Procs {
-		here = append(here, int(p.Rank))
 	}
 	slices.Sort(here)
 	if !slices.Equal(here, hosts[l.Procs[0].NodeRank].Ranks) {

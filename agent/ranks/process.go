@@ -3,7 +3,9 @@ package ranks
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,11 +203,7 @@ func (st *Job) note(p *Process) (stopped bool) {
 func (st *Job) All() []*Process {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	list := make([]*Process, 0, len(st.procs))
-	for _, p := range st.procs {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(st.procs))
 }
 
 // pids are the processes that run, by id.

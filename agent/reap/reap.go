@@ -43,6 +43,7 @@
 package reap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,16 +94,6 @@ type Config struct {
 	SessionDirs string
 }
 
-func (c Config) withDefaults() Config {
-	if c.SpawnDeadline <= 0 {
-		c.SpawnDeadline = 10 * time.Second
-	}
-	if c.StopGrace <= 0 {
-		c.StopGrace = 5 * time.Second
-	}
-	return c
-}
-
 // Supervisor owns every child of this process. New builds it, Run gives it life.
 type Supervisor struct {
 	cfg      Config
@@ -144,8 +135,9 @@ var ErrEnded = errors.New("the supervisor of processes is shutting down")
 // New builds a Supervisor. Nothing runs until Run; a Start before that waits for it.
 func New(cfg Config) *Supervisor {
 	ended, end := context.WithCancel(context.Background())
+	cfg.SpawnDeadline, cfg.StopGrace = cmp.Or(cfg.SpawnDeadline, 10*time.Second), cmp.Or(cfg.StopGrace, 5*time.Second)
 	s := &Supervisor{
-		cfg:      cfg.withDefaults(),
+		cfg:      cfg,
 		adopts:   cfg.Subreaper || os.Getpid() == 1,
 		proc:     proctree.Proc{Root: "/proc"},
 		requests: make(chan *request),

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ type Input struct {
 
 // NewInput returns an Input that Run serves.
 func NewInput(cfg InputConfig) *Input {
-	if cfg.Limit == 0 {
-		cfg.Limit = DefaultInputLimit
-	}
+	cfg.Limit = cmp.Or(cfg.Limit, DefaultInputLimit)
 	return &Input{cfg: cfg, wake: make(chan struct{}, 1)}
 }
 

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -69,16 +70,8 @@ type Pump struct {
 
 // NewPump returns a pump that Run starts.
 func NewPump(cfg Config) *Pump {
-	if cfg.Window == 0 {
-		cfg.Window = DefaultWindow
-	}
-	cfg.Window = max(cfg.Window, minWindow)
-	if cfg.DrainBound == 0 {
-		cfg.DrainBound = defaultDrainBound
-	}
-	if cfg.Quiet == 0 {
-		cfg.Quiet = defaultQuiet
-	}
+	cfg.Window = max(cmp.Or(cfg.Window, DefaultWindow), minWindow)
+	cfg.DrainBound, cfg.Quiet = cmp.Or(cfg.DrainBound, defaultDrainBound), cmp.Or(cfg.Quiet, defaultQuiet)
 	return &Pump{cfg: cfg, window: newWindow(cfg.Window), stop: make(chan struct{})}
 }
 

@@ -2,7 +2,9 @@ package watch
 
 import (
 	"bytes"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +37,11 @@ func FarOf(root string, pid int) (share float64) {
 	}
 	list, _ := sysfs.Field(string(status), "Cpus_allowed_list:")
 	allowed, err := idset.Within(list, layout.MaxThreads)
-	if err != nil || allowed.Empty() || allNear(nodes, allowed) { // the last is so of ranks that are not bound: nothing of theirs need be counted
+	if err != nil || allowed.Empty() {
+		return 0
+	}
+	away := slices.ContainsFunc(slices.Collect(maps.Values(nodes)), func(cpus idset.Set) bool { return !cpus.Overlaps(allowed) })
+	if !away { // it is not bound: nothing of its need be counted
 		return 0
 	}
 	text, err := proctree.ReadSome(filepath.Join(proc, "numa_maps"), maxNumaMaps)
@@ -53,16 +59,6 @@ func FarOf(root string, pid int) (share float64) {
 		return 0
 	}
 	return float64(all-near) / float64(all)
-}
-
-// allNear says that a process may use a CPU of every node.
-func allNear(nodes map[int]idset.Set, allowed idset.Set) bool {
-	for _, cpus := range nodes {
-		if !cpus.Overlaps(allowed) {
-			return false
-		}
-	}
-	return true
 }
 
 // nodesOf are the CPUs of each NUMA node; one with memory alone has none.

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -59,11 +60,7 @@ func (r Record) encode() []byte {
 		copy(b, "session "+r.Session+"\n")
 		return b
 	}
-	session := r.Session
-	if session == "" {
-		session = "-"
-	}
-	copy(b, fmt.Sprintf("leader %d %d %s\n", r.PID, r.Start, session))
+	copy(b, fmt.Sprintf("leader %d %d %s\n", r.PID, r.Start, cmp.Or(r.Session, "-")))
 	return b
 }
 

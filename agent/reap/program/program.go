@@ -12,6 +12,7 @@
 package program
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,13 +47,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	cause := e.Cause
-	if cause == "" {
-		cause = e.Errno.Error()
-	}
-	text := cause
+	text := cmp.Or(e.Cause, e.Errno.Error())
 	if e.Path != "" {
-		text = e.Path + ": " + cause
+		text = e.Path + ": " + text
 	}
 	if e.Hint != "" {
 		text += "; " + e.Hint
