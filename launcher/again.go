@@ -126,9 +126,11 @@ func (r *driver) ended(ctx context.Context, ran time.Duration) phases.Order {
 	losses := r.run.Losses()
 	for i, ranks := range r.plan.On() {
 		h, l := r.plan.Hosts[i].Name, losses[i]
-		o.Seats = append(o.Seats, phases.Seat{Host: h, Ranks: ranks, Lost: l.Lost})
-		if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && d > o.Left {
-			o.Left, o.On = d, h
+		o.Seats = append(o.Seats, phases.Seat{Host: h, Ranks: ranks, Lost: l != nil})
+		if l != nil && l.Unsure {
+			if d := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); d > o.Left {
+				o.Left, o.On = d, h
+			}
 		}
 	}
 	next := r.course.Attempted(o)

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -166,8 +165,8 @@ func (r *driver) hold(f reach.Found, attach link.Attach) {
 // holdSpare keeps a spare's session on a connection until the run is over.
 func (r *driver) holdSpare(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
-		if err := h.Run(life); err != nil {
-			r.mail.put(run.SpareLost{Host: h.Name, Why: err.Error()})
+		if lost := h.Run(life); lost != nil {
+			r.mail.put(run.SpareLost{Host: h.Name, Why: lost.Why})
 		}
 	}
 }
@@ -189,18 +188,14 @@ const unseen = time.Duration(1)
 // carryHost keeps a host's session on a connection until it is over.
 func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
-		e := run.Ended{Host: h.Index}
 		if c := r.predecessor.lostAt(h.Name); c != nil {
 			if c.Ending {
 				r.mail.put(run.Frame{Host: h.Index, Frame: (&apiv1.Ending{Why: c.Error()}).Frame(), At: unseen})
 			}
-			r.mail.put(run.Ended{Host: h.Index, Lost: true, Told: c.Told, Since: unseen, Why: "it was not handed over: " + c.Error()})
+			r.mail.put(run.Ended{Host: h.Index, Lost: &model.Lost{Told: c.Told, Since: unseen, Why: "it was not handed over: " + c.Error()}})
 			return
 		}
-		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
-			e.Lost, e.Why, e.Since, e.Fenced, e.Succeeded, e.Unsure = true, lost.Why, lost.Since, lost.Fenced, lost.Succeeded, lost.Unsure
-		}
-		r.mail.put(e)
+		r.mail.put(run.Ended{Host: h.Index, Lost: h.Run(life)})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // Conn keeps one host's session on a connection.
@@ -84,29 +85,17 @@ func (h *Conn) Finished() bool {
 	}
 }
 
-// Lost is why a host was given up.
-type Lost struct {
-	Why       string
-	Since     time.Duration // Clock time from which nothing was heard of it
-	Fenced    bool
-	Succeeded bool // with Fenced: another launcher has our run, and its ranks go on
-	Unsure    bool // its agent may live, and its ranks until their lease ends
-}
-
-func (e *Lost) Error() string { return e.Why }
-
-// Run carries frames until ctx ends (nil), the session is closed (nil), or the host is lost
-// (*lostError). All it started has ended when it returns.
-func (h *Conn) Run(ctx context.Context) error {
-	err := h.streams(ctx)
+// Run carries frames until ctx ends (nil), the session is closed (nil), or the host is lost. All it started has ended when it returns.
+func (h *Conn) Run(ctx context.Context) *model.Lost {
+	lost := h.streams(ctx)
 	h.link.Wait()
 	if h.Wait != nil {
 		h.Wait()
 	}
-	return err
+	return lost
 }
 
-func (h *Conn) streams(ctx context.Context) error {
+func (h *Conn) streams(ctx context.Context) (lost *model.Lost) {
 	s := h.First
 	for {
 		next, err := h.carry(ctx, s)
@@ -118,11 +107,8 @@ func (h *Conn) streams(ctx context.Context) error {
 			return nil
 		}
 		if next == nil {
-			if next, err = h.resume(ctx, err); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+			if next, lost = h.resume(ctx, err); ctx.Err() != nil || lost != nil {
+				return lost
 			}
 		}
 		s = next
@@ -137,7 +123,12 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 	h.begun = h.Clock.Now()
 	h.link.Heard() // Opened just came; a tick before Run has begun must not see the old silence
 	ended := make(chan error, 1)
-	go func() { ended <- h.link.Run(ctx, s.Stream, s.Opened.Received, h.take) }()
+	go func() {
+		ended <- h.link.Run(ctx, s.Stream, s.Opened.Received, func(f *apiv1.Frame) error {
+			codec.VetFrame(f) // its text is shown
+			return h.Deliver(f)
+		})
+	}()
 	var probe chan probed // the answer of a second connection under way; nil: none is
 	var tried time.Duration
 	for {
@@ -168,17 +159,15 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 				<-ended
 				return await(probe), errSilent
 			case silent > h.Timeout/3 && probe == nil && h.Clock.Now()-tried > h.Timeout/6:
-				probe = make(chan probed, 1)
-				go h.beside(ctx, life, probe)
+				made := make(chan probed, 1)
+				probe = made
+				go func() {
+					s, err := h.redial(ctx, life)
+					made <- probed{s, err}
+				}()
 			}
 		}
 	}
-}
-
-// take passes on what the agent sends, its text made safe to show.
-func (h *Conn) take(f *apiv1.Frame) error {
-	codec.VetFrame(f)
-	return h.Deliver(f)
 }
 
 // await is the session that a second connection resumed, nil if none did.
@@ -196,21 +185,15 @@ type probed struct {
 	err error
 }
 
-// beside resumes the session on a second connection; ctx bounds the attempt.
-func (h *Conn) beside(ctx, life context.Context, out chan<- probed) {
-	s, err := h.redial(ctx, life)
-	out <- probed{s, err}
-}
-
 // resume redials until the session goes on, or the host must be given up.
-func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
+func (h *Conn) resume(ctx context.Context, broke error) (*Session, *model.Lost) {
 	since := h.Clock.Now()
 	if errors.Is(broke, errSilent) {
-		return nil, &Lost{Since: since - h.link.Silent(), Unsure: true,
+		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true,
 			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)", h.Timeout)}
 	}
 	if h.Attach == nil {
-		return nil, &Lost{Why: h.First.Explain(broke).Error(), Since: since}
+		return nil, &model.Lost{Why: h.First.Explain(broke).Error(), Since: since}
 	}
 	if c := AsCause(broke); c.final() { // a second connection found out
 		return nil, h.gone(c, since-h.link.Silent())
@@ -222,7 +205,7 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 		h.progress, h.fruitless = now, 0
 	}
 	if h.fruitless++; h.fruitless > maxFruitless {
-		return nil, &Lost{Since: since, Unsure: true,
+		return nil, &model.Lost{Since: since, Unsure: true,
 			Why: fmt.Sprintf("its connection broke %d times without a frame getting through: %v", h.fruitless, h.First.Explain(broke))}
 	}
 	pause := min(2*time.Millisecond<<min(h.fruitless, 10), maxPause)
@@ -237,11 +220,11 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 		c := AsCause(err)
 		switch {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return nil, nil
 		case c.Refused || c.final():
 			return nil, h.gone(c, since)
 		case h.link.Silent() > h.Timeout:
-			return nil, &Lost{Since: since, Unsure: true,
+			return nil, &model.Lost{Since: since, Unsure: true,
 				Why: fmt.Sprintf("its connection broke (%v) and could not be resumed in %v (--node-timeout): %v", h.First.Explain(broke), h.Timeout, c)}
 		}
 		Sleep(ctx, pause)
@@ -252,14 +235,14 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 const maxPause = 200 * time.Millisecond
 
 // gone turns the answer to a redial into the reason of a loss.
-func (h *Conn) gone(c *Cause, since time.Duration) *Lost {
+func (h *Conn) gone(c *Cause, since time.Duration) *model.Lost {
 	switch {
 	case c.Stage == StageFenced:
-		return &Lost{Why: c.Error(), Since: since, Fenced: true, Succeeded: c.Succeeded}
+		return &model.Lost{Why: c.Error(), Since: since, Fenced: true, Succeeded: c.Succeeded}
 	case c.Stranger:
-		return &Lost{Why: "its agent was restarted: " + c.Error(), Since: since}
+		return &model.Lost{Why: "its agent was restarted: " + c.Error(), Since: since}
 	}
-	return &Lost{Why: "its agent is gone: " + c.Error(), Since: since}
+	return &model.Lost{Why: "its agent is gone: " + c.Error(), Since: since}
 }
 
 // redial resumes the session at the same address.

@@ -12,6 +12,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/run/model"
 )
 
 // fakeAgent is the other end of one session, over pipes that a test breaks.
@@ -103,7 +104,7 @@ func (a *fakeAgent) tried() int { a.mu.Lock(); defer a.mu.Unlock(); return a.att
 
 // withHost runs f beside a host connection to a fake agent; lost is what the connection ends
 // with after f.
-func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) (lost error) {
+func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) (lost *model.Lost) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -123,7 +124,7 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) 
 		wg.Go(func() {
 			clock.Run(ctx, h.Tick)
 		})
-		done := make(chan error, 1)
+		done := make(chan *model.Lost, 1)
 		wg.Go(func() { done <- h.Run(ctx) })
 		f(a, h, func() []uint64 { mu.Lock(); defer mu.Unlock(); return got })
 		synctest.Wait()
@@ -196,7 +197,7 @@ func TestHostIsGivenUp(t *testing.T) {
 		{name: "silent, and another incarnation answers", breaks: func(a *fakeAgent) { a.fail = stranger; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "restarted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := withHost(t, func(a *fakeAgent, h *Conn, _ func() []uint64) {
+			lost := withHost(t, func(a *fakeAgent, h *Conn, _ func() []uint64) {
 				time.Sleep(time.Second)
 				a.set(func() { tt.breaks(a) })
 				if tt.early > 0 {
@@ -207,9 +208,8 @@ func TestHostIsGivenUp(t *testing.T) {
 				}
 				time.Sleep(tt.after - tt.early)
 			})
-			var lost *Lost
-			if !errors.As(err, &lost) {
-				t.Fatalf("ended with %v", err)
+			if lost == nil {
+				t.Fatal("it is not lost")
 			}
 			if !strings.Contains(lost.Why, tt.says) || lost.Fenced != tt.fenced {
 				t.Errorf("%q (fenced %v) does not say %q", lost.Why, lost.Fenced, tt.says)
@@ -263,7 +263,7 @@ func TestBreakingAgainAndAgainEnds(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "without a frame") {
+	if err == nil || !strings.Contains(err.Why, "without a frame") {
 		t.Errorf("ended with %v", err)
 	}
 }

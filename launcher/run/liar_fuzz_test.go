@@ -144,7 +144,7 @@ func (s *session) playAll() {
 			s.do(Signal{[]int{job.SIGINT, job.SIGTERM, job.SIGUSR1}[int(b-0xe8)]})
 		case b < 0xee && !s.over[liar]:
 			s.over[liar] = true
-			s.do(Ended{Host: liar, Lost: b&1 == 0, Why: "x", Fenced: b&2 != 0})
+			s.do(Ended{Host: liar, Lost: map[bool]*model.Lost{true: {Why: "x", Fenced: b&2 != 0}}[b&1 == 0]})
 		case b == 0xee:
 			s.asked = true
 			s.do(Came{Hosts: "w7", Size: 8})

@@ -46,16 +46,10 @@ type (
 		Frame *apiv1.Frame
 		At    time.Duration
 	}
-	// Ended is the end of a host's connection. Lost: before its time.
+	// Ended is the end of a host's connection.
 	Ended struct {
-		Host      int
-		Lost      bool
-		Why       string
-		Since     time.Duration // Clock time from which nothing was heard of it
-		Fenced    bool
-		Succeeded bool // with Fenced: another launcher has the run, whose ranks go on
-		Unsure    bool // its ranks may run until their lease ends
-		Told      bool // the launcher before had told its ranks to end
+		Host int
+		Lost *model.Lost // before its time, and why; nil: as it should
 	}
 	// Turn ends what has come at once: now what is to be done about it is done.
 	Turn struct{}

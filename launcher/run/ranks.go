@@ -337,18 +337,19 @@ func (r *Run) hostEnded(e Ended) {
 	r.succession.heard(h)
 	r.finish(h) // nothing is sent there any more
 	r.give(NoCopies{h})
-	if e.Lost {
-		r.hosts[h].loss = Loss{Lost: true, Unsure: e.Unsure, Since: e.Since}
+	lost := e.Lost
+	if lost != nil {
+		r.hosts[h].lost = lost
 	}
-	if e.Lost && r.busy(h) {
-		f := verdict.Fault{Event: verdict.HostLost, At: e.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: e.Why, Ranks: r.ranksOn(h)}
+	if lost != nil && r.busy(h) {
+		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h)}
 		r.give(Note{report.Lost, f.Host, f.Text})
-		if e.Fenced || was.ending() {
-			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[e.Fenced]
-			r.succeeded = r.succeeded || e.Succeeded
+		if lost.Fenced || was.ending() {
+			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[lost.Fenced]
+			r.succeeded = r.succeeded || lost.Succeeded
 		}
-		if e.Told {
-			r.fail(verdict.Fault{Event: verdict.Orphaned, At: e.Since, Node: -1, ID: -1, Text: "why it told ranks to end"})
+		if lost.Told {
+			r.fail(verdict.Fault{Event: verdict.Orphaned, At: lost.Since, Node: -1, ID: -1, Text: "why it told ranks to end"})
 		} else {
 			r.lost(f)
 		}

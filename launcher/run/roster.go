@@ -28,11 +28,11 @@ type roster struct {
 type host struct {
 	model.Host
 	state   hostState
-	created int  // processes not heard of yet
-	running int  // processes that run
-	outputs int  // processes whose output has not ended
-	missed  bool // it was lost, and the run goes on without it
-	loss    Loss
+	created int         // processes not heard of yet
+	running int         // processes that run
+	outputs int         // processes whose output has not ended
+	missed  bool        // it was lost, and the run goes on without it
+	lost    *model.Lost // nil: it was not
 
 	taken idset.Set // processes that its agent ended without being told to
 }
@@ -41,13 +41,6 @@ type host struct {
 func (h *host) move(e hostEvent) (moved bool) {
 	h.state, moved = h.state.next(e)
 	return moved
-}
-
-// Loss is the end of a host before its time.
-type Loss struct {
-	Lost   bool          // it was given up
-	Unsure bool          // its ranks may run until their lease ends
-	Since  time.Duration // Clock time from which nothing was heard of it
 }
 
 // process is what is known of one.

@@ -135,11 +135,11 @@ func (r *Run) Phase() string { return r.phase }
 // PID is a process's on its host; 0 where it is not known.
 func (r *Run) PID(id int) int { return int(r.ranks[id].pid) }
 
-// Losses are how the hosts of the first job went, in the order of its plan.
-func (r *Run) Losses() []Loss {
-	list := make([]Loss, len(r.jobs[0].Hosts))
+// Losses are how the hosts of the first job were lost, in the order of its plan; nil: one was not.
+func (r *Run) Losses() []*model.Lost {
+	list := make([]*model.Lost, len(r.jobs[0].Hosts))
 	for i, h := range r.jobs[0].Hosts {
-		list[i] = r.hosts[h].loss
+		list[i] = r.hosts[h].lost
 	}
 	return list
 }

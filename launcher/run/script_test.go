@@ -243,9 +243,9 @@ func (s *script) do(command string, args []string) {
 	case "publish":
 		from(&apiv1.NameRequest{Id: 1, Op: apiv1.NameOp_NAME_PUBLISH, Service: "s", Value: []byte("v")})
 	case "lost":
-		s.step(Ended{Host: s.host(args[0]), Lost: true, Why: rest(1), Since: s.now.Clock})
+		s.step(Ended{Host: s.host(args[0]), Lost: &model.Lost{Why: rest(1), Since: s.now.Clock}})
 	case "told":
-		s.step(Ended{Host: s.host(args[0]), Lost: true, Told: true, Since: 1, Why: "it was not handed over"})
+		s.step(Ended{Host: s.host(args[0]), Lost: &model.Lost{Told: true, Since: 1, Why: "it was not handed over"}})
 	case "spare-lost":
 		s.step(SpareLost{args[0], rest(1)})
 	case "came":

@@ -73,7 +73,7 @@ func (r *Run) abandon() {
 	for i, h := range r.hosts {
 		if (r.job == jobStopping || h.state.told() || h.state.dropped()) && !h.state.finished() {
 			r.say("host %s did not end what it runs within %v; it is left to its lease", h.Name, r.cfg.Grace+stopBound)
-			h.loss = Loss{Lost: true, Unsure: true, Since: r.now.Clock}
+			h.lost = &model.Lost{Unsure: true, Since: r.now.Clock}
 			r.finish(i)
 		}
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -49,6 +50,16 @@ func (s *Site) Wanted() Wanted {
 		w.Fixed = []netip.AddrPort{s.Address}
 	}
 	return w
+}
+
+// Lost is why a host was given up before its time.
+type Lost struct {
+	Why       string
+	Since     time.Duration // Clock time from which nothing was heard of it
+	Fenced    bool
+	Succeeded bool // with Fenced: another launcher has the run, whose ranks go on
+	Unsure    bool // its agent may live, and its ranks run until their lease ends
+	Told      bool // the launcher before had told its ranks to end
 }
 
 // Came says that hosts have come, by their names.

@@ -118,7 +118,7 @@ func (s *script) do(command string, args []string) {
 	case "resumed":
 		frame(s.host(args[0]), (&apiv1.Resumed{LostMs: 4000}).Frame())
 	case "lost":
-		s.step(run.Ended{Host: s.host(args[0]), Lost: true, Why: strings.Join(args[1:], " "), Since: s.now.Clock})
+		s.step(run.Ended{Host: s.host(args[0]), Lost: &model.Lost{Why: strings.Join(args[1:], " "), Since: s.now.Clock}})
 	case "gone":
 		s.step(run.Ended{Host: s.host(args[0])})
 	case "came":
@@ -271,7 +271,7 @@ func (s *script) attempted(args []string) {
 	}
 	losses := s.attempt.Losses()
 	for i, ranks := range s.plan.On() {
-		o.Seats = append(o.Seats, Seat{Host: s.plan.Hosts[i].Name, Ranks: ranks, Lost: losses[i].Lost})
+		o.Seats = append(o.Seats, Seat{Host: s.plan.Hosts[i].Name, Ranks: ranks, Lost: losses[i] != nil})
 	}
 	next := s.course.Attempted(o)
 	if s.attempt = nil; next.Do == Rest {
