@@ -172,22 +172,24 @@ func (r *planner) rest(ctx context.Context) (phases.Order, error) {
 }
 
 // assembleEnough reaches hosts until some suffice for an attempt.
-func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call *lastCall) ([]reach.Found, phases.Order) {
+func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted, opener *reach.Opener, call lastCall) ([]reach.Found, phases.Order) {
 	within, cancel := context.WithCancel(ctx)
 	finds := r.cfg.Discovers()
 	if finds {
 		cancel()
 		within, cancel = awake.Within(ctx, round)
 	}
-	call.renew(cancel)
+	if call.over.Err() == nil {
+		defer context.AfterFunc(call.over, cancel)()
+	}
 	found, lines := r.cfg.AssembleEnough(within, life, want, func(have []reach.Found) bool {
 		c, begins := r.course.Choice(answers(have))
 		if begins && c.Settled {
 			call.enough()
 		}
-		return c.Enough || begins && call.over()
+		return c.Enough || begins && call.over.Err() != nil
 	}, opener)
-	g := phases.Gathered{Answers: answers(found), Lines: lines, Late: call.over() || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil,
+	g := phases.Gathered{Answers: answers(found), Lines: lines, Late: call.over.Err() != nil || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil,
 		Over: ctx.Err() != nil, Found: finds,
 		Within: fmt.Sprintf("%v (%s)", r.cfg.Wait, r.cfg.WaitBy)}
 	cancel()

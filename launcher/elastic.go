@@ -4,10 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -23,41 +20,8 @@ import (
 
 // lastCall ends the wait for more hosts some time after there are enough to begin.
 type lastCall struct {
-	after time.Duration
-
-	mu     sync.Mutex
-	end    context.CancelFunc // guarded by mu
-	asked  bool               // guarded by mu; there were enough
-	passed bool               // guarded by mu
-}
-
-// enough notes that there are.
-func (l *lastCall) enough() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.asked {
-		l.asked = true
-		awake.After(l.after, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.passed = true
-			l.end()
-		})
-	}
-}
-
-// over says that nobody else is waited for.
-func (l *lastCall) over() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.passed
-}
-
-// renew is for another round of the search, which end ends.
-func (l *lastCall) renew(end context.CancelFunc) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.end = end
+	over   context.Context // ends then
+	enough func()          // notes that there are
 }
 
 // saySize tells of a size that is other than the last attempt's, or than what the job was to begin with.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -60,8 +61,10 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	}
 	ctx, cancel := r.patience(ctx, begins)
 	defer cancel()
-	opener, call, next := r.opens(), &lastCall{after: r.cfg.Elastic.LastCall}, r.next
-	defer call.renew(func() {})
+	opener, next := r.opens(), r.next
+	over, end := context.WithCancel(context.Background())
+	defer end()
+	call := lastCall{over, sync.OnceFunc(func() { awake.After(r.cfg.Elastic.LastCall, end) })}
 	var found []reach.Found
 	for {
 		switch err = nil; next.Do {
@@ -108,7 +111,7 @@ func (r *planner) seek(ctx context.Context) (next phases.Order, err error) {
 }
 
 // reach reaches hosts: all, or as many as suffice.
-func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach.Opener, call *lastCall) (found []reach.Found, next phases.Order, err error) {
+func (r *planner) reach(ctx, life context.Context, o phases.Order, opener *reach.Opener, call lastCall) (found []reach.Found, next phases.Order, err error) {
 	if o.Pause {
 		link.Sleep(ctx, time.Second) // what was held ends just now, or another host comes
 	}
