@@ -48,41 +48,35 @@ type Session struct {
 // bounds the opening, life the stream after it. Errors are *causes.
 type Attach func(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*Session, error)
 
-// Greet opens the session on a stream.
-func (s *Session) Greet(on wire.Stream) (err error) {
-	s.Opened, err = ExchangeOpen(on, s.Open)
-	s.Since = time.Now()
-	return err
-}
-
-// ExchangeOpen sends Open and judges the answer.
-func ExchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
-	if err := s.Send(open.Frame()); err != nil {
+// Greet opens the session on a stream: it sends Open and judges the answer.
+func (s *Session) Greet(on wire.Stream) error {
+	if err := on.Send(s.Open.Frame()); err != nil {
 		// The reason why is with the receiving side.
-		if _, rerr := s.Recv(); rerr != nil {
-			return nil, rerr
+		if _, rerr := on.Recv(); rerr != nil {
+			return rerr
 		}
-		return nil, err
+		return err
 	}
-	f, err := s.Recv()
+	f, err := on.Recv()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	codec.VetFrame(f)
 	opened := f.GetOpened()
 	if opened == nil {
-		return nil, Causef(StageConnect, "its first frame is no Opened: not an agent of this version")
+		return Causef(StageConnect, "its first frame is no Opened: not an agent of this version")
 	}
 	if err := refusal(opened); err != nil {
-		return nil, err
+		return err
 	}
 	if opened.Host.GetIncarnation() == "" {
-		return nil, Causef(StageConnect, "the agent does not state its incarnation")
+		return Causef(StageConnect, "the agent does not state its incarnation")
 	}
 	if err := CheckHost(opened.Host); err != nil {
-		return nil, Causef(StageConnect, "%w", err)
+		return Causef(StageConnect, "%w", err)
 	}
-	return opened, nil
+	s.Stream, s.Opened, s.Since = on, opened, time.Now()
+	return nil
 }
 
 // refusal is an agent's no as a cause; nil when it said yes.
@@ -131,7 +125,7 @@ func Embed(life context.Context, serve func(context.Context, wire.Stream) error,
 		}
 		return Causef(StageConnect, "the embedded agent: %w", err)
 	}
-	s = &Session{Stream: mine, Open: open, Close: endMine, Explain: why}
+	s = &Session{Open: open, Close: endMine, Explain: why}
 	if err = s.Greet(mine); err != nil {
 		endMine()
 		cancel()

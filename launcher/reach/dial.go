@@ -267,7 +267,6 @@ func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 		Close: func() { cancel(); conn.Close() }}
 	stream, err := conn.Client.Attach(sctx)
 	if err == nil {
-		s.Stream = stream
 		err = s.Greet(stream)
 	}
 	if !stop() || err != nil {

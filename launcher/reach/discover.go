@@ -261,10 +261,10 @@ func (r *Reach) Seen(ctx context.Context) *hosts.Set {
 }
 
 // OwnNames calls hosts that were known by address only by the names that their agents state,
-// and puts them in that order, siblings numbered; false when there are none such.
-func OwnNames(all []Found) bool {
+// and puts them in that order, siblings numbered.
+func OwnNames(all []Found) {
 	if len(all) == 0 || !all[0].Bare { // a source's all are all alike
-		return false
+		return
 	}
 	seen := map[string]int{}
 	for i := range all {
@@ -273,7 +273,6 @@ func OwnNames(all []Found) bool {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Found) int { return hosts.CompareNames(a.Entry.Name, b.Entry.Name) })
-	return true
 }
 
 // AssembleMore reaches hosts beside those the run has. What waiting does not change ends it at once.

@@ -56,7 +56,10 @@ type gatherer struct {
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
 	cancel  context.CancelFunc     // ends gathering
-	missing *missing
+
+	missing atomic.Int64  // hosts
+	full    chan struct{} // closed once nobody is missing
+	fill    sync.Once     // of that
 }
 
 // note notes what has come of host i; nil: it was asked in vain.
@@ -83,7 +86,7 @@ func (g *gatherer) noteHeld(host string, s *link.Session) {
 }
 
 func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) *gatherer {
-	return &gatherer{reach: r, attach: attach, opener: o, life: life, turns: newTurns(), clock: wire.NewClock(),
+	return &gatherer{reach: r, attach: attach, opener: o, life: life, turns: newTurns(), clock: wire.NewClock(), full: make(chan struct{}),
 		claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
 }
 
@@ -92,7 +95,7 @@ func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) 
 func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board) []Found {
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
-	g.missing = newMissing(len(want))
+	g.miss(int64(len(want)))
 	out := make([]Found, len(want))
 	for i, w := range want {
 		out[i].Wanted = w

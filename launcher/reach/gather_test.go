@@ -473,7 +473,8 @@ func TestGatheringHoldsWhatItHas(t *testing.T) {
 func TestHeldUntilTheLastMoment(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		n := &fakeNet{broken: broken}
-		g := &gatherer{reach: &Reach{}, missing: newMissing(1)} // full with this one
+		g := &gatherer{reach: &Reach{}, full: make(chan struct{})}
+		g.miss(1) // full with this one
 		if c := g.hold(t.Context(), &link.Session{Stream: fakeStream{n, t.Context()}, Explain: link.AsCause}, nil); (c != nil) != broken {
 			t.Errorf("broken %v: %v", broken, c)
 		}

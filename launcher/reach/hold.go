@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -23,30 +22,10 @@ const (
 // pause is the time from one sign of life to the next, of which a lease has ten, or as many as there can be.
 func (g *gatherer) pause() time.Duration { return max(min(g.reach.Lease/10, longest), Heartbeat) }
 
-// missing counts hosts that are still missing; those that were reached wait for the rest.
-type missing struct {
-	mu   sync.Mutex
-	n    int           // guarded by mu
-	full chan struct{} // closed once nobody is missing
-}
-
-func newMissing(n int) *missing {
-	m := &missing{n: n, full: make(chan struct{})}
-	m.add(0)
-	return m
-}
-
-// add changes how many are missing. Once nobody was, it stays full.
-func (m *missing) add(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	select {
-	case <-m.full:
-		return
-	default:
-	}
-	if m.n += n; m.n == 0 {
-		close(m.full)
+// miss changes how many hosts are missing; those that were reached wait for the rest. Once nobody was missing, full stays closed.
+func (g *gatherer) miss(n int64) {
+	if g.missing.Add(n) == 0 {
+		g.fill.Do(func() { close(g.full) })
 	}
 }
 
@@ -56,7 +35,7 @@ func (m *missing) add(n int) {
 // is not asked. Time counts by heartbeats, so that a launcher that was stopped calls no host silent. Nobody else sends on
 // the stream meanwhile; what the agent says is left to the link.
 func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead) *link.Cause {
-	g.missing.add(-1)
+	g.miss(-1)
 	beat := time.NewTicker(g.pause())
 	look := time.NewTicker(Heartbeat / 2)
 	defer beat.Stop()
@@ -64,7 +43,7 @@ func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead)
 	for silent := time.Duration(0); ; {
 		full := false
 		select {
-		case <-g.missing.full: // the stream may have broken since the last sign of life
+		case <-g.full: // the stream may have broken since the last sign of life
 			full = true
 		case <-ctx.Done():
 			return nil
@@ -100,7 +79,7 @@ func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead)
 
 // missed counts a host as missing again, for a cause.
 func (g *gatherer) missed(c *link.Cause) *link.Cause {
-	g.missing.add(1)
+	g.miss(1)
 	return c
 }
 
