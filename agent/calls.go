@@ -30,7 +30,7 @@ const (
 func (s *service) grpcServer(gate tap.ServerInHandle, options ...grpc.ServerOption) *grpc.Server {
 	g := grpc.NewServer(append(options,
 		grpc.InTapHandle(gate), grpc.MaxHeaderListSize(maxHeaders), grpc.ConnectionTimeout(port.HandshakeDeadline),
-		grpc.Creds(identity.ServerTransport()),
+		grpc.Creds(identity.Transport()),
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(64<<10),
 		grpc.ForceServerCodecV2(codec.Codec{}), experimental.BufferPool(&codec.Pool{}))...)
 	rpc.RegisterAgentServer(g, s)

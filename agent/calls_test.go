@@ -83,7 +83,7 @@ func connectionTo(t *testing.T, addr string, role identity.Role, options ...grpc
 	t.Helper()
 	id := certified(t, role)
 	protocols := []string{apiv1.AskProtocol, port.Sessions}
-	cc, err := grpc.NewClient("passthrough:///"+addr, append(options, grpc.WithTransportCredentials(identity.ClientTransport()),
+	cc, err := grpc.NewClient("passthrough:///"+addr, append(options, grpc.WithTransportCredentials(identity.Transport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 			if err != nil {

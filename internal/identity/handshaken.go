@@ -18,14 +18,11 @@ type AuthInfo struct {
 // AuthType is "tls".
 func (AuthInfo) AuthType() string { return "tls" }
 
-// ServerTransport is for a gRPC server that is handed connections whose handshake is done
-// (from Accept): the listener told gRPC and gossip apart by ALPN. It refuses any other.
-func ServerTransport() credentials.TransportCredentials { return handshaken{} }
+// Transport is for a gRPC server that is handed connections whose handshake is done (from Accept), since the listener told gRPC and gossip
+// apart by ALPN, and for a client whose dialer returns connections from Connect. It refuses any other.
+func Transport() credentials.TransportCredentials { return handshaken{} }
 
-// ClientTransport is the same for a gRPC client whose dialer returns connections from Connect.
-func ClientTransport() credentials.TransportCredentials { return handshaken{} }
-
-// PeerFromContext says who called, in a handler of a server with ServerTransport.
+// PeerFromContext says who called, in a handler of a server with Transport.
 func PeerFromContext(ctx context.Context) (Peer, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -51,7 +51,7 @@ func TestGRPCOverHandshakenConnections(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	h := handed{make(chan net.Conn), make(chan struct{})}
-	server := grpc.NewServer(grpc.Creds(ServerTransport()))
+	server := grpc.NewServer(grpc.Creds(Transport()))
 	rpc.RegisterAgentServer(server, helloServer{})
 	served, accepted := make(chan error, 1), make(chan error, 1)
 	go func() { served <- server.Serve(h) }()
@@ -65,7 +65,7 @@ func TestGRPCOverHandshakenConnections(t *testing.T) {
 		}
 		accepted <- err
 	}()
-	client, err := grpc.NewClient("passthrough:///w", grpc.WithTransportCredentials(ClientTransport()),
+	client, err := grpc.NewClient("passthrough:///w", grpc.WithTransportCredentials(Transport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			raw, err := net.Dial("tcp", l.Addr().String())
 			if err != nil {
@@ -93,10 +93,10 @@ func TestHandshakenRefusesPlainConnections(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	if _, _, err := ServerTransport().ServerHandshake(a); err == nil {
+	if _, _, err := Transport().ServerHandshake(a); err == nil {
 		t.Error("a connection without TLS passes")
 	}
-	if insecure.NewCredentials().Info().SecurityProtocol == ServerTransport().Info().SecurityProtocol {
+	if insecure.NewCredentials().Info().SecurityProtocol == Transport().Info().SecurityProtocol {
 		t.Error("says it is insecure")
 	}
 }

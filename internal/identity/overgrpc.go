@@ -26,7 +26,7 @@ func OverGRPC(addr string, ready <-chan net.Conn, options ...grpc.DialOption) (*
 	}
 	return grpc.NewClient("passthrough:///"+addr, append([]grpc.DialOption{
 		grpc.WithContextDialer(once),
-		grpc.WithTransportCredentials(ClientTransport()),
+		grpc.WithTransportCredentials(Transport()),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 	}, options...)...)

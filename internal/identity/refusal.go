@@ -31,23 +31,6 @@ func (r *Refusal) Unwrap() error { return r.err }
 // it is one, and returns it unchanged otherwise. It knows alerts in the text of gRPC's errors
 // too. peer is the other side's certificate if known; alerts do not bring it.
 func (i *Identity) Explain(err error, peer *x509.Certificate) error {
-	return i.view().explain(err, peer)
-}
-
-// view is what a refusal is compared with.
-type view struct {
-	scope string
-	files bool
-	pods  bool
-	now   time.Time
-}
-
-func (i *Identity) view() view {
-	_, files := i.source.(*fileSource)
-	return view{scope: i.scope, files: files, pods: i.pods, now: i.now()}
-}
-
-func (v view) explain(err error, peer *x509.Certificate) error {
 	var (
 		refusal *Refusal
 		verify  *tls.CertificateVerificationError
@@ -57,12 +40,12 @@ func (v view) explain(err error, peer *x509.Certificate) error {
 	case err == nil || errors.As(err, &refusal):
 		return err
 	case errors.As(err, &verify) && len(verify.UnverifiedCertificates) > 0:
-		return v.judge(verify.UnverifiedCertificates[0], verify.Err)
+		return i.judge(verify.UnverifiedCertificates[0], verify.Err)
 	case errors.As(err, &record):
 		return notTLS(record)
 	}
 	if _, alert, ok := strings.Cut(err.Error(), "remote error: "); ok {
-		return v.alert(alert, peer, err)
+		return i.alert(alert, peer, err)
 	}
 	// The rest of crypto/tls's own complaints (versions, malformed messages) have no type;
 	// errors of the network below come as they are and do not begin so.
@@ -79,8 +62,14 @@ func (v view) explain(err error, peer *x509.Certificate) error {
 	return err
 }
 
+// files says that certificate files were named, and there is no shared secret.
+func (i *Identity) files() bool {
+	_, files := i.source.(*fileSource)
+	return files
+}
+
 // judge says why we refused a certificate. Everything in it is the peer's word.
-func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
+func (i *Identity) judge(leaf *x509.Certificate, err error) *Refusal {
 	r := &Refusal{err: err}
 	var (
 		unknown x509.UnknownAuthorityError
@@ -92,16 +81,16 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 	}
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		r.text = v.dates(leaf, shared)
+		r.text = i.dates(leaf, shared)
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
 		r.text = "its certificate is not for this use: it needs the usages server auth (agents) and client auth"
 	case !errors.As(err, &unknown):
 		r.text = fmt.Sprintf("its certificate cannot be verified (%.200v)", err)
-	case shared && v.files:
+	case shared && i.files():
 		r.text = "it uses a shared secret and we certificates (--tls-dir): give both the same"
 	case shared:
-		r.text, r.key = v.otherJob(leaf.Issuer.CommonName), true
-	case v.files:
+		r.text, r.key = i.otherJob(leaf.Issuer.CommonName), true
+	case i.files():
 		r.text = fmt.Sprintf("its certificate is from %.100q, which our ca.crt does not hold", leaf.Issuer.String())
 	default:
 		r.text = fmt.Sprintf("its certificate is from %.100q and not of this job: something else listens there, "+
@@ -110,21 +99,21 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 	return r
 }
 
-func (v view) otherJob(theirs string) string {
-	if theirs == v.scope {
+func (i *Identity) otherJob(theirs string) string {
+	if theirs == i.scope {
 		again := ""
-		if v.pods {
+		if i.pods {
 			again = " (a job that was made anew has a new one)"
 		}
-		return fmt.Sprintf("it holds the secret of another job, though of the same name %q: %s%s", theirs, v.alike(), again)
+		return fmt.Sprintf("it holds the secret of another job, though of the same name %q: %s%s", theirs, i.alike(), again)
 	}
 	return fmt.Sprintf("it holds the secret of another job (its job is %.100q, ours %q): if they are one job, "+
-		"give both the same --job or MPIUP_JOB", theirs, v.scope)
+		"give both the same --job or MPIUP_JOB", theirs, i.scope)
 }
 
 // alike is how all hosts get one secret.
-func (v view) alike() string {
-	if v.pods {
+func (i *Identity) alike() string {
+	if i.pods {
 		return "mount the same Secret in all pods"
 	}
 	return "give all hosts and mpiup run the same key (--key FILE or MPIUP_KEY)"
@@ -132,26 +121,26 @@ func (v view) alike() string {
 
 const clockFormat = "2006-01-02 15:04:05 UTC"
 
-func (v view) dates(leaf *x509.Certificate, shared bool) string {
+func (i *Identity) dates(leaf *x509.Certificate, shared bool) string {
 	if shared {
-		return "its certificate is not valid by our clock: " + v.skew(leaf)
+		return "its certificate is not valid by our clock: " + i.skew(leaf)
 	}
 	what := "expired at"
 	t := leaf.NotAfter
-	if v.now.Before(leaf.NotBefore) {
+	if i.now().Before(leaf.NotBefore) {
 		what, t = "begins at", leaf.NotBefore
 	}
 	return fmt.Sprintf("its certificate %s %s and our clock reads %s: renew it, or set the clocks",
-		what, t.UTC().Format(clockFormat), v.now.UTC().Format(clockFormat))
+		what, t.UTC().Format(clockFormat), i.now().UTC().Format(clockFormat))
 }
 
 // skew reads the peer's clock out of its certificate. A leaf is renewed after leafRenew, so
 // the clock is known to within that.
-func (v view) skew(leaf *x509.Certificate) string {
+func (i *Identity) skew(leaf *x509.Certificate) string {
 	theirs := mintedAt(leaf)
-	apart := theirs.Sub(v.now).Round(time.Minute)
+	apart := theirs.Sub(i.now()).Round(time.Minute)
 	return fmt.Sprintf("its clock read %s when it made the certificate (at most %s ago), ours reads %s, %s apart: set the clocks",
-		theirs.UTC().Format(clockFormat), hours(leafRenew), v.now.UTC().Format(clockFormat), hours(apart.Abs()))
+		theirs.UTC().Format(clockFormat), hours(leafRenew), i.now().UTC().Format(clockFormat), hours(apart.Abs()))
 }
 
 func hours(d time.Duration) string {
@@ -176,7 +165,7 @@ const (
 
 // alert says why the peer refused us. Only the alert's text is at hand: crypto/tls wraps it
 // in a type of its own, and gRPC keeps no types.
-func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
+func (i *Identity) alert(text string, peer *x509.Certificate, err error) *Refusal {
 	r := &Refusal{err: err}
 	is := func(alerts ...tls.AlertError) bool {
 		for _, a := range alerts {
@@ -190,15 +179,15 @@ func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
 	short = fmt.Sprintf("%.60s", short)
 	switch {
 	case is(alertUnknownCA):
-		r.text = "it refuses our certificate, as it holds the secret (or the CA) of another job: " + v.alike()
-		if r.key = !v.files; v.files {
+		r.text = "it refuses our certificate, as it holds the secret (or the CA) of another job: " + i.alike()
+		if r.key = !i.files(); i.files() {
 			r.text = "it refuses our certificate, as its ca.crt does not hold our CA"
 		}
 	case is(alertExpired) && peer != nil && len(peer.URIs) == 1 && peer.URIs[0].Scheme == sharedScheme:
-		r.text = "it refuses our certificate for its dates: " + v.skew(peer)
+		r.text = "it refuses our certificate for its dates: " + i.skew(peer)
 	case is(alertExpired):
 		r.text = fmt.Sprintf("it refuses our certificate as expired or not valid yet; our clock reads %s: "+
-			"set the clocks, or renew the certificate", v.now.UTC().Format(clockFormat))
+			"set the clocks, or renew the certificate", i.now().UTC().Format(clockFormat))
 	case is(alertBadCertificate, alertUnsupportedCert, alertRevoked, alertCertificateUnknown, alertAccessDenied, alertCertificateRequired):
 		r.text = "it refuses our certificate (" + short + "): the job, a date, the role, group or usage does not fit, and its own log says which"
 	case is(alertNoALPN):

@@ -96,7 +96,7 @@ func (i *Identity) verifyServer(cs tls.ConnectionState, m material) (Peer, *tls.
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
-		return Peer{}, nil, i.view().judge(leaf, err)
+		return Peer{}, nil, i.judge(leaf, err)
 	}
 	if err := approved(chains...); err != nil {
 		return Peer{}, nil, &Refusal{text: err.Error(), err: err}

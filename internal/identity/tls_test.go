@@ -403,9 +403,9 @@ func FuzzCertificate(f *testing.F) {
 			}
 		}
 		for _, reason := range []x509.InvalidReason{x509.Expired, x509.IncompatibleUsage} {
-			_ = ours.view().judge(leaf, x509.CertificateInvalidError{Cert: leaf, Reason: reason}).Error()
+			_ = ours.judge(leaf, x509.CertificateInvalidError{Cert: leaf, Reason: reason}).Error()
 		}
-		_ = ours.view().judge(leaf, x509.UnknownAuthorityError{Cert: leaf}).Error()
+		_ = ours.judge(leaf, x509.UnknownAuthorityError{Cert: leaf}).Error()
 	})
 }
 
@@ -424,7 +424,7 @@ func TestCertificateHasOneReading(t *testing.T) {
 	if cerr != nil || serr != nil {
 		t.Fatal(cerr, serr)
 	}
-	_, info, err := ServerTransport().ServerHandshake(s)
+	_, info, err := Transport().ServerHandshake(s)
 	if err != nil {
 		t.Fatal(err)
 	}

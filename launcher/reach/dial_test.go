@@ -81,7 +81,7 @@ func serveAgent(t testing.TB, key string, opened *apiv1.Opened) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
+	s := grpc.NewServer(grpc.Creds(identity.Transport()))
 	rpc.RegisterAgentServer(s, &listening{opened: opened})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(acceptor{l, loadIdentity(t, key, identity.RoleAgent)}) }()

@@ -35,7 +35,7 @@ func TestLargeCallsOfAWorker(t *testing.T) {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, protocol := range []string{"h2", apiv1.AskProtocol} {
-		cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
+		cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.Transport()),
 			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(heavy{200 << 20}), grpc.MaxCallSendMsgSize(1<<30)),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", victim.Addr, port))

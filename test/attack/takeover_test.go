@@ -123,7 +123,7 @@ func dial(t *testing.T, tls, addr, protocol string) rpc.AgentClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
+	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.Transport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", addr, port))
 			if err != nil {

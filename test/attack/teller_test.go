@@ -53,7 +53,7 @@ func serve(t *testing.T, tls string, is rpc.AgentServer) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
+	s := grpc.NewServer(grpc.Creds(identity.Transport()))
 	rpc.RegisterAgentServer(s, is)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(handshaking{l, id}) }()

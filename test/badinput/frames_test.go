@@ -21,7 +21,7 @@ import (
 func dial(t *testing.T, a *lab.Loopback, role identity.Role, protocols ...string) rpc.AgentClient {
 	t.Helper()
 	id := loaded(t, key, role)
-	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
+	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.Transport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(a.Addr, port))
 			if err != nil {

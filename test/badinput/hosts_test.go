@@ -110,7 +110,7 @@ func oldAgent(t *testing.T) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
+	s := grpc.NewServer(grpc.Creds(identity.Transport()))
 	rpc.RegisterAgentServer(s, protocol99{})
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(handshaking{l, id}) }()
