@@ -159,7 +159,7 @@ func (d *Dir) Create(name string, how int) (*os.File, error) {
 	if p.dir != d {
 		defer p.dir.Close()
 	}
-	return p.open(how|unix.O_WRONLY|unix.O_CREAT, 0o666, false)
+	return p.create(how, 0o666)
 }
 
 // Replace writes a new file and gives it the name, whatever had it: a link is not followed, a pipe not opened. The file is whole
@@ -173,7 +173,7 @@ func (d *Dir) Replace(name string, text []byte, mode fs.FileMode) error {
 		defer p.dir.Close()
 	}
 	temp := place{p.dir, ".mpiup-" + rand.Text()}
-	f, err := temp.open(unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode, false)
+	f, err := temp.create(unix.O_EXCL, mode)
 	if errors.Is(err, fs.ErrNotExist) { // of the directory, which is open
 		return fmt.Errorf("%s: the directory was removed since it was opened", p.path())
 	}
@@ -198,7 +198,7 @@ func (d *Dir) Remove(name string) error { return unix.Unlinkat(d.at(), name, 0) 
 // Try sees whether files can be made in d: it makes one, and removes it.
 func (d *Dir) Try() error {
 	p := place{d, ".mpiup-try-" + rand.Text()}
-	f, err := p.open(unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600, false)
+	f, err := p.create(unix.O_EXCL, 0o600)
 	if err != nil {
 		return &fs.PathError{Op: "create a file in", Path: d.path, Err: errors.Unwrap(err)}
 	}

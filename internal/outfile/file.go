@@ -21,7 +21,7 @@ import (
 // in places (devices) that are this container's own.
 type File struct {
 	place
-	follow bool
+	links int // unix.O_NOFOLLOW; 0: they are followed
 }
 
 // devices are directories of links such as stdout and 1, which nobody else writes to.
@@ -33,7 +33,11 @@ func At(path string) (*File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.Unwrap(err)}
 	}
-	return &File{place{dir, filepath.Base(path)}, slices.Contains(devices, filepath.Dir(filepath.Clean(path)))}, nil
+	f := &File{place{dir, filepath.Base(path)}, unix.O_NOFOLLOW}
+	if slices.Contains(devices, filepath.Dir(filepath.Clean(path))) {
+		f.links = 0
+	}
+	return f, nil
 }
 
 // Close lets its directory go.
@@ -41,19 +45,12 @@ func (f *File) Close() error { return f.dir.Close() }
 
 // Open opens it for writing: empty, or with unix.O_APPEND with what it has; with unix.O_CREAT it is made where it is missing.
 func (f *File) Open(how int) (*os.File, error) {
-	if !f.follow {
-		how |= unix.O_NOFOLLOW
-	}
-	return f.openAs(how|unix.O_WRONLY, 0o666, true)
+	return f.open(how|unix.O_WRONLY|f.links, 0o666, true)
 }
 
 // Try sees whether it can be written, and changes nothing.
 func (f *File) Try() error {
-	how := unix.O_WRONLY | unix.O_APPEND
-	if !f.follow {
-		how |= unix.O_NOFOLLOW
-	}
-	file, err := f.openAs(how, 0, true)
+	file, err := f.open(unix.O_WRONLY|unix.O_APPEND|f.links, 0, true)
 	switch {
 	case err == nil:
 		return file.Close()
@@ -115,14 +112,14 @@ func Draw(path string, stdout io.Writer, draw func(io.Writer) error) error {
 	return err
 }
 
-// open opens a file of the place itself.
-func (p place) open(how int, mode fs.FileMode, named bool) (*os.File, error) {
-	return p.openAs(how|unix.O_NOFOLLOW, mode, named)
+// create opens a file that no user named, which a link may not be.
+func (p place) create(how int, mode fs.FileMode) (*os.File, error) {
+	return p.open(how|unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW, mode, false)
 }
 
-// openAs opens what is there and looks at what that is before a byte of it changes. named is a path that a user gave: a device or a pipe is
+// open opens what is there and looks at what that is before a byte of it changes. named is a path that a user gave: a device or a pipe is
 // meant, where one is there.
-func (p place) openAs(how int, mode fs.FileMode, named bool) (*os.File, error) {
+func (p place) open(how int, mode fs.FileMode, named bool) (*os.File, error) {
 	var st unix.Stat_t
 	seen := unix.Fstatat(p.dir.at(), p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 	if seen && st.Mode&unix.S_IFMT != unix.S_IFLNK {
