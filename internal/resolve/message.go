@@ -26,32 +26,21 @@ type question struct {
 }
 
 func newQuestion(id uint16, name string, w way, edns bool) (*question, error) {
-	t := w.typ
 	n, err := dnsmessage.NewName(name + ".")
 	if err != nil {
 		return nil, fmt.Errorf("name %s: %w", name, err)
 	}
-	b := dnsmessage.NewBuilder(make([]byte, 0, 300), dnsmessage.Header{ID: id, RecursionDesired: true, CheckingDisabled: w.cd})
-	if err := b.StartQuestions(); err != nil {
-		return nil, err
-	}
-	if err := b.Question(dnsmessage.Question{Name: n, Type: t, Class: dnsmessage.ClassINET}); err != nil {
-		return nil, err
-	}
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: id, RecursionDesired: true, CheckingDisabled: w.cd},
+		Questions: []dnsmessage.Question{{Name: n, Type: w.typ, Class: dnsmessage.ClassINET}}}
 	if edns {
 		var h dnsmessage.ResourceHeader
 		if err := h.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, w.do); err != nil {
 			return nil, err
 		}
-		if err := b.StartAdditionals(); err != nil {
-			return nil, err
-		}
-		if err := b.OPTResource(h, dnsmessage.OPTResource{}); err != nil {
-			return nil, err
-		}
+		m.Additionals = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.OPTResource{}}}
 	}
-	wire, err := b.Finish()
-	return &question{id: id, name: name, typ: t, wire: wire}, err
+	wire, err := m.Pack()
+	return &question{id: id, name: name, typ: w.typ, wire: wire}, err
 }
 
 // reply is what an answer says.
