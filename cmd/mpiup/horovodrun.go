@@ -55,7 +55,7 @@ func asHorovodrun(p *process, args []string) error {
 	by := "--start-timeout"
 	if v := p.getenv(training.StartVariable); v != "" && h.Start == 0 {
 		by = training.StartVariable
-		if h.Start, err = training.ParseStart(v); err != nil {
+		if h.Start, err = training.Seconds(v); err != nil {
 			return fmt.Errorf("%s is %.40q: %w", by, v, err)
 		}
 	}

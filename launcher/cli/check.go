@@ -14,25 +14,10 @@ import (
 // Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
 // number of ppr:N:node, Binding what concerns CPUs, and Output is tag if --tag-output was given. It is called once.
 func (f *RunFlags) Check() error {
-	if err := f.HostFlags.Check(); err != nil {
-		return err
-	}
 	if f.Local && (len(f.Hosts) > 0 || f.Hostfile != "" || f.Size > 0) {
 		return fmt.Errorf("--local is for this machine alone; leave it out, or --host, --hostfile and --size")
 	}
-	if err := f.LeaseFlags.Check(); err != nil {
-		return err
-	}
-	if err := f.GPUs.Check(); err != nil {
-		return err
-	}
-	if err := f.settleBinding(); err != nil {
-		return err
-	}
-	if err := f.settleFrameworks(); err != nil {
-		return err
-	}
-	if err := f.checkElastic(); err != nil {
+	if err := cmp.Or(f.HostFlags.Check(), f.LeaseFlags.Check(), f.GPUs.Check(), f.settleBinding(), f.settleFrameworks(), f.checkElastic()); err != nil {
 		return err
 	}
 	if f.Independent {

@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -206,24 +207,10 @@ func (p *hydraParser) variables() error {
 	if v, ok := p.Out.Lookup("HYDRA_ENV"); ok && !p.Line.Inherit.Given {
 		p.Line.Inherit.None = v != "all"
 	}
-	for _, name := range []string{"HYDRA_IFACE", "I_MPI_HYDRA_IFACE"} {
-		if v, ok := p.Out.Lookup(name); ok && v != "" && !p.Given["iface"] {
-			p.Given["iface"] = true
-			if err := p.iface([]string{v}); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	if v, ok := p.Out.Lookup("I_MPI_GTOOL"); ok && strings.TrimSpace(v) != "" && p.Line.Tools == nil {
-		if err := p.tools([]string{v}); err != nil {
-			return fmt.Errorf("I_MPI_GTOOL: %w", err)
-		}
-	}
-	v, ok := p.Out.Lookup("I_MPI_PERHOST")
-	if ok && v != "" && v != "all" && v != "allcores" && p.Line.PerHost == 0 {
-		if err := line.Count(&p.Line.PerHost, line.MaxRanks)([]string{v}); err != nil {
-			return fmt.Errorf("I_MPI_PERHOST: %w", err)
-		}
+	err := cmp.Or(p.Variable("HYDRA_IFACE", "iface", p.iface), p.Variable("I_MPI_HYDRA_IFACE", "iface", p.iface),
+		p.Variable("I_MPI_GTOOL", "gtool gtoolfile", p.tools), p.Variable("I_MPI_PERHOST", "ppn rr", p.perHost))
+	if err != nil {
+		return err
 	}
 	// One rank of a program that has no number is Hydra's way; Intel MPI takes all slots of its
 	// hostfile.
@@ -233,6 +220,14 @@ func (p *hydraParser) variables() error {
 		}
 	}
 	return nil
+}
+
+// perHost is I_MPI_PERHOST, of which all and allcores are so anyway.
+func (p *hydraParser) perHost(v []string) error {
+	if v[0] == "all" || v[0] == "allcores" {
+		return nil
+	}
+	return line.Count(&p.Line.PerHost, line.MaxRanks)(v)
 }
 
 // programs reads -configfile: the lines as if ":" stood between them. A line that ends in a "\" of its own goes on,

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
@@ -172,15 +171,12 @@ func (l *Horovodrun) hosts(option, value string) error {
 }
 
 func (l *Horovodrun) start(v []string) (err error) {
-	l.Start, err = ParseStart(v[0])
+	l.Start, err = Seconds(v[0])
 	return err
 }
 
 // StartVariable has the value of --start-timeout where that is not given.
 const StartVariable = "HOROVOD_START_TIMEOUT"
-
-// ParseStart reads seconds to wait for hosts.
-func ParseStart(s string) (time.Duration, error) { return seconds(s) }
 
 func (l *Horovodrun) interfaces(v []string) error {
 	for name := range strings.SplitSeq(v[0], ",") {

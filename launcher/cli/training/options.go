@@ -7,8 +7,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// seconds reads a time of more than none.
-func seconds(s string) (time.Duration, error) {
+// Seconds reads a time of more than none.
+func Seconds(s string) (time.Duration, error) {
 	n, err := line.Number(s, 1, 1<<20)
 	if err != nil {
 		return 0, errors.New("that is no number of seconds")

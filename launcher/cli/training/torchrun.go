@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -93,13 +94,7 @@ func (l *Torchrun) finish(program []string, out Outside) (Torchrun, error) {
 	if l.standalone {
 		l.Nodes, l.Least, l.rank, l.addr, l.port, l.endpoint = 1, 1, All, "", "", ""
 	}
-	if err := l.which(out.Lookup); err != nil {
-		return Torchrun{}, err
-	}
-	if err := l.perNode(out.Count); err != nil {
-		return Torchrun{}, err
-	}
-	if err := l.meet(); err != nil {
+	if err := cmp.Or(l.which(out.Lookup), l.perNode(out.Count), l.meet()); err != nil {
 		return Torchrun{}, err
 	}
 	if l.role != "" {

@@ -63,9 +63,8 @@ func (l *Torchrun) rows() []line.Row {
 	}
 }
 
-func (l *Torchrun) nodes(values []string) error {
-	v := values[0]
-	least, most, ranged := strings.Cut(v, ":")
+func (l *Torchrun) nodes(v []string) error {
+	least, most, ranged := strings.Cut(v[0], ":")
 	if !ranged {
 		most = least
 	}
@@ -82,9 +81,8 @@ func (l *Torchrun) nodes(values []string) error {
 }
 
 // conf reads settings of torch's rendezvous.
-func (l *Torchrun) conf(values []string) error {
-	v := values[0]
-	for part := range strings.SplitSeq(v, ",") {
+func (l *Torchrun) conf(v []string) error {
+	for part := range strings.SplitSeq(v[0], ",") {
 		key, value, _ := strings.Cut(part, "=")
 		to := map[string]*time.Duration{"join_timeout": &l.Join, "last_call_timeout": &l.LastCall}[strings.TrimSpace(key)]
 		if to == nil {
@@ -92,25 +90,23 @@ func (l *Torchrun) conf(values []string) error {
 			continue
 		}
 		var err error
-		if *to, err = seconds(strings.TrimSpace(value)); err != nil {
+		if *to, err = Seconds(strings.TrimSpace(value)); err != nil {
 			return fmt.Errorf("%.60s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-func (l *Torchrun) processes(values []string) error {
-	v := values[0]
-	if n, err := strconv.Atoi(v); err == nil && n < 1 || err != nil && !slices.Contains([]string{"auto", "cpu", "gpu"}, v) {
+func (l *Torchrun) processes(v []string) error {
+	if n, err := strconv.Atoi(v[0]); err == nil && n < 1 || err != nil && !slices.Contains([]string{"auto", "cpu", "gpu"}, v[0]) {
 		return errors.New("write a number, or auto, cpu or gpu")
 	}
-	l.wanted = v
+	l.wanted = v[0]
 	return nil
 }
 
-func (l *Torchrun) nodeRank(values []string) error {
-	v := values[0]
-	n, err := strconv.ParseUint(v, 10, 16)
+func (l *Torchrun) nodeRank(v []string) error {
+	n, err := strconv.ParseUint(v[0], 10, 16)
 	if err != nil {
 		return errors.New("that is no node's number; they begin at 0")
 	}
@@ -118,19 +114,17 @@ func (l *Torchrun) nodeRank(values []string) error {
 	return nil
 }
 
-func (l *Torchrun) backend(values []string) error {
-	v := values[0]
-	switch v {
+func (l *Torchrun) backend(v []string) error {
+	switch v[0] {
 	case "static", "c10d":
-		l.c10d = v == "c10d"
+		l.c10d = v[0] == "c10d"
 		return nil
 	}
 	return errors.New("nodes are not found by that service here: number them with --node-rank, and say --master-addr")
 }
 
-func (l *Torchrun) restarts(values []string) error {
-	v := values[0]
-	n, err := strconv.ParseUint(v, 10, 31)
+func (l *Torchrun) restarts(v []string) error {
+	n, err := strconv.ParseUint(v[0], 10, 31)
 	if err != nil || n > job.MaxRestarts {
 		return fmt.Errorf("that is no whole number from 0 to %d", job.MaxRestarts)
 	}
@@ -138,9 +132,8 @@ func (l *Torchrun) restarts(values []string) error {
 	return nil
 }
 
-func (l *Torchrun) filter(values []string) error {
-	v := values[0]
-	for text := range strings.SplitSeq(v, ",") {
+func (l *Torchrun) filter(v []string) error {
+	for text := range strings.SplitSeq(v[0], ",") {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
 			return errors.New("write local ranks with commas between")
@@ -150,7 +143,7 @@ func (l *Torchrun) filter(values []string) error {
 	return nil
 }
 
-func (l *Torchrun) shutdown(values []string) (err error) {
-	l.Grace, err = seconds(values[0])
+func (l *Torchrun) shutdown(v []string) (err error) {
+	l.Grace, err = Seconds(v[0])
 	return err
 }

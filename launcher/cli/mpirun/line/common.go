@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -155,12 +156,18 @@ func (p *Parser) SearchPath() func([]string) error {
 
 // TimeLimit is MPIEXEC_TIMEOUT, which both families know.
 func (p *Parser) TimeLimit() error {
-	v, ok := p.Out.Lookup("MPIEXEC_TIMEOUT")
-	if !ok || v == "" || p.Given["timeout"] {
+	return p.Variable("MPIEXEC_TIMEOUT", "timeout", p.Timeout)
+}
+
+// Variable is one that says what options say, with blanks between: it counts where none of these was given.
+func (p *Parser) Variable(name, options string, set func([]string) error) error {
+	v, _ := p.Out.Lookup(name)
+	if strings.TrimSpace(v) == "" || slices.ContainsFunc(strings.Fields(options), func(o string) bool { return p.Given[o] }) {
 		return nil
 	}
-	if err := p.Timeout([]string{v}); err != nil {
-		return fmt.Errorf("MPIEXEC_TIMEOUT: %w", err)
+	p.Given[options] = true
+	if err := set([]string{v}); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
