@@ -64,7 +64,7 @@ func (c *Config) tagger(k laneKey) tagger {
 	t := tagger{stamp: c.Timestamps, times: stamper{style: c.Style}}
 	switch {
 	case c.Prepend != "" && c.Mode == Plain:
-		parts := c.parts(c.Prepend, k.id)
+		parts := c.fill(c.Prepend, k.id, visible.Line)
 		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Style == OpenMPIStyle || c.Style == OpenMPI5Style:
 		if c.Mode == Tag {

@@ -3,23 +3,12 @@ package iof
 import (
 	"strconv"
 	"strings"
-
-	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Pattern is a text with places for what a process is, as Hydra has them: %r its rank, %g its job's
 // number, %p the index of its host, %h the host's name, %t (before lines) seconds since Begun, %% a
 // percent sign. Other letters after a percent sign stand for nothing.
 type Pattern string
-
-// path is a pattern filled in as a file's, without the time. What a host calls itself is one part of a name there,
-// whatever is in it.
-func (c *Config) path(p Pattern, id int) string {
-	return strings.Join(c.fill(p, id, partOfName), "")
-}
-
-// parts is a pattern filled in for a process as text to show, cut where the time stands.
-func (c *Config) parts(p Pattern, id int) (list []string) { return c.fill(p, id, visible.Line) }
 
 // partOfName makes others' text a part of a file's name. It has no separator and no control character, leaves room
 // for more (NAME_MAX is 255 bytes), and is neither "." nor "..".
@@ -39,7 +28,7 @@ func partOfName(s string) string {
 	return s
 }
 
-// fill fills a pattern in; host is how a host's name is written.
+// fill is a pattern filled in for a process, cut where the time stands; host is how a host's name is written.
 func (c *Config) fill(p Pattern, id int, host func(string) string) (list []string) {
 	process := c.process(id)
 	var b strings.Builder
@@ -76,7 +65,7 @@ func (c *Config) fill(p Pattern, id int, host func(string) string) (list []strin
 // patterned is the file of a stream by its pattern, opened when it is first written to. Streams
 // whose patterns come out as one name share one file.
 func (fs *files) patterned(k laneKey) (err error) {
-	path := fs.cfg.path(fs.cfg.Files[k.stream], k.id)
+	path := strings.Join(fs.cfg.fill(fs.cfg.Files[k.stream], k.id, partOfName), "")
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f := fs.byPath[path]

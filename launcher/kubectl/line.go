@@ -133,7 +133,7 @@ func (l *Line) has(word string) bool {
 	case "-h", "--help":
 		return true
 	case "-f", "--follow", "-p", "--previous":
-		return l.Command == "logs" || l.Command == "report"
+		return l.Reads()
 	}
 	return l.Command == "exec"
 }
@@ -191,11 +191,9 @@ func isName(s string) bool {
 }
 
 // Namespace is the one that was named; "": the user's own.
-func (l *Line) Namespace() string { return l.value("--namespace") }
-
-func (l *Line) value(flag string) string {
+func (l *Line) Namespace() string {
 	for _, w := range slices.Backward(l.where) {
-		if v, ok := strings.CutPrefix(w, flag+"="); ok {
+		if v, ok := strings.CutPrefix(w, "--namespace="); ok {
 			return v
 		}
 	}
