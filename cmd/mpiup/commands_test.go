@@ -270,7 +270,7 @@ func readsOther(words []string) error {
 			_, err := training.ParseTorchrun(words[1:], training.Outside{Lookup: outside.Lookup, Count: func(string) (int, error) { return 1, nil }})
 			return err
 		}
-		family, _, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) line.Family { return "" })
+		family, _, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) string { return "" })
 		if err == nil {
 			_, err = mpirun.Parse(family, words[1:], outside)
 		}

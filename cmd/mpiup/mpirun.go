@@ -62,7 +62,7 @@ func (p *process) mpirun(name string, args []string) error {
 		return p.nativeMpirun(name, args, dir)
 	}
 	library := p.libraries(dir)
-	family, why, err := mpirun.Decide(name, args, p.lookup, familyOf(library))
+	family, why, err := mpirun.Decide(name, args, p.lookup, library)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	if family == line.OpenMPI {
 		var since string
-		l.Five, since = mpirun.Version(name, &l, p.lookup, openMPIOf(library))
+		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
 		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[l.Five], since)
 	}
 	switch {
@@ -295,30 +295,5 @@ func (p *process) libraries(dir string) func(argv []string) string {
 			of = argv
 		}
 		return library
-	}
-}
-
-// familyOf tells whose a program's library is; "": none was found.
-func familyOf(library func(argv []string) string) func(argv []string) line.Family {
-	return func(argv []string) line.Family {
-		switch name := library(argv); {
-		case name == "":
-			return ""
-		case strings.HasPrefix(name, "Open MPI"):
-			return line.OpenMPI
-		}
-		return line.Hydra
-	}
-}
-
-// openMPIOf tells which Open MPI a program needs; 0: none, or it is not known.
-func openMPIOf(library func(argv []string) string) func(argv []string) int {
-	return func(argv []string) int {
-		version, found := strings.CutPrefix(library(argv), "Open MPI ")
-		major, _, _ := strings.Cut(version, ".")
-		if n, err := strconv.Atoi(major); found && err == nil {
-			return n
-		}
-		return 0
 	}
 }

@@ -35,7 +35,7 @@ var nativeNames = map[line.Family][]string{
 
 // nativeMpirun executes the launcher of that name that stands behind ours on PATH, with our words.
 func (p *process) nativeMpirun(name string, args []string, dir string) error {
-	family, _, err := mpirun.Decide(name, args, p.lookup, familyOf(p.libraries(dir)))
+	family, _, err := mpirun.Decide(name, args, p.lookup, p.libraries(dir))
 	path, _ := p.behind(name, dir, "")
 	if path == "" {
 		if err != nil {
@@ -66,7 +66,7 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	if f.Explain > 0 {
 		return usage(errors.New("with --mpi native (MPIUP_MPI) another launcher makes the ranks' environment; mpiup env shows mpiup's own: say another --mpi"))
 	}
-	family := familyOf(p.libraries(dir))(apps[0].Argv)
+	family := mpirun.FamilyOf(p.libraries(dir)(apps[0].Argv))
 	if family == "" {
 		family = line.OpenMPI
 		if p.launcherOf(family, dir) == "" {

@@ -51,10 +51,9 @@ func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, as
 	return ask(r)
 }
 
-// passedOn are the signals that a command is sent in this process's place, until stop.
-func passedOn() (signals chan os.Signal, stop func()) {
+// passedOn are the signals that a program is sent in this process's place, until stop: to end, of a terminal's size, and more.
+func passedOn(more ...os.Signal) (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 64)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)
+	signal.Notify(signals, append(more, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH)...)
 	return signals, func() { signal.Stop(signals) }
 }

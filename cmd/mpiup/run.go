@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
@@ -173,10 +172,10 @@ func stallOf(f *cli.RunFlags) launcher.StallConfig {
 	abort := f.OnStall == "abort"
 	c := launcher.StallConfig{Progress: f.Watch,
 		After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
-	switch f.WatchRanks {
-	case cli.WatchAll:
+	switch {
+	case f.WatchRanks:
 		c.Watch = f.WatchWindow
-	case cli.WatchLinked:
+	case f.WatchLinked:
 		c.Linked = f.WatchWindow
 	}
 	return c
@@ -213,7 +212,11 @@ func (p *process) launch(cfg launcher.Config) int {
 	cfg.Made = p.sink.Store
 	defer awake.After(settled, func() { p.hasten(false); rest() })()
 	p.last = trace(&cfg, p.getenv, p.env)
-	code := launch(cfg)
+	signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
+	defer stop()
+	cfg.Signals = signals
+	code := launcher.Run(context.Background(), cfg)
+	cfg.Metrics.Linger(signals, cfg.Say)
 	p.up.dismiss(&cfg.Reach, code)
 	return code
 }
@@ -227,18 +230,6 @@ func trace(cfg *launcher.Config, getenv func(string) string, env []string) (last
 	}
 	cfg.Metrics, last = t.Watch(cfg.Metrics, version, cfg.Say)
 	return last
-}
-
-// launch runs a job to its end, with this process's signals, and returns its exit code.
-func launch(cfg launcher.Config) int {
-	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH)
-	defer signal.Stop(signals)
-	cfg.Signals = signals
-	code := launcher.Run(context.Background(), cfg)
-	cfg.Metrics.Linger(signals, cfg.Say)
-	return code
 }
 
 // remains says what becomes of a run's report. What a container writes goes with it, but for what lies on a volume.

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap"
@@ -83,9 +81,8 @@ func runSSH(p *process, line ssh.Line, args []string) int {
 	}
 	defer end()
 	cfg.Started = ready
-	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH)
-	defer signal.Stop(signals)
+	signals, stop := passedOn()
+	defer stop()
 	cfg.Signals = signals
 	return launcher.Exec(context.Background(), cfg)
 }

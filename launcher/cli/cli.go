@@ -58,21 +58,11 @@ func withAliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// WatchRanks is whose waits are measured.
-type WatchRanks uint8
-
-const (
-	WatchLinked WatchRanks = iota // of programs that are linked with MPI, without a word but on who makes the others wait
-	WatchAll
-	WatchNone
-)
-
 // RunFlags is what the flags of mpiup run said.
 type RunFlags struct {
 	HostFlags
 	LeaseFlags
 	BindFlags
-	DryFlags
 	Program AppFlags // of the first program
 
 	PerNode       int // ranks on every host; 0: by slots. After Check from ppr:N:node too
@@ -86,7 +76,15 @@ type RunFlags struct {
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
 	Timeout       time.Duration // of the whole run; 0: none
-	StallFlags
+
+	StallTimeout time.Duration // no rank works; 0: nobody looks
+	InitTimeout  time.Duration // ranks wait in MPI_Init; 0: nobody looks
+	OnStall      string        // "notice" or "abort"
+	OnWatch      string        // "notice" or "abort"
+	Watch        progress.Config
+	WatchRanks   bool          // how long they wait in MPI is measured
+	WatchLinked  bool          // of programs that are linked with MPI it is, without a word but on who makes the others wait
+	WatchWindow  time.Duration // for so long one must hold up the others to be named
 
 	PreemptSignal int    // 0: not given
 	CheckpointDir string // "": not given
@@ -123,24 +121,9 @@ type RunFlags struct {
 	Env        []string       // frameworks, as frameworks.Parse reads them; none: auto
 	Frameworks frameworks.Set // of Env, after Check
 
-	Explain int // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
-}
-
-// DryFlags are for a look at the plan.
-type DryFlags struct {
 	DryRun  bool
 	Picture string // a file for the plan as a picture; "": none
-}
-
-// StallFlags is what is done about ranks that wait.
-type StallFlags struct {
-	StallTimeout time.Duration // no rank works; 0: nobody looks
-	InitTimeout  time.Duration // ranks wait in MPI_Init; 0: nobody looks
-	OnStall      string        // "notice" or "abort"
-	OnWatch      string        // "notice" or "abort"
-	Watch        progress.Config
-	WatchRanks   WatchRanks    // how long they wait in MPI
-	WatchWindow  time.Duration // for so long one must hold up the others to be named
+	Explain int    // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
 }
 
 // protocols are the values of --mpi.
@@ -205,6 +188,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	f.OnWatch = "notice"
 	valueVar(fs, &f.OnWatch, "on-watch", "", oneOf("notice", "abort"),
 		"what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	f.WatchLinked = true
 	fs.BoolFunc("watch-ranks", "of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why, "+
 		"or why it is not known (mpiup help slow; default: where programs are linked with MPI, and say who it is only; =false: never)", f.watchRanks)
 	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "a rank that is watched is named when it has held up the others for `TIME`")
@@ -337,10 +321,8 @@ const RunExample = `  mpiup run -n 4 ./a.out                       # on this mac
   mpiup run -n 16 --map-by numa --bind-to core --report-bindings ./train
   mpiup run --tag-output --timeout 1h ./train`
 
-func (f *RunFlags) watchRanks(value string) error {
-	on, err := strconv.ParseBool(value)
-	if f.WatchRanks = WatchNone; on {
-		f.WatchRanks = WatchAll
-	}
+func (f *RunFlags) watchRanks(value string) (err error) {
+	f.WatchLinked = false
+	f.WatchRanks, err = strconv.ParseBool(value)
 	return err
 }

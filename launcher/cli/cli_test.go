@@ -76,9 +76,9 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := RunFlags{
-		HostFlags:  HostFlags{Wait: 5 * time.Minute},
-		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		StallFlags: StallFlags{StallTimeout: 5 * time.Minute, OnStall: "notice", OnWatch: "notice", Watch: progress.Config{Rank: progress.First}, WatchWindow: time.Minute}, LastCall: 30 * time.Second,
+		HostFlags:    HostFlags{Wait: 5 * time.Minute},
+		LeaseFlags:   LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
+		StallTimeout: 5 * time.Minute, OnStall: "notice", OnWatch: "notice", Watch: progress.Config{Rank: progress.First}, WatchWindow: time.Minute, WatchLinked: true, LastCall: 30 * time.Second,
 		Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f, values); d != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
@@ -11,9 +12,9 @@ import (
 
 // Decide finds whose command line args is, and says why. In this order: MPIUP_FAMILY (openmpi or
 // hydra), the name the launcher was called by, an option that only one family has, the variables
-// that an operator set for one, the MPI library of the program (ofProgram; "" when it has none or
+// that an operator set for one, the MPI library of the program (as library names it; "" when it has none or
 // none was found), else Open MPI, whose line is the commonest.
-func Decide(name string, args []string, lookup func(string) (string, bool), ofProgram func(argv []string) line.Family) (line.Family, string, error) {
+func Decide(name string, args []string, lookup func(string) (string, bool), library func(argv []string) string) (line.Family, string, error) {
 	if v, ok := lookup("MPIUP_FAMILY"); ok {
 		switch strings.ToLower(v) {
 		case "openmpi", "ompi", "openmpi4", "openmpi5":
@@ -44,19 +45,29 @@ func Decide(name string, args []string, lookup func(string) (string, bool), ofPr
 			return v.of, v.name + " is set", nil
 		}
 	}
-	if len(program) > 0 && ofProgram != nil {
-		if f := ofProgram(program); f != "" {
+	if len(program) > 0 {
+		if f := FamilyOf(library(program)); f != "" {
 			return f, "its library is what " + program[0] + " needs", nil
 		}
 	}
 	return line.OpenMPI, "nothing says otherwise", nil
 }
 
+// FamilyOf is whose an MPI library is by its name; "" of none.
+func FamilyOf(library string) line.Family {
+	switch {
+	case library == "":
+		return ""
+	case strings.HasPrefix(library, "Open MPI"):
+		return line.OpenMPI
+	}
+	return line.Hydra
+}
+
 // Version finds whether a command line of Open MPI's is mapped, numbered and bound by the rules of Open MPI 5,
 // and says why. In this order: MPIUP_FAMILY (openmpi4 or openmpi5), the name prterun, an option or a word
-// that Open MPI 4.1 does not know, the library of the program (its version's first number; 0: none was found),
-// else it is 4.1.
-func Version(name string, l *line.Line, lookup func(string) (string, bool), ofProgram func(argv []string) int) (five bool, why string) {
+// that Open MPI 4.1 does not know, the library of the program ("Open MPI 5.0.7"), else it is 4.1.
+func Version(name string, l *line.Line, lookup func(string) (string, bool), library func(argv []string) string) (five bool, why string) {
 	if v, _ := lookup("MPIUP_FAMILY"); strings.EqualFold(v, "openmpi4") || strings.EqualFold(v, "openmpi5") {
 		return strings.HasSuffix(v, "5"), "MPIUP_FAMILY says so"
 	}
@@ -70,7 +81,9 @@ func Version(name string, l *line.Line, lookup func(string) (string, bool), ofPr
 	}
 	if len(l.Contexts) > 0 {
 		program := l.Contexts[0].Argv
-		if n := ofProgram(program); n > 0 {
+		version, found := strings.CutPrefix(library(program), "Open MPI ")
+		major, _, _ := strings.Cut(version, ".")
+		if n, err := strconv.Atoi(major); found && err == nil && n > 0 {
 			return n >= 5, fmt.Sprintf("%s needs a library of Open MPI %d", program[0], n)
 		}
 	}

@@ -11,16 +11,16 @@ func TestDecide(t *testing.T) {
 	for _, tt := range []struct {
 		name, line string
 		world
-		program line.Family // whose library a.out needs
+		program string // the library that a.out needs
 		want    line.Family
 		why     string
 	}{
 		{name: "mpirun", line: "-np 4 a.out", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpiexec", line: "-n 4 a.out", want: line.OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-np 4 a.out", program: line.Hydra, want: line.Hydra, why: "its library is what a.out needs"},
+		{name: "mpirun", line: "-np 4 a.out", program: "MPICH 4.2", want: line.Hydra, why: "its library is what a.out needs"},
 		{name: "/usr/bin/mpiexec.hydra", line: "-np 4 a.out", want: line.Hydra, why: "it is called mpiexec.hydra"},
-		{name: "prterun", line: "-np 4 a.out", program: line.Hydra, want: line.OpenMPI, why: "it is called prterun"},
-		{name: "mpirun", line: "-np 4 -x A a.out", program: line.Hydra, want: line.OpenMPI, why: "only Open MPI has -x"},
+		{name: "prterun", line: "-np 4 a.out", program: "MPICH 4.2", want: line.OpenMPI, why: "it is called prterun"},
+		{name: "mpirun", line: "-np 4 -x A a.out", program: "MPICH 4.2", want: line.OpenMPI, why: "only Open MPI has -x"},
 		{name: "mpirun", line: "-np 4 --mca btl self a.out", want: line.OpenMPI, why: "only Open MPI has --mca"},
 		{name: "mpirun", line: "-H a:2 a.out", want: line.OpenMPI, why: "only Open MPI has -H"},
 		{name: "mpirun", line: "-np=4 -ppn 2 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, want: line.Hydra, why: "only Hydra has -ppn"},
@@ -28,18 +28,18 @@ func TestDecide(t *testing.T) {
 		{name: "mpirun", line: "-n 1 a.out : -n 3 -env A 1 b.out", want: line.Hydra, why: "only Hydra has -env"},
 		{name: "mpirun", line: "-n 4 a.out -ppn 2", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpirun", line: "-wdir -ppn a.out", want: line.OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-n 4 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, program: line.Hydra, want: line.OpenMPI, why: "OMPI_MCA_orte_default_hostfile is set"},
-		{name: "mpirun", line: "-n 4 a.out", world: world{env: "HYDRA_HOST_FILE=/f"}, program: line.OpenMPI, want: line.Hydra, why: "HYDRA_HOST_FILE is set"},
+		{name: "mpirun", line: "-n 4 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, program: "MPICH 4.2", want: line.OpenMPI, why: "OMPI_MCA_orte_default_hostfile is set"},
+		{name: "mpirun", line: "-n 4 a.out", world: world{env: "HYDRA_HOST_FILE=/f"}, program: "Open MPI 4.1.6", want: line.Hydra, why: "HYDRA_HOST_FILE is set"},
 		{name: "mpirun", line: "-n 4 a.out", world: world{env: "I_MPI_HYDRA_HOST_FILE=/f"}, want: line.Hydra, why: "I_MPI_HYDRA_HOST_FILE is set"},
 		{name: "mpirun", line: "-x A a.out", world: world{env: "MPIUP_FAMILY=Hydra"}, want: line.Hydra, why: "MPIUP_FAMILY says so"},
 		{name: "mpiexec.hydra", line: "a.out", world: world{env: "MPIUP_FAMILY=ompi"}, want: line.OpenMPI, why: "MPIUP_FAMILY says so"},
-		{name: "mpirun", line: "-s 1 a.out", program: line.Hydra, want: line.OpenMPI, why: "nothing says otherwise"}, // Open MPI's takes no value
+		{name: "mpirun", line: "-s 1 a.out", program: "MPICH 4.2", want: line.OpenMPI, why: "nothing says otherwise"}, // Open MPI's takes no value
 		{name: "mpirun", line: "--version", want: line.OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-bogus 4 a.out", program: line.Hydra, want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-bogus 4 a.out", program: "MPICH 4.2", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpirun", line: "", want: line.OpenMPI, why: "nothing says otherwise"},
 	} {
 		o := tt.outside()
-		got, why, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) line.Family {
+		got, why, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) string {
 			if argv[0] == "a.out" {
 				return tt.program
 			}
@@ -60,35 +60,35 @@ func TestVersion(t *testing.T) {
 	for _, tt := range []struct {
 		name, line string
 		world
-		program int // whose library a.out needs
+		program string // the library that a.out needs
 		want    bool
 		why     string
 	}{
 		{name: "mpirun", line: "-np 4 a.out", why: "nothing says otherwise"},
-		{name: "mpirun", line: "-np 4 a.out", program: 5, want: true, why: "a.out needs a library of Open MPI 5"},
-		{name: "mpirun", line: "-np 4 a.out", program: 4, why: "a.out needs a library of Open MPI 4"},
-		{name: "mpirun", line: "-np 4 -- a.out --display map", program: 4, why: "a.out needs a library of Open MPI 4"},
-		{name: "prterun", line: "-np 4 a.out", program: 4, want: true, why: "it is called prterun"},
-		{name: "mpirun", line: "-np 4 --display map a.out", program: 4, want: true, why: "Open MPI 4.1 has no --display"},
+		{name: "mpirun", line: "-np 4 a.out", program: "Open MPI 5.0.7", want: true, why: "a.out needs a library of Open MPI 5"},
+		{name: "mpirun", line: "-np 4 a.out", program: "Open MPI 4.1.6", why: "a.out needs a library of Open MPI 4"},
+		{name: "mpirun", line: "-np 4 -- a.out --display map", program: "Open MPI 4.1.6", why: "a.out needs a library of Open MPI 4"},
+		{name: "prterun", line: "-np 4 a.out", program: "Open MPI 4.1.6", want: true, why: "it is called prterun"},
+		{name: "mpirun", line: "-np 4 --display map a.out", program: "Open MPI 4.1.6", want: true, why: "Open MPI 4.1 has no --display"},
 		{name: "mpirun", line: "--output=tag a.out", want: true, why: "Open MPI 4.1 has no --output"},
-		{name: "mpirun", line: "-n 1 a.out : --omca a b -n 1 b", program: 4, want: true, why: "Open MPI 4.1 has no --omca"},
-		{name: "mpirun", line: "--map-by Package:PE=2 a.out", program: 4, want: true, why: "Open MPI 4.1 has no --map-by Package:PE=2"},
+		{name: "mpirun", line: "-n 1 a.out : --omca a b -n 1 b", program: "Open MPI 4.1.6", want: true, why: "Open MPI 4.1 has no --omca"},
+		{name: "mpirun", line: "--map-by Package:PE=2 a.out", program: "Open MPI 4.1.6", want: true, why: "Open MPI 4.1 has no --map-by Package:PE=2"},
 		{name: "mpirun", line: "--map-by slot:HWTCPUS a.out", want: true, why: "Open MPI 4.1 has no --map-by slot:HWTCPUS"},
-		{name: "mpirun", line: "--map-by socket:PE=2 --bind-to core a.out", program: 4, why: "a.out needs a library of Open MPI 4"},
+		{name: "mpirun", line: "--map-by socket:PE=2 --bind-to core a.out", program: "Open MPI 4.1.6", why: "a.out needs a library of Open MPI 4"},
 		{name: "mpirun", line: "--display map a.out", world: world{env: "MPIUP_FAMILY=openmpi4"}, why: "MPIUP_FAMILY says so"},
-		{name: "mpirun", line: "a.out", world: world{env: "MPIUP_FAMILY=OpenMPI5"}, program: 4, want: true, why: "MPIUP_FAMILY says so"},
+		{name: "mpirun", line: "a.out", world: world{env: "MPIUP_FAMILY=OpenMPI5"}, program: "Open MPI 4.1.6", want: true, why: "MPIUP_FAMILY says so"},
 		{name: "mpirun", line: "--version", why: "nothing says otherwise"},
 	} {
 		l, err := Parse(line.OpenMPI, words(t, tt.line), tt.outside())
 		if err != nil {
 			t.Fatalf("%s: %v", tt.line, err)
 		}
-		five, why := Version(tt.name, &l, tt.outside().Lookup, func(argv []string) int {
+		five, why := Version(tt.name, &l, tt.outside().Lookup, func(argv []string) string {
 			if argv[0] == "a.out" {
 				return tt.program
 			}
 			t.Errorf("%s: asked about %q", tt.line, argv)
-			return 0
+			return ""
 		})
 		if five != tt.want || why != tt.why {
 			t.Errorf("%s %s: %t, since %s; not %t, since %s", tt.name, tt.line, five, why, tt.want, tt.why)

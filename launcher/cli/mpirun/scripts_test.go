@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 		t.Run(tt.from, func(t *testing.T) {
 			args := words(t, tt.line)
 			o := has.outside()
-			family, _, err := Decide(args[0], args[1:], o.Lookup, nil)
+			family, _, err := Decide(args[0], args[1:], o.Lookup, func([]string) string { return "" })
 			if err != nil {
 				t.Fatal(err)
 			}

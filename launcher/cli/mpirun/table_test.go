@@ -121,7 +121,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return "", false
 		}
-		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) line.Family { return "" }); err == nil && why == "" {
+		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) string { return "" }); err == nil && why == "" {
 			t.Error("no reason is given")
 		}
 		for _, family := range []line.Family{line.OpenMPI, line.Hydra} {
@@ -130,7 +130,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			sound(t, &l)
-			if _, why := Version("mpirun", &l, o.Lookup, func([]string) int { return 0 }); why == "" {
+			if _, why := Version("mpirun", &l, o.Lookup, func([]string) string { return "" }); why == "" {
 				t.Error("no reason is given")
 			}
 			for i := range l.Contexts {
