@@ -235,7 +235,7 @@ func last(at map[int]int) (int, string, bool) {
 func (r *Reader) silent() (int, string, bool) {
 	said, highest := map[int]bool{}, -1
 	for _, f := range r.found[verdict.Wait] {
-		if rank := f.itsRank(); f.kind == verdict.Collective && rank >= 0 {
+		if rank := r.itsRank(f); f.kind == verdict.Collective && rank >= 0 {
 			said[rank], highest = true, max(highest, rank)
 		}
 	}

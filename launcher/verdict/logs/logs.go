@@ -350,16 +350,18 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 	if len(before) < narrow || strings.ContainsAny(before[len(before)-1:], ".:;!?-=*") || text == "" || strings.HasPrefix(text, "[") {
 		return nil, false
 	}
-	if s, ok := verdict.Recognise(before + " " + text); ok {
+	s, ok := verdict.Recognise(before + " " + text)
+	if !ok && len(before) < terminal {
+		return nil, false
+	} else if !ok {
+		s, ok = verdict.Recognise(before + text)
+	}
+	if s != nil {
 		if alone, _ := verdict.Recognise(before); alone == s {
 			return nil, false
 		}
-		return s, true
 	}
-	if len(before) >= terminal {
-		return verdict.Recognise(before + text)
-	}
-	return nil, false
+	return s, ok
 }
 
 // exception is the end of a traceback.

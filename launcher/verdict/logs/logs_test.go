@@ -157,7 +157,7 @@ func TestReaderIsBounded(t *testing.T) {
 	if len(r.lanes) > maxLanes+1 || n > maxFound*len(r.found) || len(r.open) > 4 {
 		t.Errorf("%d lanes, %d findings", len(r.lanes), n)
 	}
-	if got := said(&r); got != "kind gpu-out-of-memory rank one of 0-63" {
+	if got := said(&r); got != "kind gpu-out-of-memory rank one of 0-2047" {
 		t.Error(got)
 	}
 }

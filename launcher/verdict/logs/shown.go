@@ -21,7 +21,8 @@ type company struct {
 	tagged, own bool // the tag of its line, or the line itself, names that one
 	ranks       idset.Set
 	pids        map[int]bool
-	others      bool // that are not named
+	others      bool            // that are not named
+	seen        map[string]bool // lines without a tag that tell of a failure
 }
 
 // shown is whose a finding is as far as the log shows it.
@@ -29,7 +30,8 @@ func (r *Reader) shown(f *finding, n named) named {
 	if n.who.rank < 0 || verdict.Of(f.kind).Weight <= verdict.Wait {
 		return n
 	}
-	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among, pids: map[int]bool{0: true, f.who.pid: true}}
+	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among,
+		pids: map[int]bool{0: true, f.who.pid: true}, seen: map[string]bool{f.line: true}}
 	c.own = c.tagged || f.own || f.spoken() == n.who.rank
 	c.add(n.who.rank, f.lane.rank)
 	for _, list := range r.found {
@@ -41,7 +43,7 @@ func (r *Reader) shown(f *finding, n named) named {
 	}
 	contrast := false
 	for key, h := range r.lanes {
-		if c.tagged && key.file == f.file && h.trace == frames { // its exception is to come
+		if c.tagged && key.file == f.file && (slices.ContainsFunc(h.recent, stackLine().MatchString) || len(h.open) == 0 && h.reason() != nil) {
 			c.add(key.rank)
 		}
 		contrast = contrast || key.rank >= 0 && key.rank != c.rank
@@ -96,6 +98,10 @@ func (c *company) meet(g *finding, rank int, table bool) {
 		c.pids[g.who.pid] = true
 		c.ranks = c.ranks.Union(g.among)
 	}
+	if !c.tagged && g.lane.rank < 0 && (failed || g.line == f.line) { // the same line is another process's
+		c.others = c.others || c.seen[g.line] && (!c.own || g.line == f.line)
+		c.seen[g.line] = true
+	}
 	switch {
 	case rank >= 0 && rank != c.rank:
 		earlier := failed && precedes(g, f) && (c.tagged || f.killed())
@@ -103,10 +109,7 @@ func (c *company) meet(g *finding, rank int, table bool) {
 		if (like || ended && !c.own || earlier || first) && !(table && f.weight == verdict.Ending) {
 			c.add(rank)
 		}
-	case weak:
-	case !c.tagged && g.lane.rank < 0 && g.line == f.line && g.weight > verdict.Echo:
-		c.others = true
-	case rank == c.rank && verdict.Of(g.kind).Weight == verdict.Wait && max(g.number-f.number, f.number-g.number) <= after: // who waits
+	case !weak && rank == c.rank && verdict.Of(g.kind).Weight == verdict.Wait && max(g.number-f.number, f.number-g.number) <= after: // who waits
 		c.others = true
 	}
 }
@@ -116,13 +119,9 @@ func (f *finding) crashed() bool {
 	return f.weight == verdict.Cause && (f.kind == verdict.Crash || f.kind == verdict.Segfault)
 }
 
-// rankOf is the rank of a finding; -1: none is known.
+// rankOf is the rank of a finding, also by its number on its host; -1: none is known.
 func (r *Reader) rankOf(g *finding) int {
-	rank := r.known(g.who)
-	if rank < 0 {
-		rank = g.spoken()
-	}
-	if rank >= 0 || len(r.hosts) > 1 || r.file > 0 {
+	if rank := r.itsRank(g); rank >= 0 || len(r.hosts) > 1 || r.file > 0 {
 		return rank
 	}
 	return g.who.local - 1

@@ -68,7 +68,7 @@ var (
 	raisedLine, warning, complaint, measured      = hinted("raisedLine"), hinted("warning"), hinted("complaint"), hinted("measured")
 	exitCode, bySignal                            = hinted("exitCode"), hinted("bySignal")
 	progress, isBad, reasons                      = unhinted("progress"), unhinted("isBad"), unhinted("reasons")
-	grouped, shellsJob, another                   = unhinted("grouped"), unhinted("shellsJob"), unhinted("another")
+	grouped, shellsJob, another, stackLine        = unhinted("grouped"), unhinted("shellsJob"), unhinted("another"), unhinted("stackLine")
 	srunTasks, ofProcess, levelWord               = hinted("srunTasks"), hinted("ofProcess"), hinted("levelWord")
 	levelLetter                                   = hinted("levelLetter")
 	loose, enqueued, timedOut, others             = unhinted("loose"), hinted("enqueued"), hinted("timedOut"), unhinted("others")

@@ -109,10 +109,7 @@ func several(ranks []int) named {
 // itself is the process of which a finding's own line, its tag or its neighbours speak.
 func (r *Reader) itself(f *finding) named {
 	n := named{who: f.who, sure: verdict.Certain}
-	if n.who.rank = r.known(f.who); n.who.rank < 0 {
-		n.who.rank = f.spoken()
-	}
-	if n.who.rank >= 0 {
+	if n.who.rank = r.itsRank(f); n.who.rank >= 0 {
 		return n
 	}
 	n.sure = verdict.Probable
@@ -155,9 +152,9 @@ func (f *finding) spoken() int {
 }
 
 // itsRank is the rank that is known of a finding, or of which its own line speaks.
-func (f *finding) itsRank() int {
-	if f.who.rank >= 0 {
-		return f.who.rank
+func (r *Reader) itsRank(f *finding) int {
+	if rank := r.known(f.who); rank >= 0 {
+		return rank
 	}
 	return f.spoken()
 }
