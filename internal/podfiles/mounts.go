@@ -12,16 +12,13 @@ import (
 
 // Mount is where a file system can be seen.
 type Mount struct {
-	Dir     string // where, without the leading "/"
-	Type    string // "cgroup2"
-	Options []string
-	Root    string // what of the file system is seen there; "/" where that is not told
-	ID      int    // by which /proc/PID/fdinfo names it; 0: not told
-	Source  string // "filer:/export"
+	Dir     string   // where, without the leading "/"
+	Type    string   // "cgroup2"
+	Options []string // of a v1 cgroup its controllers among them
+	Root    string   // what of the file system is seen there; "/" where that is not told
+	ID      int      // by which /proc/PID/fdinfo names it; 0: not told
+	Source  string   // "filer:/export"
 }
-
-// Has reports whether an option was given, as v1 cgroup mounts name their controllers.
-func (m Mount) Has(option string) bool { return slices.Contains(m.Options, option) }
 
 // Mounts reads the lines of /proc/mounts that are about file systems of a type that keep says yes to: "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0".
 func Mounts(text string, keep func(fstype string) bool) (mounts []Mount) {

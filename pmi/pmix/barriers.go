@@ -61,13 +61,12 @@ func connect(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, er
 	if err != nil {
 		return nil, err
 	}
-	w := c.writer()
-	w.Status(int(bfrops.Success))
+	w := c.success()
 	for _, m := range all {
 		if m.ns == c.ns {
 			continue
 		}
-		about, err := about(c, m.ns)
+		about, err := m.ns.told.packed(toldAs{c.dialect, c.desc, true})
 		if err != nil {
 			return nil, err
 		}
@@ -82,18 +81,6 @@ func disconnect(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 		return nil, err
 	}
 	return nil, bfrops.Success
-}
-
-// about is the job's name and what ranks of other jobs are told of it.
-func about(c *conn, ns *namespace) ([]byte, error) {
-	groups, err := ns.told.packed(toldAs{c.dialect, c.desc, true})
-	if err != nil {
-		return nil, err
-	}
-	w := c.section()
-	w.Group(bfrops.String, ns.Namespace)
-	w.Raw(groups)
-	return w.Bytes()
 }
 
 // constructGroup is a barrier of the members (MPI sessions). All get one context id. Members list all
@@ -132,8 +119,7 @@ func constructGroup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Wri
 	if err := c.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	w := c.writer()
-	w.Status(int(bfrops.Success))
+	w := c.success()
 	major := majorVersion(c.version)
 	if major >= 5 {
 		bfrops.PutCounted(w, bfrops.ProcType, all.procs())

@@ -71,13 +71,12 @@ func (h *host) tellUnheard(number uint64, version string) {
 
 // req answers with the job data, which every rank of a job and a dialect gets alike.
 func req(_ context.Context, c *conn, _ *bfrops.Reader) (*bfrops.Writer, error) {
-	groups, err := c.ns.told.packed(toldAs{c.dialect, c.desc, false})
+	about, err := c.ns.told.packed(toldAs{c.dialect, c.desc, false})
 	if err != nil {
 		return nil, err
 	}
 	w := c.writer()
-	w.Group(bfrops.String, c.ns.Namespace)
-	w.Raw(groups)
+	w.Raw(about)
 	return w, nil
 }
 

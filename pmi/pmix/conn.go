@@ -227,6 +227,13 @@ func (c *conn) writer() *bfrops.Writer {
 	return bfrops.NewWriter(c.dialect, c.desc, make([]byte, bfrops.HeaderLen, 256))
 }
 
+// success begins the answer of a request that succeeds.
+func (c *conn) success() *bfrops.Writer {
+	w := c.writer()
+	w.Status(int(bfrops.Success))
+	return w
+}
+
 // section begins groups that become a value.
 func (c *conn) section() *bfrops.Writer { return bfrops.NewWriter(c.dialect, c.desc, nil) }
 

@@ -21,12 +21,7 @@ func abort(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, erro
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	for _, p := range procs { // it is no time to wait for a job that may come
-		if c.host.jobs.called(p.Namespace) == nil {
-			return nil, bfrops.ErrNotFound
-		}
-	}
-	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
+	all, st := c.host.jobs.partyNow(ctx, c.ns, procs)
 	if st != bfrops.Success {
 		return nil, st
 	}
@@ -119,12 +114,7 @@ func control(ctx context.Context, c *conn, procs []bfrops.Proc, i bfrops.Info) b
 	if f == nil {
 		return bfrops.ErrNotSupported
 	}
-	for _, p := range procs { // not waited for, as in abort
-		if c.host.jobs.called(p.Namespace) == nil {
-			return bfrops.ErrNotFound
-		}
-	}
-	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
+	all, st := c.host.jobs.partyNow(ctx, c.ns, procs)
 	if st == bfrops.Success {
 		f(c.id(), all.set().Slice(), int(want.signal), want.end)
 	}

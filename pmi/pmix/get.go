@@ -77,8 +77,7 @@ func get(ctx context.Context, c *conn, r *bfrops.Reader) (w *bfrops.Writer, err 
 	if err == nil {
 		var packed []byte
 		if packed, err = values.Bytes(); err == nil {
-			w = c.writer()
-			w.Status(int(bfrops.Success))
+			w = c.success()
 			w.Group(bfrops.ByteObject, packed)
 			return w, nil
 		}

@@ -59,7 +59,7 @@ func (ns *namespace) process(rank int) modex.Process {
 	return modex.Process{ID: ns.span.Base + rank, Job: ns.number, Proc: ns.Proc(rank)}
 }
 
-// told is what ranks are told of a job, packed once for each dialect and kind of buffer that clients of this host use.
+// told is a job's name and what ranks are told of it, packed once for each dialect and kind of buffer that clients of this host use.
 type told struct {
 	job     *jobdata.Job
 	machine jobdata.Machine
@@ -84,6 +84,7 @@ func (t *told) packed(k toldAs) ([]byte, error) {
 	if k.others {
 		machine = nil
 	}
+	w.Group(bfrops.String, t.job.Namespace)
 	t.job.Pack(w, machine)
 	b, err := w.Bytes()
 	if err != nil {

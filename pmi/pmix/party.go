@@ -76,6 +76,16 @@ func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc)
 	return all, bfrops.Success
 }
 
+// partyNow is partyOf where it is no time to wait for a job that may come.
+func (j *jobs) partyNow(ctx context.Context, own *namespace, procs []bfrops.Proc) (party, bfrops.Code) {
+	for _, p := range procs {
+		if j.called(p.Namespace) == nil {
+			return nil, bfrops.ErrNotFound
+		}
+	}
+	return j.partyOf(ctx, own, procs)
+}
+
 // has says whether the party includes a rank of ns.
 func (p party) has(ns *namespace, rank int) bool {
 	for _, m := range p {

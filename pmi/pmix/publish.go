@@ -103,8 +103,7 @@ func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, err
 	for i, f := range found {
 		pairs[i] = f.Data
 	}
-	w := c.writer()
-	w.Status(int(bfrops.Success))
+	w := c.success()
 	bfrops.PutCounted(w, bfrops.PDataType, pairs)
 	return w, nil
 }

@@ -28,14 +28,12 @@ func spawnJob(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, e
 	if by := callerOf(c, infos, apps); by != nil && c.host.jobs.expectCall(child, by) {
 		c.host.callForJob(ctx, by)
 	}
-	groups, err := child.told.packed(toldAs{c.dialect, c.desc, true})
+	about, err := child.told.packed(toldAs{c.dialect, c.desc, true})
 	if err != nil {
 		return nil, err
 	}
-	w := c.writer()
-	w.Status(int(bfrops.Success))
-	w.Group(bfrops.String, child.Namespace)
-	w.Raw(groups)
+	w := c.success()
+	w.Raw(about)
 	return w, nil
 }
 
@@ -77,8 +75,7 @@ func sayRefused(c *conn, apps []bfrops.App, cause error) {
 func spawnRefused(ctx context.Context, c *conn, infos []bfrops.Info, apps []bfrops.App) (*bfrops.Writer, error) {
 	if by := callerOf(c, infos, apps); by != nil && !by.OMPI5 && c.ns.Size > 1 {
 		if err := c.host.release(ctx, by); err == nil {
-			w := c.writer()
-			w.Status(int(bfrops.Success))
+			w := c.success()
 			w.Group(bfrops.String, jobdata.RefusedNamespace)
 			return w, nil
 		}
