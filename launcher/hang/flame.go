@@ -110,7 +110,7 @@ func isOrAre(ranks int) string {
 func flames(groups []StackGroup) (jobs []*flame, ranks int) {
 	for i := range groups {
 		g := &groups[i]
-		name := fmt.Sprintf("job %s%s, by %s", g.Job, spawned(g.Number), g.Launcher)
+		name := fmt.Sprintf("job %s%s, by %s", g.Job, Spawned(g.Number), g.Launcher)
 		if len(jobs) == 0 || jobs[len(jobs)-1].frame != name {
 			jobs = append(jobs, &flame{frame: name})
 		}

@@ -181,7 +181,7 @@ func StacksText(groups []StackGroup) string {
 	var b strings.Builder
 	for i, g := range groups {
 		if i == 0 || groups[i-1].Job != g.Job || groups[i-1].Launcher != g.Launcher || groups[i-1].Number != g.Number {
-			fmt.Fprintf(&b, "job %s%s, by %s\n", g.Job, spawned(g.Number), g.Launcher)
+			fmt.Fprintf(&b, "job %s%s, by %s\n", g.Job, Spawned(g.Number), g.Launcher)
 		}
 		fmt.Fprintf(&b, "%s, by %s:\n", g.who(), g.Means)
 		for _, f := range g.Frames {
@@ -191,7 +191,8 @@ func StacksText(groups []StackGroup) string {
 	return b.String()
 }
 
-func spawned(number uint32) string {
+// Spawned tells a job that ranks have spawned from the run's first.
+func Spawned(number uint32) string {
 	if number == 0 {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -143,16 +144,22 @@ func placed(w *apiv1.RunWaits) (size int, here idset.Set) {
 	return int(w.GetSize()), here
 }
 
-// textOf is absences for a person. Where hosts have several runs, each line says whose it is.
-func textOf(list []absence, runs int) (text string) {
+// writeAbsent writes absences for a person, whose runs become of runs. Where there are several, each line says whose it is.
+func writeAbsent(b *strings.Builder, list []absence, runs map[runKey]bool) {
 	for _, a := range list {
-		whose := ""
-		if runs > 1 {
-			whose = fmt.Sprintf("job %s, by %s: ", a.Job, a.Launcher)
-		}
+		runs[runKey{a.Launcher, a.Job}] = true
+	}
+	for _, a := range list {
 		for _, l := range a.Lines {
-			text += whose + l + "\n"
+			b.WriteString(whose(a.Launcher, a.Job, len(runs)) + l + "\n")
 		}
 	}
-	return text
+}
+
+// whose begins a line of one of so many runs.
+func whose(launcher, job string, runs int) string {
+	if runs < 2 {
+		return ""
+	}
+	return fmt.Sprintf("job %s, by %s: ", job, launcher)
 }

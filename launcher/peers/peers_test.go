@@ -64,7 +64,9 @@ func TestRanksOnHostsThatWereNotFound(t *testing.T) {
 		{true, 6, "all", ""},
 	} {
 		w0 := told{host: "w0", reply: &apiv1.RanksReply{Waits: []*apiv1.RunWaits{{Launcher: "l", Job: "j", Size: tt.size, Placed: tt.placed}}}}
-		if got := textOf(absent([]told{w0}, tt.all), 1); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+		var b strings.Builder
+		writeAbsent(&b, absent([]told{w0}, tt.all), map[runKey]bool{})
+		if got := b.String(); tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}

@@ -71,7 +71,7 @@ const psWindow = 10 * time.Second
 
 // judge adds what there is to say of each run.
 func (v *psView) judge(all *waits, absent []absence, now time.Duration) {
-	sortRows(v.Ranks)
+	slices.SortStableFunc(v.Ranks, psRow.compare)
 	v.Absent = absent
 	all.rows(now)
 	for _, s := range all.said(nil) {
@@ -195,11 +195,8 @@ func (v psView) text(on *screen, columns int) string {
 	for _, r := range v.Ranks {
 		runs[runKey{r.Launcher, r.Job}] = true
 	}
-	for _, a := range v.Absent {
-		runs[runKey{a.Launcher, a.Job}] = true
-	}
 	var more strings.Builder
-	more.WriteString(textOf(v.Absent, len(runs)))
+	writeAbsent(&more, v.Absent, runs)
 	writeSaid(&more, v.Said, len(runs))
 	writeErrors(&more, v.Errors)
 	return b.String() + visible.Text(more.String())

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/hang"
 )
 
 // The table of mpiup ps shows what ranks do. What agents tell is taken as it comes; whoever prints it makes it visible.
 //
-//	rows of each host ──sortRows──▶ []psRow ──tableOf──▶ text
+//	rows of each host ──compare──▶ []psRow ──tableOf──▶ text
 
 // psRow is one rank.
 type psRow struct {
@@ -46,12 +47,10 @@ var states = map[string]string{"R": "running", "S": "sleeping", "D": "in I/O", "
 // stateName is a letter of the kernel in words; "-" for one that it does not have.
 func stateName(letter string) string { return cmp.Or(states[letter], "-") }
 
-// sortRows puts rows in the order of launchers, jobs and ranks.
-func sortRows(rows []psRow) {
-	slices.SortStableFunc(rows, func(a, b psRow) int {
-		return cmp.Or(cmp.Compare(a.Launcher, b.Launcher), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number),
-			cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host))
-	})
+// compare is the order of launchers, jobs and ranks.
+func (r psRow) compare(o psRow) int {
+	return cmp.Or(cmp.Compare(r.Launcher, o.Launcher), cmp.Compare(r.Job, o.Job), cmp.Compare(r.Number, o.Number),
+		cmp.Compare(r.Rank, o.Rank), cmp.Compare(r.Host, o.Host))
 }
 
 // tableOf is rows for a person: a heading for each job, and a line a rank. Columns that nobody fills are left out. On a screen, columns wide, each
@@ -67,7 +66,7 @@ func tableOf(rows []psRow, on *screen, columns int) string {
 		for n < len(rows) && rows[n].Launcher == first.Launcher && rows[n].Job == first.Job && rows[n].Number == first.Number {
 			n++
 		}
-		fmt.Fprintf(&b, "job %s%s, by %s%s\n", visible.Line(first.Job), spawned(first.Number), visible.Line(first.Launcher), again(first.Restarts))
+		fmt.Fprintf(&b, "job %s%s, by %s%s\n", visible.Line(first.Job), hang.Spawned(first.Number), visible.Line(first.Launcher), again(first.Restarts))
 		if on == nil {
 			table(&b, rows[:n], gpus, nil)
 		} else {
@@ -76,13 +75,6 @@ func tableOf(rows []psRow, on *screen, columns int) string {
 		rows = rows[n:]
 	}
 	return b.String()
-}
-
-func spawned(number uint32) string {
-	if number == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (spawned, %d)", number)
 }
 
 func again(restarts uint32) string {

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,7 @@ func TestTable(t *testing.T) {
 		{Launcher: "l0", Job: "j1", Number: 1, Host: "w0", State: stateName("?"), Phase: "-", Syscall: "poll"},
 		{Launcher: "k", Job: "j0", Restarts: 2, Rank: 7, Host: "w0", State: stateName(""), Phase: "-"},
 	}
-	sortRows(rows)
+	slices.SortStableFunc(rows, psRow.compare)
 	want := `job j0, by k, started again 2 times
 RANK  HOST  PID  PROGRAM  STATE  CPU%  RSS  GPU  OUTPUT      MPI  WAITS IN
 7     w0    0             -      0     -    -    none in 0s  -    -

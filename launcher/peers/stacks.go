@@ -96,10 +96,7 @@ func (v stacksView) print(w io.Writer, asJSON bool) error {
 	for _, g := range v.Groups {
 		runs[runKey{g.Launcher, g.Job}] = true
 	}
-	for _, a := range v.Absent {
-		runs[runKey{a.Launcher, a.Job}] = true
-	}
-	b.WriteString(textOf(v.Absent, len(runs)))
+	writeAbsent(&b, v.Absent, runs)
 	if len(v.Groups) > 0 || len(v.Errors) == 0 {
 		b.WriteString(hang.StacksText(v.Groups))
 	}

@@ -197,10 +197,7 @@ func (a *waits) rows(now time.Duration) (all []topRow) {
 		}
 		all = append(all, r.rows...)
 	}
-	slices.SortStableFunc(all, func(x, y topRow) int {
-		return cmp.Or(cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Launcher, y.Launcher), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Number, y.Number),
-			cmp.Compare(x.Rank, y.Rank))
-	})
+	slices.SortStableFunc(all, func(x, y topRow) int { return cmp.Or(cmp.Compare(y.Lost, x.Lost), x.compare(y.psRow)) })
 	return all
 }
 
@@ -288,10 +285,7 @@ func (r *waiting) unmeasured(window time.Duration) string {
 // writeSaid writes what there is to say of each of so many runs.
 func writeSaid(b *strings.Builder, said []saying, runs int) {
 	for _, s := range said {
-		if runs > 1 {
-			fmt.Fprintf(b, "job %s, by %s: ", s.Job, s.Launcher)
-		}
-		b.WriteString(s.Text + "\n")
+		b.WriteString(whose(s.Launcher, s.Job, runs) + s.Text + "\n")
 	}
 }
 
