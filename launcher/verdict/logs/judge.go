@@ -113,7 +113,7 @@ func (r *Reader) behind(f *finding) *finding {
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
 		})
 		list = append(list, r.of(verdict.Ending, func(g *finding) bool { // which calls abort(), in some MPI
-			return has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort(") && g.lane == f.lane && precedes(g, f)
+			return has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort") && g.lane == f.lane && g.number-f.number <= before
 		})...)
 	}
 	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself

@@ -394,7 +394,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	} else if known && f.weight == verdict.Ending {
 		f.kind, f.likely = s.Kind, s.Likely
 	}
-	if !known && strings.HasSuffix(text, ":") { // whose words stand below
+	if !known && strings.HasSuffix(text, ":") && !strings.Contains(text, " ") { // whose words stand below
 		f.weight, f.likely = verdict.Ending, true
 	}
 	if f.kind == verdict.DiskFull && strings.Contains(h.before, "SemLock") { // a semaphore is a file of /dev/shm
