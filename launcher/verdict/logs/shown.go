@@ -62,8 +62,9 @@ func (r *Reader) shown(f *finding, n named) named {
 	case c.ranks.Len() > 1:
 		return named{who: ending{rank: -1}, sure: verdict.OneOfSeveral, among: c.ranks}
 	case c.others, !c.ranks.Contains(c.rank), slices.Contains(r.crowd.alike, f.kind), !c.tagged && (len(c.pids) > 2 || len(r.crowd.dumps) > 1),
-		!contrast && !c.own && has(strings.Join(append(f.why, f.line), " "), "alikeWords"),
-		!contrast && is(f.kind, "allAlike") && (!c.own || c.rank == 0 || is(f.kind, "anyRank")),
+		!contrast && (is(f.kind, "anyRank") || has(f.line, "anyRank") || is(f.kind, "allAlike") && (!c.own || c.rank == 0)),
+		!contrast && !c.own && has(strings.Join(append(f.why, f.line), " "), "allAlike"),
+		c.own && f.weight < verdict.Cause && has(f.line, "reports"),
 		f.killed() && strings.Contains(f.line, "KILLED BY SIGNAL"): // Intel MPI tells of its own kills alike
 		return named{who: ending{rank: -1, host: n.who.host}, sure: verdict.Unknown}
 	}
