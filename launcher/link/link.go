@@ -107,7 +107,7 @@ func (h *Conn) streams(ctx context.Context) (lost *model.Lost) {
 			return nil
 		}
 		if next == nil {
-			if next, lost = h.resume(ctx, err); ctx.Err() != nil || lost != nil {
+			if next, lost = h.resume(ctx, err); next == nil {
 				return lost
 			}
 		}
