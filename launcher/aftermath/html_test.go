@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -50,7 +51,7 @@ func TestHostile(t *testing.T) {
 		r := &report.Report{Job: text(0), Mpiup: text(1), Launcher: text(2), Command: []string{text(3)}}
 		r.Verdict = &verdict.Verdict{Kind: verdict.Kind(text(5)), Evidence: []string{text(6)}, Advice: []string{text(7)}}
 		r.Hosts = []report.Host{{Name: text(8), Node: text(9), Address: text(10)}}
-		r.Ranks = []report.Rank{{Host: text(8), End: text(1), Last: []string{text(0), text(10)}, CPUs: "1", Seat: &report.Seat{GPUs: []int{0, 7}, HCAs: []string{text(2)}}}}
+		r.Ranks = []report.Rank{{Host: text(8), End: text(1), Last: []string{text(0), text(10)}, CPUs: "1", Seat: &placement.Seat{GPUs: []int{0, 7}, HCAs: []string{text(2)}}}}
 		r.Hosts[0].Machine = 1
 		r.Machines = []report.Machine{{Cores: []string{"0", "1", text(3), "0-99999999"}, NUMA: []string{text(4), "0-1"}, Packages: []string{text(5)},
 			GPUs: []report.Device{{Name: text(6), Text: text(7), Near: text(8), Missing: text(9)}}, HCAs: []report.Device{{Name: text(2), Near: "0"}}}}

@@ -317,15 +317,21 @@ func (h *Book) Told() (list []Spent) {
 	if h.seats == nil {
 		return nil
 	}
-	sum := *h
-	sum.turn(quiet, works)
-	sum.turn(ending, over)
+	spent := h.settled()
 	for c, words := range causeWords {
-		if s := sum.spent[c]; s.ranks > 0 {
+		if s := spent[c]; s.ranks > 0 {
 			list = append(list, Spent{words[0], float64(s.ranks) / 1000, float64(s.gpus) / 1e6})
 		}
 	}
 	return list
+}
+
+// settled is what was spent, were the run to go on no more.
+func (h *Book) settled() ledger {
+	sum := *h
+	sum.turn(quiet, works)
+	sum.turn(ending, over)
+	return sum.spent
 }
 
 // Account is what was spent, as one launcher leaves it to the next: milliseconds of ranks, and thousandths of them of GPUs, by cause.
@@ -334,11 +340,9 @@ type Account map[string][2]int64
 // Handed is the account of a moment.
 func (h *Book) Handed(at time.Time) Account {
 	h.Advance(at)
-	a, sum := Account{}, *h
-	sum.turn(quiet, works)
-	sum.turn(ending, over)
+	a, spent := Account{}, h.settled()
 	for c, words := range causeWords {
-		if s := sum.spent[c]; s.ranks > 0 {
+		if s := spent[c]; s.ranks > 0 {
 			a[words[0]] = [2]int64{s.ranks, s.gpus}
 		}
 	}

@@ -31,11 +31,11 @@ type Device struct {
 	Near       idset.Set // CPUs; empty: unknown
 }
 
-// Seat is which devices a rank would have.
+// Seat is which devices a rank would have, or had.
 type Seat struct {
-	GPUs []int // indices of Machine.GPUs
-	All  bool  // it sees all, and GPUs has the one that goes with its local rank
-	HCAs []string
+	GPUs []int    `json:"gpus,omitempty"`     // indices of Machine.GPUs
+	All  bool     `json:"sees_all,omitempty"` // it sees all, and GPUs has the one that goes with its local rank
+	HCAs []string `json:"hcas,omitempty"`     // that its libraries are told to use
 }
 
 // Measures of the picture in pixels, and how many hosts it has.

@@ -35,13 +35,6 @@ const (
 	maxSeats    = 16 << 10  // devices of all ranks
 )
 
-// Seat is what a rank was given of its host's Machine.
-type Seat struct {
-	GPUs    []int    `json:"gpus,omitempty"`     // indices of Machine.GPUs
-	SeesAll bool     `json:"sees_all,omitempty"` // it saw all, and GPUs has the one that goes with its local rank
-	HCAs    []string `json:"hcas,omitempty"`     // that its libraries were told to use
-}
-
 // machines are those that are told, each once.
 type machines struct {
 	of    map[string]int // 1 + index in Report.Machines, by who they are; 0: there was no room
@@ -58,10 +51,11 @@ func (r *Recorder) Seats(host, name string, seats map[int]placement.Seat, told f
 		}
 		if p := &r.report.Ranks[id]; p.Host == host && p.Job == 0 && p.Seat == nil && n > 0 {
 			r.machines.seats += n
-			p.Seat = &Seat{GPUs: seat.GPUs, SeesAll: seat.All}
-			for _, hca := range seat.HCAs {
-				p.Seat.HCAs = append(p.Seat.HCAs, short(hca))
+			seat.HCAs = slices.Clone(seat.HCAs)
+			for i, hca := range seat.HCAs {
+				seat.HCAs[i] = short(hca)
 			}
+			p.Seat = &seat
 		}
 	}
 	for i := range r.report.Hosts {
@@ -143,7 +137,7 @@ func (r *Report) Ran() (*job.Plan, []placement.Machine) {
 		}
 		cpus, _ := idset.Within(p.CPUs, layout.MaxThreads)
 		if p.Seat != nil {
-			all[h].Seats[len(plan.Placements)] = placement.Seat{GPUs: p.Seat.GPUs, All: p.Seat.SeesAll, HCAs: p.Seat.HCAs}
+			all[h].Seats[len(plan.Placements)] = *p.Seat
 		}
 		plan.Placements = append(plan.Placements, job.Placement{Rank: job.Rank(p.Rank), Host: h, LocalRank: local[p.Host], CPUs: cpus})
 		local[p.Host]++

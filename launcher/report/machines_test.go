@@ -119,7 +119,7 @@ func TestRanOfAnybodysReport(t *testing.T) {
 	for i := range 20_000 {
 		name := fmt.Sprint("w", i)
 		r.Hosts = append(r.Hosts, Host{Name: name, Machine: i})
-		r.Ranks = append(r.Ranks, Rank{Rank: i, Host: name, CPUs: "0-8191", Seat: &Seat{GPUs: []int{-1, 0, 1 << 40}}})
+		r.Ranks = append(r.Ranks, Rank{Rank: i, Host: name, CPUs: "0-8191", Seat: &placement.Seat{GPUs: []int{-1, 0, 1 << 40}}})
 	}
 	begun := time.Now()
 	plan, machines := r.Ran()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/hours"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -109,16 +110,16 @@ type Replaced struct {
 
 // Rank is one process of the run, and what it wrote last.
 type Rank struct {
-	Job     int      `json:"job,omitempty"` // 0: the command line's
-	Rank    int      `json:"rank"`
-	Host    string   `json:"host"`
-	Program int      `json:"program,omitempty"` // index in Report.Programs
-	CPUs    string   `json:"cpus,omitempty"`    // that it was bound to
-	Seat    *Seat    `json:"seat,omitempty"`    // nil: not told
-	PID     int      `json:"pid,omitempty"`
-	End     string   `json:"end,omitempty"`    // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
-	Last    []string `json:"last,omitempty"`   // lines
-	Stream  string   `json:"stream,omitempty"` // "stderr" or "stdout": where it wrote them; "": not told
+	Job     int             `json:"job,omitempty"` // 0: the command line's
+	Rank    int             `json:"rank"`
+	Host    string          `json:"host"`
+	Program int             `json:"program,omitempty"` // index in Report.Programs
+	CPUs    string          `json:"cpus,omitempty"`    // that it was bound to
+	Seat    *placement.Seat `json:"seat,omitempty"`    // nil: not told
+	PID     int             `json:"pid,omitempty"`
+	End     string          `json:"end,omitempty"`    // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
+	Last    []string        `json:"last,omitempty"`   // lines
+	Stream  string          `json:"stream,omitempty"` // "stderr" or "stdout": where it wrote them; "": not told
 }
 
 // Program is a program of the run. Env is what the user gave its ranks beside the container's own, with secrets masked.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,7 +186,7 @@ func (t *teller) run(ctx context.Context) {
 // tell posts what is new.
 func (t *teller) tell(ctx context.Context) {
 	s, told := t.m.status()
-	if !told || equal(s, t.sent) {
+	if !told || reflect.DeepEqual(s, t.sent) {
 		return
 	}
 	ctx, cancel := awake.Within(ctx, tellBound)
@@ -199,12 +200,6 @@ func (t *teller) tell(ctx context.Context) {
 		t.say("the TrainJob's status was not told: %v; the run goes on, and the next try is in %v", err, tellEvery)
 	}
 }
-
-func equal(a, b trainerStatus) bool {
-	return eq(a.Percent, b.Percent) && eq(a.Left, b.Left) && slices.Equal(a.Metrics, b.Metrics)
-}
-
-func eq(a, b *int32) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // post sends one status. Token and certificates are read each time: both are renewed while a run goes on.
 func (t *teller) post(ctx context.Context, s trainerStatus) error {

@@ -39,9 +39,6 @@ type host struct {
 	work sync.WaitGroup // job data being packed, what jobs that are over leave behind
 }
 
-// sharedMemory is where Open MPI keeps its segments; a killed rank leaves them.
-const sharedMemory = "/dev/shm"
-
 func newHost(cfg Config) *host {
 	h := &host{cfg: cfg, log: cfg.Log, jobs: newJobs(), names: modex.NewNames(cfg.Engine.Names()), groups: modex.NewGroups(), unheard: map[uint64]bool{}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
@@ -49,9 +46,9 @@ func newHost(cfg Config) *host {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	h.events = event.NewBoard(h.log)
-	bases := []string{cfg.SessionDir, sharedMemory}
-	if cfg.SessionDir == "" {
-		bases = bases[1:]
+	bases := []string{leftover.Shm} // where a killed rank leaves Open MPI's segments
+	if cfg.SessionDir != "" {
+		bases = []string{cfg.SessionDir, leftover.Shm}
 	}
 	h.leftovers = leftover.NewRegistry(bases...)
 	return h
