@@ -267,28 +267,24 @@ func accused(v verdict.Verdict) string {
 // kept are the reports that runs of this user have left, the newest first. The folder may be in one where others make things: only one that is
 // this user's alone is read.
 func (d *Desk) kept() ([]string, error) {
+	none := fmt.Errorf("no run of this user has left a report in %s: mpiup run leaves one when it fails", d.Kept)
 	if _, err := os.Lstat(d.Kept); err != nil {
-		return nil, fmt.Errorf("no run of this user has left a report in %s: mpiup run leaves one when it fails", d.Kept)
+		return nil, none
 	}
 	dir, err := outfile.Private(d.Kept)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return nil, err
+	names, err := report.Kept(dir)
+	if err == nil && len(names) == 0 {
+		err = none
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".json") || strings.HasPrefix(n, ".") })
-	slices.Sort(names) // by their time
 	slices.Reverse(names)
 	for i, n := range names {
 		names[i] = filepath.Join(d.Kept, n)
 	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("no run of this user has left a report in %s: mpiup run leaves one when it fails", d.Kept)
-	}
-	return names, nil
+	return names, err
 }
 
 // which is the file that is meant: one that is named, else the newest failure of this user where nobody hands a log over.

@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 //go:embed page.js
@@ -31,15 +32,6 @@ const blockSize = 1 << 20
 
 // maxPageLog is how many bytes of a log a page takes; what comes later is left out, and the page says so.
 const maxPageLog = 256 << 20
-
-// PageLine is one of a log.
-type PageLine struct {
-	Rank         int    // -1: not named
-	Host, Stream string // "": not named
-	Time         time.Time
-	Level        byte // 'd', 'i', 'w' or 'e'
-	Text         string
-}
 
 // block is what page.js reads of a block beside its text. Of each line: whose it is (an index in who), its stream's first
 // letter or a blank, its level, and its time in milliseconds since the run began, null where it has none.
@@ -126,7 +118,7 @@ func (p *PageWriter) clear() {
 }
 
 // Add takes the log's next line.
-func (p *PageWriter) Add(l PageLine) error {
+func (p *PageWriter) Add(l logs.Told) error {
 	if p.err != nil {
 		return p.err
 	}
@@ -150,7 +142,7 @@ func (p *PageWriter) Add(l PageLine) error {
 	if len(p.is.Stream) < len(p.is.By) {
 		p.is.Stream += " "
 	}
-	p.is.Level += string(rune(l.Level))
+	p.is.Level += logs.Levels[l.Level][:1]
 	var at *float64
 	if !l.Time.IsZero() {
 		ms := float64(l.Time.Sub(p.begun).Milliseconds())

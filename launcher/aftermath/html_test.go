@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 // hostile is what a rank may write to get its own way on the page.
@@ -23,7 +24,7 @@ var hostile = []string{
 	"\u202ereversed\u202c", "\x1b[2Jclear", "a\x00b\xff", `{"left": 1}`, `javascript:alert(1)`, strings.Repeat("<", 5000),
 }
 
-func made(t testing.TB, r *report.Report, lines []PageLine) string {
+func made(t testing.TB, r *report.Report, lines []logs.Told) string {
 	t.Helper()
 	var b bytes.Buffer
 	p, err := NewPage(&b, r, hostile[0])
@@ -59,9 +60,9 @@ func TestHostile(t *testing.T) {
 		r.Events = []report.Event{{Kind: text(4), Host: text(5), Text: text(6)}}
 		r.Rows = []report.Row{{Host: text(7), At: []float64{1}, Did: "w"}}
 		r.Curves = []report.Curve{{Name: text(8), At: []report.Second{1}, Values: []report.Number{1}}}
-		var lines []PageLine
+		var lines []logs.Told
 		for i := range hostile {
-			lines = append(lines, PageLine{Rank: i - 1, Host: text(i), Level: 'i', Text: text(i) + "\n" + text(0)})
+			lines = append(lines, logs.Told{Rank: i - 1, Host: text(i), Level: logs.Info, Text: text(i) + "\n" + text(0)})
 		}
 		return made(t, r, lines)
 	}
@@ -109,9 +110,9 @@ func unpacked(t *testing.T, b64 string) []byte {
 // TestBlocks reads a log of several blocks back: each line with its rank, host, stream, level and time.
 func TestBlocks(t *testing.T) {
 	begun := time.Unix(5000, 0)
-	var lines []PageLine
+	var lines []logs.Told
 	for i := range 30_000 {
-		l := PageLine{Rank: i%8 - 1, Host: fmt.Sprint("w", i%3), Stream: []string{"", "stdout", "stderr"}[i%3], Level: "diwe"[i%4], Text: fmt.Sprint("line ", i, strings.Repeat("x", i%100))}
+		l := logs.Told{Rank: i%8 - 1, Host: fmt.Sprint("w", i%3), Stream: []string{"", "stdout", "stderr"}[i%3], Level: logs.Level(i % 4), Text: fmt.Sprint("line ", i, strings.Repeat("x", i%100))}
 		if i%2 == 0 {
 			l.Time = begun.Add(time.Duration(i) * time.Millisecond)
 		}
@@ -132,7 +133,7 @@ func TestBlocks(t *testing.T) {
 			want := lines[n]
 			n++
 			who := is.Who[is.By[i]]
-			if line != want.Text || fmt.Sprint(who) != fmt.Sprintf("[%d %s]", want.Rank, want.Host) || is.Level[i] != want.Level ||
+			if line != want.Text || fmt.Sprint(who) != fmt.Sprintf("[%d %s]", want.Rank, want.Host) || is.Level[i] != "diwe"[want.Level] ||
 				(is.At[i] == nil) != want.Time.IsZero() || is.At[i] != nil && *is.At[i] != float64(n-1) || is.Stream[i] != " oe"[(n-1)%3] {
 				t.Fatalf("line %d: %q %v %c %c %v", n-1, line, who, is.Stream[i], is.Level[i], is.At[i])
 			}
@@ -145,7 +146,7 @@ func TestBlocks(t *testing.T) {
 
 // TestMaxPageLog leaves out what has no room, and says how much.
 func TestMaxPageLog(t *testing.T) {
-	big := PageLine{Rank: -1, Level: 'i', Text: strings.Repeat("y", 1<<20-1)}
+	big := logs.Told{Rank: -1, Level: logs.Info, Text: strings.Repeat("y", 1<<20-1)}
 	p, err := NewPage(io.Discard, &report.Report{}, "")
 	if err != nil {
 		t.Fatal(err)

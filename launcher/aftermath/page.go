@@ -142,7 +142,8 @@ func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 			m = &report.Masker{}
 			masks[whose] = m
 		}
-		return p.Add(PageLine{Rank: t.Rank, Host: t.Host, Stream: t.Stream, Time: t.Time, Level: logs.Levels[t.Level][0], Text: m.Line(t.Text)})
+		t.Text = m.Line(t.Text)
+		return p.Add(t)
 	})
 	return ended, err
 }

@@ -333,14 +333,20 @@ func keep(path string, r *Report) (name string, err error) {
 	if err := dir.Replace(name, append(text, '\n'), 0o600); err != nil {
 		return "", err
 	}
-	old, err := dir.Names()
+	old, err := Kept(dir)
 	if err != nil {
 		return "", err
 	}
-	old = slices.DeleteFunc(old, func(n string) bool { return !strings.HasSuffix(n, ".json") || strings.HasPrefix(n, ".") })
-	slices.Sort(old) // by their time
 	for _, o := range old[:max(0, len(old)-maxKept)] {
 		_ = dir.Remove(o)
 	}
 	return filepath.Join(path, name), nil
+}
+
+// Kept are the names of the reports that stay in a folder, by their time.
+func Kept(dir *outfile.Dir) ([]string, error) {
+	names, err := dir.Names()
+	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".json") || strings.HasPrefix(n, ".") })
+	slices.Sort(names)
+	return names, err
 }

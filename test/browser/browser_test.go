@@ -23,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -60,16 +61,16 @@ func made(t *testing.T) (path string, lines, needles int) {
 	r.Phases = []report.Phase{{At: 0, Phase: "gathering"}, {At: 1, Phase: "launching"}, {At: 2, Phase: "wiring"}, {At: 5, Phase: "running"}}
 	r.Curves = []report.Curve{{Rank: 0, Name: "loss", At: []report.Second{1, 2, 3}, Values: []report.Number{3, 2, 1}}}
 	var b bytes.Buffer
-	p, err := aftermath.NewPage(&b, r, nil)
+	p, err := aftermath.NewPage(&b, r, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	filler := strings.Repeat("the quick brown fox ", 4)
 	for size := 0; size < logSize; lines++ {
-		l := aftermath.PageLine{Rank: lines % ranks, Host: fmt.Sprint("w", lines%ranks/8), Stream: []string{"stdout", "stderr"}[lines%2], Level: 'i',
+		l := logs.Told{Rank: lines % ranks, Host: fmt.Sprint("w", lines%ranks/8), Stream: []string{"stdout", "stderr"}[lines%2], Level: logs.Info,
 			Time: begun.Add(time.Duration(lines) * time.Millisecond), Text: fmt.Sprintf("step %d %s", lines, filler)}
 		if lines%1000 == 999 {
-			l.Text, l.Level = l.Text+" Needle</script>", 'e'
+			l.Text, l.Level = l.Text+" Needle</script>", logs.Error
 			needles++
 		}
 		size += len(l.Text) + 1
