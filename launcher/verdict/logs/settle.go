@@ -98,7 +98,9 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		g.over = g.over || g.weight != verdict.Ending || g.restarted
 	}
 	h.open = nil
-	r.takeBack(func(g *finding) bool { return (is(g.kind, "starts") || g.kind == verdict.LockedMemory) && g.file == r.file })
+	r.takeBack(func(g *finding) bool {
+		return (is(g.kind, "starts") || g.kind == verdict.LockedMemory) && g.file == r.file
+	})
 }
 
 // well takes back what a line shows to have done no harm: ranks have met, NCCL is up, the job ended well.
