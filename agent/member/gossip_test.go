@@ -73,7 +73,7 @@ func TestAnsweredBeforeMemberlistBelieves(t *testing.T) {
 	for _, refutes := range []bool{false, true} {
 		asked := 0
 		e := &entry{id: "b", meta: meta{0, Self{Name: "w-001"}}}
-		tb := &table{self: "a", timing: Timing{}.withDefaults(), show: func([]Member) {}, doubted: func() { asked++ }, byID: map[string]*entry{"b": e}}
+		tb := &table{self: "a", show: func([]Member) {}, doubted: func() { asked++ }, byID: map[string]*entry{"b": e}}
 		tb.dead(accusation{Incarnation: 9, Node: "b", From: "c"})
 		tb.judge("b", false)
 		if refutes {

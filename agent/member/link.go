@@ -43,7 +43,7 @@ func (l *link) tired(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	idle := now.Sub(l.used)
-	return idle > l.t.cfg.Idle || l.spare && idle > spareIdle
+	return idle > idleTime || l.spare && idle > spareIdle
 }
 
 func (l *link) setSpare() {
@@ -69,7 +69,7 @@ func (t *Transport) Send(b []byte, addr netip.AddrPort) {
 // newLink starts to dial addr, unless that failed a moment ago or too much is under way. t.mu
 // is held.
 func (t *Transport) newLink(addr netip.AddrPort) *link {
-	if t.ctx == nil || t.ctx.Err() != nil || t.dials >= maxDials || time.Since(t.failed[addr]) < t.cfg.Dial/4 {
+	if t.ctx == nil || t.ctx.Err() != nil || t.dials >= maxDials || time.Since(t.failed[addr]) < dialTime/4 {
 		return nil
 	}
 	if len(t.links) >= maxLinks {
@@ -100,13 +100,13 @@ func (t *Transport) evict() {
 // connect dials, says hello and reads until the connection ends.
 func (l *link) connect(ctx context.Context) {
 	defer l.t.wg.Done()
-	dialCtx, cancel := awake.Within(ctx, l.t.cfg.Dial)
+	dialCtx, cancel := awake.Within(ctx, dialTime)
 	conn, err := l.t.cfg.Connect(dialCtx, l.peer)
 	cancel()
 	if err == nil {
 		userTimeout(conn)
 		me, _ := l.t.cfg.Self.MarshalBinary()
-		if err = send(conn, append([]byte{'P', byte(len(me))}, me...), l.t.cfg.Dial); err != nil {
+		if err = send(conn, append([]byte{'P', byte(len(me))}, me...), dialTime); err != nil {
 			hangUp(conn)
 		}
 	}
@@ -234,7 +234,7 @@ func (l *link) write() {
 		}
 		l.queue, l.used = nil, time.Now()
 		l.mu.Unlock()
-		if err := send(l.conn, batch, 2*l.t.cfg.Dial); err != nil {
+		if err := send(l.conn, batch, 2*dialTime); err != nil {
 			hangUp(l.conn) // the reader clears up
 			l.mu.Lock()
 			l.closed = true

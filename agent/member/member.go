@@ -42,7 +42,6 @@ type Config struct {
 	Seeds func(ctx context.Context) ([]netip.AddrPort, error)
 	// Verify tells whether launcher name has signed that incarnation has number. Nil: nothing is believed.
 	Verify func(name string, number uint64, incarnation string, proof []byte) bool
-	Timing Timing
 }
 
 const (
@@ -73,7 +72,6 @@ func New(c Config) (*Gossip, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.Timing = c.Timing.withDefaults()
 	c.Self.Addr = netip.AddrPortFrom(c.Self.Addr.Addr().Unmap(), c.Self.Addr.Port())
 	s := c.Self
 	m := meta{uint64(time.Now().UnixMilli()), s}
@@ -94,15 +92,13 @@ func New(c Config) (*Gossip, error) {
 	}
 	g.table = &table{
 		self:    g.id,
-		timing:  c.Timing,
 		show:    g.show,
 		joined:  func() { poke(g.compare) },
 		doubted: func() { poke(g.compare) },
 		accused: func() { poke(g.renew) },
 		byID:    map[string]*entry{},
 	}
-	g.transport = newTransport(transportConfig{Self: s.Addr, Connect: c.Dial, Sent: g.table.sniff, Heard: g.table.hear,
-		Log: c.Log, Dial: c.Timing.Dial, Idle: c.Timing.Idle})
+	g.transport = newTransport(transportConfig{Self: s.Addr, Connect: c.Dial, Sent: g.table.sniff, Heard: g.table.hear, Log: c.Log})
 	g.claims = newClaims(g.table.size, func(name string, k claim) bool {
 		return c.Verify != nil && c.Verify(name, k.number, k.incarnation, []byte(k.proof))
 	})
@@ -175,24 +171,23 @@ func (g *Gossip) Run(ctx context.Context) error {
 	work.Go(func() error { g.verify(ctx, list); return nil })
 	work.Go(func() error { g.seed(ctx, list); return nil })
 	work.Wait()
-	list.Leave(g.cfg.Timing.Leave) // an error says only that nobody may have heard
+	list.Leave(leaveTime) // an error says only that nobody may have heard
 	return list.Shutdown()
 }
 
 func (g *Gossip) memberlistConfig() *memberlist.Config {
-	t := g.cfg.Timing
 	c := memberlist.DefaultLANConfig()
 	c.Name, c.Transport = g.id, g.transport
 	c.AdvertiseAddr, c.AdvertisePort = g.cfg.Self.Addr.Addr().String(), int(g.cfg.Self.Addr.Port())
 	c.BindPort = c.AdvertisePort
-	c.ProbeInterval, c.ProbeTimeout = t.Probe, t.ProbeTimeout
+	c.ProbeInterval, c.ProbeTimeout = probeEvery, probeTimeout
 	c.DisableTcpPings = true // all is TCP
 	c.AwarenessMaxMultiplier = 2
 	// Its own suspicion must never be shorter than ours; it grows with log10 of the members.
-	c.SuspicionMult = int((t.Suspicion + t.Probe - 1) / t.Probe)
+	c.SuspicionMult = int((suspicion + probeEvery - 1) / probeEvery)
 	c.SuspicionMaxTimeoutMult = 1
-	c.PushPullInterval, c.TCPTimeout = t.PushPull, 2*t.Dial
-	c.GossipInterval, c.GossipToTheDeadTime = t.Gossip, t.Suspicion
+	c.PushPullInterval, c.TCPTimeout = pushPull, 2*dialTime
+	c.GossipInterval, c.GossipToTheDeadTime = gossipEvery, suspicion
 	c.EnableCompression = false // packets are small, and there would be bombs to defuse
 	c.UDPBufferSize = PacketSize
 	c.HandoffQueueDepth = PacketQueue
@@ -241,7 +236,7 @@ func (g *Gossip) keepDescribed(ctx context.Context, list *memberlist.Memberlist)
 		}
 		select {
 		case <-g.renew:
-			list.UpdateNode(g.cfg.Timing.Gossip) // the timeout only ends waiting
+			list.UpdateNode(gossipEvery) // the timeout only ends waiting
 		default:
 		}
 	}

@@ -19,14 +19,13 @@ const (
 
 // seed joins members at the addresses that Seeds gives, for as long as ctx lasts. A job's pods appear in DNS one by
 // one. Two groups of members that know nothing of each other merge as soon as one tries a seed in the other. Pauses
-// have jitter and grow. Alone, a member waits from SeedMin to SeedMax. While hosts among the seeds are not members it
-// waits up to half of SeedRare, and a whole SeedRare once all are.
+// have jitter and grow. Alone, a member waits from seedMin to seedMax. While hosts among the seeds are not members it
+// waits up to half of seedRare, and a whole seedRare once all are.
 func (g *Gossip) seed(ctx context.Context, list *memberlist.Memberlist) {
 	if g.cfg.Seeds == nil {
 		return
 	}
-	t := g.cfg.Timing
-	pause := t.SeedMin
+	pause := seedMin
 	wait := rand.N(pause)
 	for {
 		timer := time.NewTimer(wait)
@@ -38,11 +37,11 @@ func (g *Gossip) seed(ctx context.Context, list *memberlist.Memberlist) {
 		}
 		switch complete, alone := g.seedRound(ctx, list); {
 		case complete:
-			pause, wait = t.SeedMin, t.SeedRare
+			pause, wait = seedMin, seedRare
 		case alone:
-			wait, pause = pause, min(2*pause, t.SeedMax)
+			wait, pause = pause, min(2*pause, seedMax)
 		default:
-			wait, pause = pause, min(2*pause, max(t.SeedMax, t.SeedRare/2))
+			wait, pause = pause, min(2*pause, max(seedMax, seedRare/2))
 		}
 		wait = wait/2 + rand.N(wait)
 	}

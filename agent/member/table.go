@@ -45,7 +45,6 @@ type entry struct {
 // asked first (told).
 type table struct {
 	self    string
-	timing  Timing
 	show    func([]Member) // called with mu held, so in order
 	joined  func()         // a member joined whose name another one has
 	doubted func()         // one is to be asked whether it lives
@@ -174,9 +173,9 @@ func (t *table) advance(d time.Duration) (due bool) {
 		}
 		e.age += d
 		switch {
-		case e.left && e.age >= t.timing.Left:
+		case e.left && e.age >= leftTime:
 			delete(t.byID, id)
-		case e.suspect && e.age >= t.timing.Suspicion && !e.dropped:
+		case e.suspect && e.age >= suspicion && !e.dropped:
 			due = true
 		}
 	}

@@ -56,8 +56,6 @@ type transportConfig struct {
 	Sent    func(packet []byte)                                     // sees what memberlist sends
 	Heard   func(packet []byte)                                     // sees what comes in
 	Log     *slog.Logger
-	Dial    time.Duration // connect and handshake
-	Idle    time.Duration // a connection without frames is closed
 }
 
 // Transport is memberlist's NodeAwareTransport.
@@ -150,7 +148,7 @@ func (t *Transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 	if ctx == nil {
 		return nil, errClosed
 	}
-	ctx, cancel := awake.Within(ctx, min(d, t.cfg.Dial))
+	ctx, cancel := awake.Within(ctx, min(d, dialTime))
 	defer cancel()
 	conn, err := t.cfg.Connect(ctx, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
 	if err != nil {
@@ -163,7 +161,7 @@ func (t *Transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 		t.wg.Done()
 		return nil, errClosed
 	}
-	if err := send(conn, []byte{'S'}, t.cfg.Dial); err != nil {
+	if err := send(conn, []byte{'S'}, dialTime); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -211,7 +209,7 @@ func (t *Transport) Sweep() {
 		}
 	}
 	for a, when := range t.failed {
-		if now.Sub(when) > t.cfg.Dial {
+		if now.Sub(when) > dialTime {
 			delete(t.failed, a)
 		}
 	}

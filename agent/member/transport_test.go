@@ -26,7 +26,7 @@ func (f far) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.at) }
 
 // opened is a transport that connects to nobody.
 func opened() *Transport {
-	t := newTransport(transportConfig{Self: self, Sent: func([]byte) {}, Heard: func([]byte) {}, Log: slog.New(slog.DiscardHandler), Dial: 2 * time.Second, Idle: time.Minute,
+	t := newTransport(transportConfig{Self: self, Sent: func([]byte) {}, Heard: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
 		Connect: func(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errors.New("nobody is there") }})
 	t.Open()
 	return t

@@ -78,7 +78,7 @@ func (t *table) those(is func(*entry) bool) []entry {
 // due gives copies of the entries whose suspicion has run out, or that others call dead.
 func (t *table) due() []entry {
 	return t.those(func(e *entry) bool {
-		return e.suspect && !e.left && !e.dropped && (e.told || e.age >= t.timing.Suspicion)
+		return e.suspect && !e.left && !e.dropped && (e.told || e.age >= suspicion)
 	})
 }
 
