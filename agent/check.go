@@ -41,7 +41,7 @@ func Check(ctx context.Context, id *identity.Identity, incarnation, runDir strin
 			return addr, nil
 		case err == nil:
 			errs = append(errs, fmt.Errorf("%s: the agent of another container (%s, %.8s)", addr, h.Name, h.Incarnation))
-		case !isRefused(err):
+		case !errors.Is(err, syscall.ECONNREFUSED):
 			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
 		}
 		if ctx.Err() != nil {
@@ -83,5 +83,3 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 	}
 	return h, err
 }
-
-func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -55,7 +55,10 @@ func (a *Agent) ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksR
 // look is one at all ranks. Who asks the same meanwhile gets what it sees.
 func (a *Agent) look(window time.Duration, flight bool) *apiv1.RanksReply {
 	list := a.sessions.Ranks()
-	proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
+	proc, pids := proctree.Proc{Root: "/proc"}, make([]int, len(list))
+	for i, p := range list {
+		pids[i] = p.Pid()
+	}
 	before, err := look.At(proc, pids)
 	if err != nil {
 		return &apiv1.RanksReply{Error: err.Error()}
@@ -91,14 +94,6 @@ func (a *Agent) ranksByState() map[string]int {
 		n[metrics.States[p.Phase(p.Waiting)]]++
 	}
 	return n
-}
-
-func pidsOf(list []session.Rank) []int {
-	pids := make([]int, len(list))
-	for i, p := range list {
-		pids[i] = p.Pid()
-	}
-	return pids
 }
 
 // rankStates puts together what /proc shows of ranks and what the agent knows of them.
@@ -175,29 +170,24 @@ func (a *Agent) addStacks(ctx context.Context, reply *apiv1.RanksReply, signal i
 			procs, states = append(procs, p.Process), append(states, m)
 		}
 	}
-	told, notes := exchange.StacksOf(ctx, procs, func(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
-		return a.take(ctx, signal, targets)
-	})
+	told, notes := exchange.StacksOf(ctx, procs, a.stacks(signal))
 	for i, s := range told {
 		states[i].Stack = s
 	}
 	reply.Notes = notes
 }
 
-// stacks says where processes are, for a launcher that is about to end their run.
-func (a *Agent) stacks(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
-	return a.take(ctx, 0, targets)
-}
-
-// take says where processes are. One such look goes on at a time; it waits for no other beyond ctx.
-func (a *Agent) take(ctx context.Context, signal int, targets []look.Target) ([]look.Stack, []string) {
-	select {
-	case a.traces <- struct{}{}:
-		defer func() { <-a.traces }()
-	case <-ctx.Done():
-		return nil, []string{"another mpiup stacks was looking at the ranks"}
+// stacks says where processes are, which a signal asks if it is not 0. One such look goes on at a time; it waits for no other beyond ctx.
+func (a *Agent) stacks(signal int) func(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
+	return func(ctx context.Context, targets []look.Target) ([]look.Stack, []string) {
+		select {
+		case a.traces <- struct{}{}:
+			defer func() { <-a.traces }()
+		case <-ctx.Done():
+			return nil, []string{"another mpiup stacks was looking at the ranks"}
+		}
+		return look.Take(ctx, look.StackConfig{Run: a.runTool, Signal: signal}, targets)
 	}
-	return look.Take(ctx, look.StackConfig{Run: a.runTool, Signal: signal}, targets)
 }
 
 // runTool runs a program of the container's PATH, as one of this agent's processes. As another user it gets nothing of what this one has: not its

@@ -52,7 +52,7 @@ func New(cfg Config) (*Agent, error) {
 		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) }, Unread: a.unread,
 		Gossip: func() *member.Gossip { return a.gossip }, Hasten: cfg.Hasten, Rest: cfg.Rest, IdleExit: cfg.IdleExit,
 		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Inside != nil, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
-			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacks, WatchLibrary: cfg.Helpers.Waits}})
+			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacks(0), WatchLibrary: cfg.Helpers.Waits}})
 	return a, nil
 }
 

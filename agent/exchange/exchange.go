@@ -59,7 +59,7 @@ type Exchange struct {
 
 // New makes an Exchange, and starts nothing.
 func New(c Config) *Exchange {
-	x := &Exchange{Shared: c.Shared, cfg: c, star: newStar(c.Link)}
+	x := &Exchange{Shared: c.Shared, cfg: c, star: &star{link: c.Link, waiting: map[any]chan any{}}}
 	x.Engine = kvs.New(kvs.Run{Upstream: x.star, Names: x.star})
 	x.Session = x
 	return x

@@ -68,11 +68,13 @@ func (x *Exchange) beginPMIx(machine string) error {
 			OnInit:     func(id int) { x.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(id int) { x.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
 			OnAbort:    x.aborted,
-			OnControl:  x.control,
-			OnError:    x.pmixError,
-			OnLog:      x.show,
-			OnNotice:   func(text string) { x.Notice(true, "%s", text) },
-			OnEvent:    x.raised,
+			OnControl: func(id int, targets []int, signal int, end bool) { // a rank wants processes to get a signal
+				x.Send((&apiv1.Control{Rank: uint32(id), Targets: idset.Of(targets...).String(), Signal: int32(signal), End: end}).Frame())
+			},
+			OnError:  x.pmixError,
+			OnLog:    x.show,
+			OnNotice: func(text string) { x.Notice(true, "%s", text) },
+			OnEvent:  x.raised,
 		},
 	})
 	if err != nil {
@@ -106,12 +108,6 @@ func (x *Exchange) processOf(id int) (pid int, program string) {
 		return 0, ""
 	}
 	return p.Pid(), p.Program()
-}
-
-// control tells the launcher that a rank wants processes to get a signal.
-func (x *Exchange) control(id int, targets []int, signal int, end bool) {
-	x.Send((&apiv1.Control{
-		Rank: uint32(id), Targets: idset.Of(targets...).String(), Signal: int32(signal), End: end}).Frame())
 }
 
 // running is the server, nil before it has begun.

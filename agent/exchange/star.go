@@ -33,8 +33,6 @@ type (
 	abortID uint64
 )
 
-func newStar(l Link) *star { return &star{link: l, waiting: map[any]chan any{}} }
-
 // ask sends f and waits for the answer to key, which is an A.
 func ask[A any](ctx context.Context, u *star, key any, f *apiv1.Frame) (a A, err error) {
 	c := make(chan any, 1)

@@ -180,7 +180,10 @@ func (s *Set) fill(ctx context.Context, to *incoming, size int64, rest []byte) (
 			return nil, err
 		}
 		rest, size = rest[n:], size-int64(n)
-		s.wrote(n)
+		s.mu.Lock()
+		s.waiting -= n
+		s.mu.Unlock()
+		s.cfg.Wrote(n)
 	}
 	return rest, nil
 }
@@ -201,13 +204,6 @@ func (s *Set) next(ctx context.Context) ([]byte, error) {
 			return nil, ctx.Err()
 		}
 	}
-}
-
-func (s *Set) wrote(n int) {
-	s.mu.Lock()
-	s.waiting -= n
-	s.mu.Unlock()
-	s.cfg.Wrote(n)
 }
 
 // end forgets what has come and what will.

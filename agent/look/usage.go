@@ -248,8 +248,5 @@ func parseSyscall(text []byte) string {
 	if err != nil || n < 0 {
 		return "" // "running"; -1: in no call
 	}
-	if name := calls[n]; name != "" {
-		return name
-	}
-	return "syscall " + strconv.Itoa(n)
+	return cmp.Or(calls[n], ownCalls[n], "syscall "+strconv.Itoa(n))
 }

@@ -93,7 +93,6 @@ func New(c Config) (*Gossip, error) {
 	g.table = &table{
 		self:    g.id,
 		show:    g.show,
-		joined:  func() { poke(g.compare) },
 		doubted: func() { poke(g.compare) },
 		accused: func() { poke(g.renew) },
 		byID:    map[string]*entry{},

@@ -46,8 +46,7 @@ type entry struct {
 type table struct {
 	self    string
 	show    func([]Member) // called with mu held, so in order
-	joined  func()         // a member joined whose name another one has
-	doubted func()         // one is to be asked whether it lives
+	doubted func()         // one is to be asked whether it lives, or a member joined whose name another one has
 	accused func()         // somebody suspects us
 
 	mu   sync.Mutex
@@ -82,7 +81,7 @@ func (t *table) NotifyJoin(n *memberlist.Node) {
 	t.byID[n.Name] = now
 	t.publish()
 	if twin {
-		t.joined()
+		t.doubted()
 	}
 }
 

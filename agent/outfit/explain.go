@@ -23,14 +23,6 @@ type source struct {
 	vars []string // NAME=value
 }
 
-// all is the sources' variables, in their order.
-func all(sources []source) (vars []string) {
-	for _, s := range sources {
-		vars = append(vars, s.vars...)
-	}
-	return vars
-}
-
 // explain says of each variable of an environment where it comes from: what stands last in the lists it was
 // made of.
 func explain(env, user []string, sources []source) []Given {

@@ -129,7 +129,10 @@ type Rank struct {
 func (o *Outfit) Of(p *apiv1.Proc, w Way) Rank {
 	l, app := o.job.Launch, o.job.Programs[p.App].App
 	sources := o.sources(p, w)
-	computed := all(sources)
+	var computed []string
+	for _, s := range sources {
+		computed = append(computed, s.vars...)
+	}
 	r := Rank{CPUs: o.job.Bound.cpus[p.Rank]}
 	r.Memory = o.job.Bound.memory(r.CPUs)
 	r.Argv, r.Path = l.commandLine(app, p)

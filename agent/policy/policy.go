@@ -53,8 +53,6 @@ var roles = [...]identity.Role{identity.RoleLauncher, identity.RoleAgent}
 // cell is one entry of the table: the rules that name it, "" for none.
 type cell struct{ allow, deny string }
 
-func (c cell) allowed() bool { return c.allow != "" && c.deny == "" }
-
 // Policy is the table. nil is the default.
 type Policy struct {
 	from    string // file, or the flag as it was written
@@ -126,7 +124,7 @@ func (p *Policy) allows(k Kind, r identity.Role) bool {
 	if p == nil || c < 0 {
 		return r == identity.RoleLauncher
 	}
-	return p.cells[k][c].allowed()
+	return p.cells[k][c].allow != "" && p.cells[k][c].deny == ""
 }
 
 // list is what a role may start, of the kinds up to last.

@@ -17,7 +17,6 @@ package ranks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -167,14 +166,6 @@ func (st *Job) isStopped() bool { return st.may.Err() != nil }
 
 // Abandon gives up what the processes have written and nobody will take; they have ended before.
 func (st *Job) Abandon() { st.kill() }
-
-// release ends what serves the processes.
-func (st *Job) release() {
-	if st.space != nil {
-		st.space.Close(errors.New("the job has ended"))
-	}
-	st.kill()
-}
 
 // Ours are the ids of its ranks.
 func (st *Job) Ours() job.Span { return span(st.Launch.Job) }

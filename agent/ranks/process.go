@@ -236,7 +236,10 @@ func (st *Job) Wait() {
 		<-p.done
 	}
 	st.logEnds(all)
-	st.release()
+	if st.space != nil {
+		st.space.Close(errors.New("the job has ended"))
+	}
+	st.kill()
 	st.wg.Wait()
 }
 
