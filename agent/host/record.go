@@ -3,13 +3,13 @@ package host
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/outfile"
 )
 
 // Record is what a running agent leaves in its container's run directory, for `mpiup agent
@@ -40,7 +40,7 @@ func (h *Host) Announce(incarnation string, bound netip.AddrPort) (remove func()
 	}
 	path := filepath.Join(h.cfg.RunDir, recordName)
 	r := Record{Incarnation: incarnation, Address: netip.AddrPortFrom(ip, bound.Port()).String(), PID: os.Getpid()}
-	if err := writeRecord(h.cfg.RunDir, path, r); err != nil {
+	if err := writeRecord(h.cfg.RunDir, r); err != nil {
 		h.cfg.Log.Info("no record of this agent; mpiup agent --check will search its ports", "file", path, "cause", err)
 		return func() {}
 	}
@@ -51,30 +51,14 @@ func (h *Host) Announce(incarnation string, bound netip.AddrPort) (remove func()
 	}
 }
 
-func writeRecord(dir, path string, r Record) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := bounded.OwnedDir(dir); err != nil {
-		return err
-	}
-	b, err := json.Marshal(r)
+func writeRecord(dir string, r Record) error {
+	d, err := outfile.Private(dir)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, recordName+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(b, '\n'))
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	defer d.Close()
+	b, _ := json.Marshal(r) // of texts and a number: it does not fail
+	return d.Replace(recordName, append(b, '\n'), 0o600)
 }
 
 // MakeRunDir makes a directory below RunDir's, which nobody else may write to.
