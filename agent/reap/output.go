@@ -3,6 +3,7 @@ package reap
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,24 +134,15 @@ func piped(ctx context.Context, s *Supervisor, cmd Command) (p *Process, out, er
 // f fails, a line has more than limit bytes, or ctx ends; then its group is killed. Out is empty. It returns when the
 // program is gone, but for one that the kernel does not let go of after ctx has ended. cmd.Files must be empty.
 func Lines(ctx context.Context, s *Supervisor, cmd Command, limit int, f func([]byte) error) (Output, error) {
-	return reading(ctx, s, cmd, func(out io.Reader) error {
-		if err := eachLine(out, limit, f); err != nil {
+	return reading(ctx, s, cmd, func(out io.Reader) (err error) {
+		lines := bufio.NewScanner(out)
+		lines.Buffer(make([]byte, 0, min(limit, 64<<10)), limit)
+		for err == nil && lines.Scan() {
+			err = f(lines.Bytes())
+		}
+		if err = cmp.Or(err, lines.Err()); err != nil && !errors.Is(err, os.ErrClosed) {
 			return fmt.Errorf("%s: %w", cmd.Argv[0], err)
 		}
 		return nil
 	})
-}
-
-func eachLine(r io.Reader, limit int, f func([]byte) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, min(limit, 64<<10)), limit)
-	for lines.Scan() {
-		if err := f(lines.Bytes()); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
 }

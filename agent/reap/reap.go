@@ -111,21 +111,21 @@ type Supervisor struct {
 	ledger   *guard.Ledger // nil without a guard
 
 	mu       sync.Mutex
-	closed   bool                       // guarded by mu: Run is ending, no new process
-	table    map[int]*Process           // guarded by mu: unreaped children by pid
-	leaders  map[int]leader             // guarded by mu: process sessions that belong to a session, their leader dead or not
-	stopping map[string]int             // guarded by mu: sessions inside StopSession
-	known    map[string]int             // guarded by mu: sessions that had a process and were not yet stopped → slot in the ledger
-	forks    uint64                     // guarded by mu: forks begun
-	forking  *request                   // guarded by mu: the fork in flight
-	guard    *Process                   // guarded by mu: nil when there is none
-	seen     map[int]proctree.Inherited // guarded by mu: descendants that only their parents told; not changed once it is here
-	unmarked bool                       // guarded by mu: a process was started without its session's mark
-	nextLook time.Time                  // guarded by mu: when the next look at what sessions have open may begin
+	closed   bool                   // guarded by mu: Run is ending, no new process
+	table    map[int]*Process       // guarded by mu: unreaped children by pid
+	leaders  map[int]leader         // guarded by mu: process sessions that belong to a session, their leader dead or not
+	stopping map[string]int         // guarded by mu: sessions inside StopSession
+	known    map[string]int         // guarded by mu: sessions that had a process and were not yet stopped → slot in the ledger
+	forks    uint64                 // guarded by mu: forks begun
+	forking  *request               // guarded by mu: the fork in flight
+	guard    *Process               // guarded by mu: nil when there is none
+	seen     map[int]proctree.Whose // guarded by mu: descendants that only their parents told; not changed once it is here
+	unmarked bool                   // guarded by mu: a process was started without its session's mark
+	nextLook time.Time              // guarded by mu: when the next look at what sessions have open may begin
 }
 
 type leader struct {
-	proctree.Leader
+	proctree.Whose
 	slot int // in the ledger
 }
 

@@ -87,7 +87,7 @@ func (l *search) settle(ctx context.Context) []proctree.Stat {
 
 // tree is a snapshot, with what is known by now.
 func (s *Supervisor) tree(all []proctree.Stat, claimed map[int]proctree.Stat) *proctree.Tree {
-	k := proctree.Known{Self: os.Getpid(), Children: map[int]string{}, Leaders: map[int]proctree.Leader{}, Sessions: map[string]bool{},
+	k := proctree.Known{Self: os.Getpid(), Children: map[int]string{}, Leaders: map[int]proctree.Whose{}, Sessions: map[string]bool{},
 		Exempt: map[int]bool{}, Claimed: claimed}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Supervisor) tree(all []proctree.Stat, claimed map[int]proctree.Stat) *p
 		k.Children[pid] = p.session
 	}
 	for sid, l := range s.leaders {
-		k.Leaders[sid] = l.Leader
+		k.Leaders[sid] = l.Whose
 	}
 	for name := range s.known {
 		k.Sessions[name] = true
@@ -158,13 +158,13 @@ func (s *Supervisor) note() {
 		return
 	}
 	t := s.tree(all, nil)
-	seen := map[int]proctree.Inherited{}
+	seen := map[int]proctree.Whose{}
 	for _, p := range all {
 		if !p.Alive() || !t.Descends(p.PID) {
 			continue
 		}
 		if o := t.Owner(p.PID); o.Inherited && o.Session != "" {
-			seen[p.PID] = proctree.Inherited{Session: o.Session, Start: p.Start}
+			seen[p.PID] = proctree.Whose{Session: o.Session, Start: p.Start}
 		}
 	}
 	s.mu.Lock()

@@ -309,7 +309,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 	if old, ok := s.leaders[p.pid]; ok {
 		s.ledger.Remove(old.slot)
 	}
-	s.leaders[p.pid] = leader{proctree.Leader{Session: p.session, Start: p.start}, s.ledger.Add(guard.Record{Session: p.session, PID: p.pid, Start: p.start})}
+	s.leaders[p.pid] = leader{proctree.Whose{Session: p.session, Start: p.start}, s.ledger.Add(guard.Record{Session: p.session, PID: p.pid, Start: p.start})}
 	return req.abandoned || s.closed || s.stopping[p.session] > 0
 }
 

@@ -164,14 +164,14 @@ func leftBehind(proc proctree.Proc, records []Record) (out []proctree.Stat, sure
 	if err != nil {
 		return nil, true
 	}
-	known := proctree.Known{Self: os.Getpid(), Leaders: map[int]proctree.Leader{}, Sessions: map[string]bool{}}
+	known := proctree.Known{Self: os.Getpid(), Leaders: map[int]proctree.Whose{}, Sessions: map[string]bool{}}
 	for _, r := range records {
 		switch {
 		case r.Dirs != "":
 		case r.PID == 0:
 			known.Sessions[r.Session] = true
 		default:
-			known.Leaders[r.PID] = proctree.Leader{Session: r.Session, Start: r.Start}
+			known.Leaders[r.PID] = proctree.Whose{Session: r.Session, Start: r.Start}
 		}
 	}
 	t := proctree.New(all, known, proc)

@@ -205,7 +205,7 @@ func TestOwnershipOfProcesses(t *testing.T) {
 		{PID: 15, PPID: 14, SID: 14}, {PID: 16, PPID: 1, SID: 16}, {PID: 30, PPID: 0, SID: 30, Start: 70},
 		{PID: 17, PPID: 18, SID: 17}, {PID: 18, PPID: 17, SID: 17}, {PID: 19, PPID: 1, SID: 19}, {PID: 21, PPID: 1, SID: 21},
 	}, Known{Self: 1, Children: map[int]string{10: "a", 20: "b"}, Sessions: map[string]bool{"a": true, "b": true},
-		Leaders: map[int]Leader{10: {Session: "a", Start: 5}, 20: {Session: "b", Start: 6}, 30: {Session: "a", Start: 7}},
+		Leaders: map[int]Whose{10: {Session: "a", Start: 5}, 20: {Session: "b", Start: 6}, 30: {Session: "a", Start: 7}},
 		Exempt:  map[int]bool{99: true}},
 		proc)
 	for _, tt := range []struct {

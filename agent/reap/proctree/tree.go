@@ -2,24 +2,17 @@ package proctree
 
 // Known is what is known of processes besides what /proc shows. A Tree only reads it.
 type Known struct {
-	Self     int               // this process, which belongs to nobody
-	Children map[int]string    // its own children → session
-	Leaders  map[int]Leader    // process session → session
-	Sessions map[string]bool   // sessions that have not been stopped
-	Exempt   map[int]bool      // the guard
-	Claimed  map[int]Stat      // found by an earlier look of the same search
-	Seen     map[int]Inherited // found by a look while their parents lived
+	Self     int             // this process, which belongs to nobody
+	Children map[int]string  // its own children → session
+	Leaders  map[int]Whose   // process session → session, also when its leader has ended
+	Sessions map[string]bool // sessions that have not been stopped
+	Exempt   map[int]bool    // the guard
+	Claimed  map[int]Stat    // found by an earlier look of the same search
+	Seen     map[int]Whose   // found by a look, while their parents lived, to descend from a session's
 }
 
-// Leader is whose a process session is, also when its leader has ended. Start tells that leader from a later process
-// that got the same number; 0: not known.
-type Leader struct {
-	Session string
-	Start   uint64
-}
-
-// Inherited is a process that was seen to descend from a session's.
-type Inherited struct {
+// Whose is to which session a process belongs. Start tells it from a later one that got the same number; 0: not known.
+type Whose struct {
 	Session string
 	Start   uint64
 }
@@ -112,18 +105,18 @@ func (t *Tree) ownership(pid int) Ownership {
 
 // leaderOf is whose process session or process group p is in. Both keep the number of the process that was started here, which
 // leads its group also where it has no session of its own.
-func (t *Tree) leaderOf(p Stat) (Leader, bool) {
+func (t *Tree) leaderOf(p Stat) (Whose, bool) {
 	for _, id := range []int{p.SID, p.Group} {
 		if l, ok := t.Leaders[id]; ok && !t.reused(id, l) {
 			return l, true
 		}
 	}
-	return Leader{}, false
+	return Whose{}, false
 }
 
 // reused: the number of a process session stays taken while the session has members. So a process of that number that
 // is not its first leader shows that the old session is gone.
-func (t *Tree) reused(sid int, l Leader) bool {
+func (t *Tree) reused(sid int, l Whose) bool {
 	p, ok := t.procs[sid]
 	return ok && l.Start != 0 && p.Start != l.Start
 }
