@@ -1,7 +1,6 @@
 package host
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/mpiup/mpiup/topology"
@@ -55,11 +54,7 @@ func allowedText(fsys sysfs.FS) string {
 	if err != nil {
 		return ""
 	}
-	var b strings.Builder
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "Cpus_allowed_list:") || strings.HasPrefix(line, "Mems_allowed_list:") {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
+	cpus, _ := sysfs.Field(string(status), "Cpus_allowed_list:")
+	nodes, _ := sysfs.Field(string(status), "Mems_allowed_list:")
+	return cpus + " " + nodes
 }

@@ -7,12 +7,14 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Host is where LoadOf reads.
@@ -102,7 +104,7 @@ func queued(schedstat []byte) time.Duration {
 	if len(f) < 2 {
 		return 0
 	}
-	return nanoseconds(f[1])
+	return nanoseconds(string(f[1]))
 }
 
 // throttled is how long this container was kept from running by its CPU quota, since its start; 0 where it has none. Of cgroup v2 it is
@@ -114,14 +116,11 @@ func throttled(root string) time.Duration {
 		if err != nil {
 			continue
 		}
-		for line := range bytes.Lines(text) {
-			name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-			switch string(name) {
-			case "throttled_usec":
-				return nanoseconds(value) * 1000
-			case "throttled_time":
-				return nanoseconds(value)
-			}
+		if us, ok := sysfs.Field(string(text), "throttled_usec "); ok {
+			return nanoseconds(us) * 1000
+		}
+		if ns, ok := sysfs.Field(string(text), "throttled_time "); ok {
+			return nanoseconds(ns)
 		}
 	}
 	return 0
@@ -130,13 +129,9 @@ func throttled(root string) time.Duration {
 // stalled is how long some tasks waited for what a pressure file is about: "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", in
 // microseconds (Documentation/accounting/psi.rst). cgroup v1 has no such file.
 func stalled(text []byte) time.Duration {
-	for line := range bytes.Lines(text) {
-		if line, ok := bytes.CutPrefix(line, []byte("some ")); ok {
-			_, total, _ := bytes.Cut(bytes.TrimSpace(line), []byte("total="))
-			return min(nanoseconds(total), maxAge/1000) * 1000
-		}
-	}
-	return 0
+	some, _ := sysfs.Field(string(text), "some ")
+	_, total, _ := strings.Cut(some, "total=")
+	return min(nanoseconds(total), maxAge/1000) * 1000
 }
 
 // segments are those that TCP sent, and sent again: OutSegs and RetransSegs of /proc/net/snmp, where a line of names comes before the
@@ -166,8 +161,8 @@ func segments(text []byte) (sent, again uint64) {
 }
 
 // nanoseconds is a number of the kernel's, 0 where it is none.
-func nanoseconds(text []byte) time.Duration {
-	n, err := strconv.ParseInt(string(text), 10, 64)
+func nanoseconds(text string) time.Duration {
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > int64(maxAge) {
 		return 0
 	}
