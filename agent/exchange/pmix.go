@@ -128,7 +128,7 @@ func (x *Exchange) Know(st *ranks.Job) {
 	}
 	h.join(st)
 	if err := h.joined[st.Launch.Job.Number]; err != nil && len(st.Launch.Procs) == 0 {
-		st.Notice(true, "PMIx: job %d: %v", st.Launch.Job.Number, err)
+		x.Notice(true, "PMIx: job %d: %v", st.Launch.Job.Number, err)
 	}
 }
 

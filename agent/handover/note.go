@@ -29,12 +29,11 @@ func (r *Record) note(f *apiv1.Frame) bool {
 	case *apiv1.Frame_OutputEnd:
 		r.ends = append(r.ends, r.entry(f))
 	case *apiv1.Frame_Activity:
-		r.latest[fmt.Sprint("activity ", b.Activity.Job)] = r.newer(fmt.Sprint("activity ", b.Activity.Job), f)
+		r.newer(fmt.Sprint("activity ", b.Activity.Job), f)
 	case *apiv1.Frame_Met:
-		r.latest[fmt.Sprint("met ", b.Met.Job)] = r.newer(fmt.Sprint("met ", b.Met.Job), f)
+		r.newer(fmt.Sprint("met ", b.Met.Job), f)
 	case *apiv1.Frame_Flight:
-		key := fmt.Sprint("flight ", b.Flight.Job, b.Flight.Rank)
-		r.latest[key] = r.newer(key, f)
+		r.newer(fmt.Sprint("flight ", b.Flight.Job, b.Flight.Rank), f)
 	case *apiv1.Frame_FenceEnter:
 		r.open[fenceOf(b.FenceEnter.Set, b.FenceEnter.Epoch)] = r.entry(f)
 	case *apiv1.Frame_FetchRequest:
@@ -63,12 +62,12 @@ func (r *Record) entry(f *apiv1.Frame) entry {
 	return entry{frame: &apiv1.Frame{Body: f.Body}, at: r.now(), seq: r.count}
 }
 
-// newer is an entry that takes the place of the last of its kind. mu is held.
-func (r *Record) newer(kind string, f *apiv1.Frame) entry {
+// newer keeps a frame in the place of the last of its kind. mu is held.
+func (r *Record) newer(kind string, f *apiv1.Frame) {
 	if old, ok := r.latest[kind]; ok {
 		r.size -= proto.Size(old.frame)
 	}
-	return r.entry(f)
+	r.latest[kind] = r.entry(f)
 }
 
 // answered forgets a question, if it is there. mu is held.

@@ -32,7 +32,7 @@ func (p *Process) start() (err error) {
 		p.files, err = stdio.Pipes(p.stdin)
 	}
 	if err != nil && l.Job.Pty { // a container may have none to give, and ranks write as well to a pipe
-		p.Job.Notice(true, "ranks' standard output is a pipe in place of a terminal: %v", err)
+		p.Job.s.Notice(true, "ranks' standard output is a pipe in place of a terminal: %v", err)
 		p.files, err = stdio.Pipes(p.stdin)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *Process) serve(pmiConn net.Conn) {
 			Done: func(n int) { st.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame()) }})
 		st.wg.Go(func() {
 			if err := p.input.Run(st.ctx); err != nil {
-				st.Notice(true, "%v", err)
+				st.s.Notice(true, "%v", err)
 			}
 		})
 	}

@@ -33,10 +33,10 @@ func dress(st *Job) error {
 		for i, p := range st.programs {
 			of[i] = watch.Program{Name: p.App.Argv[0], Linked: p.Linked, First: p.First}
 		}
-		st.Waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, m.WatchMs > 0, of, st.Notice)
+		st.Waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, m.WatchMs > 0, of, st.s.Notice)
 	}
 	if st.Launch.Job.Progress && len(st.Launch.Procs) > 0 {
-		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.Notice)
+		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.Notice)
 	}
 	if st.Launch.Exec == nil {
 		st.Devices = checkup.WatchDevices(st.ctx, st.s.GPUs.GPUs, st.s.Host.Health, st.wg.Go)
@@ -45,7 +45,7 @@ func dress(st *Job) error {
 		Hint: st.hint.path, Files: st.files, Recorder: st.recorder(),
 		Inspects: st.s.Metrics.Inspect(st.s.ID, st.Launch.Job.Number, st.Launch.Inspected(st.s.Env))}, factsFor(st))
 	for _, n := range notices {
-		st.Notice(n.Warning, "%s", n.Text)
+		st.s.Notice(n.Warning, "%s", n.Text)
 	}
 	if st.outfit = o; err == nil && st.Launch.Job.Seats && len(st.Launch.Procs) > 0 {
 		st.wg.Go(func() {
@@ -94,7 +94,7 @@ func verifyBinding(p *Process) {
 		return
 	}
 	if now := idset.Of(got...); !want.Covers(now) {
-		p.Job.Notice(true, "%v runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p, now, want)
+		p.Job.s.Notice(true, "%v runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p, now, want)
 	}
 }
 
@@ -117,12 +117,12 @@ func hintFor(st *Job) hint {
 	}
 	xml, err := st.s.Host.XML()
 	if err != nil {
-		st.Notice(false, "ranks find the host's topology themselves: %v", err)
+		st.s.Notice(false, "ranks find the host's topology themselves: %v", err)
 		return hint{}
 	}
 	path, err := st.s.Hints.Path(xml)
 	if err != nil {
-		st.Notice(false, "ranks get no file of the host's topology, and find it themselves: %v", err)
+		st.s.Notice(false, "ranks get no file of the host's topology, and find it themselves: %v", err)
 	}
 	return hint{path, xml}
 }

@@ -135,7 +135,7 @@ func (st *Job) checkpoints() (failed *apiv1.StartFailed) {
 		return &apiv1.StartFailed{Rank: st.first(), Phase: apiv1.StartPhase_START_DIR, Path: dir, Errno: int32(errno),
 			Text: fmt.Sprintf("--checkpoint-dir: %v; mount a volume that user %d may write to, at the same path on all hosts", err, os.Getuid())}
 	case passing != "":
-		st.Notice(true, "--checkpoint-dir %s is on %s: what ranks save there does not outlive this container or machine; choose a place that does", dir, passing)
+		st.s.Notice(true, "--checkpoint-dir %s is on %s: what ranks save there does not outlive this container or machine; choose a place that does", dir, passing)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func newRendezvous(st *Job) *rendezvous {
 					Job: l.Job.Number, Scope: u.Scope, Epoch: u.Epoch, Rank: uint32(u.Rank), Key: u.Key, Value: u.Value, Done: u.Done}).Frame())
 			}
 		},
-		Full: func(err error) { st.Notice(true, "%v", err) },
+		Full: func(err error) { st.s.Notice(true, "%v", err) },
 	})}
 }
 

@@ -190,11 +190,6 @@ func (st *Job) id(rank int) int { return int(st.Launch.Job.Base) + rank }
 // send queues a frame for the launcher.
 func (st *Job) send(f *apiv1.Frame) { st.s.Session.Send(f) }
 
-// Notice tells the user something, as Shared.Notice does.
-func (st *Job) Notice(warning bool, format string, args ...any) {
-	st.s.Notice(warning, format, args...)
-}
-
 // Cancel takes the place of start in a job that is not started.
 func (st *Job) Cancel() { close(st.over) }
 

@@ -231,7 +231,7 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 	})
 	st.wg.Go(func() {
 		if err := lb.Run(st.ctx, l); st.ctx.Err() == nil {
-			st.Notice(true, "PMI port ended: %v", err)
+			st.s.Notice(true, "PMI port ended: %v", err)
 		}
 	})
 	return port, nil

@@ -130,7 +130,7 @@ func (st *Job) Start() {
 // other jobs cannot reach the job from here.
 func (st *Job) unprepared(err error) {
 	if len(st.Launch.Procs) == 0 {
-		st.Notice(true, "job %d: %v", st.Launch.Job.Number, err)
+		st.s.Notice(true, "job %d: %v", st.Launch.Job.Number, err)
 		return
 	}
 	st.send(startFailed(st.first(), err).Frame())
@@ -187,7 +187,7 @@ func (st *Job) directories() []string {
 		}
 		if err := host.DirExists(a.Wdir); err != nil {
 			dirs[i] = st.s.Dir
-			st.Notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
+			st.s.Notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
 				a.Wdir, errors.Unwrap(err), dirs[i])
 		}
 	}

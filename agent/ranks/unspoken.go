@@ -214,9 +214,9 @@ func lookAtCore(p *Process) (frames []string) {
 	}
 	file, frames := trace.Core(p.Job.ctx, tool, trace.Process{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
 	if len(frames) > 0 {
-		p.Job.Notice(true, "%v crashed in %s, by its core file %s", p, strings.Join(frames, ", called by "), file)
+		p.Job.s.Notice(true, "%v crashed in %s, by its core file %s", p, strings.Join(frames, ", called by "), file)
 	} else if file != "" {
-		p.Job.Notice(true, "%v left a core file: %s", p, file)
+		p.Job.s.Notice(true, "%v left a core file: %s", p, file)
 	}
 	return frames
 }
