@@ -1,6 +1,7 @@
 package kvs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 
 // New returns an engine that has no jobs yet. It starts nothing.
 func New(cfg Run) *Engine {
-	cfg.Limits = cfg.Limits.withDefaults()
+	cfg.Limits = cmp.Or(cfg.Limits, DefaultLimits())
 	if cfg.Names == nil {
 		cfg.Names = NewNames(cfg.Limits)
 	}

@@ -314,7 +314,9 @@ func TestNodeAttributes(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	e, err := kvs.New(kvs.Run{Limits: kvs.Limits{Key: 4, Value: 10, RankKeys: 2, RankData: 16, Names: 1}}).Add(kvs.Job{KVSName: "job", Size: 1, Local: []int{0}})
+	limits := kvs.DefaultLimits()
+	limits.Key, limits.Value, limits.RankKeys, limits.RankData, limits.Names = 4, 10, 2, 16, 1
+	e, err := kvs.New(kvs.Run{Limits: limits}).Add(kvs.Job{KVSName: "job", Size: 1, Local: []int{0}})
 	must(t, err)
 	defer e.Close(nil)
 	for _, tt := range []struct {

@@ -57,7 +57,8 @@ func TestFencesOfASetCarryDataOnce(t *testing.T) {
 func TestOpenFencesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, tags = 1 << 20, 64
-		limits := kvs.Limits{Again: 4 << 20}
+		limits := kvs.DefaultLimits()
+		limits.Again = 4 << 20
 		n := joinWith(t, limits, []int{0}, []int{1})
 		must(t, n.engines[0].Put(0, "large", make([]byte, size)))
 		var mu sync.Mutex

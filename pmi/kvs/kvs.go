@@ -54,7 +54,7 @@ import (
 type Run struct {
 	Upstream Upstream // nil: this host has all processes
 	Names    Names    // nil: kept in memory, for a run on one host
-	Limits   Limits   // zero fields: DefaultLimits
+	Limits   Limits   // zero: DefaultLimits
 }
 
 // Upstream is the engine's only way out of the host.

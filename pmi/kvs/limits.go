@@ -26,20 +26,6 @@ func DefaultLimits() Limits {
 	return Limits{Key: 511, Value: 4 << 20, RankKeys: 32 << 10, RankData: 64 << 20, Fences: 256, Sending: 224 << 20, Again: 32 << 20, Names: 4096}
 }
 
-func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
-	for _, f := range []struct {
-		v *int
-		d int
-	}{{&l.Key, d.Key}, {&l.Value, d.Value}, {&l.RankKeys, d.RankKeys}, {&l.RankData, d.RankData}, {&l.Fences, d.Fences},
-		{&l.Sending, d.Sending}, {&l.Again, d.Again}, {&l.Names, d.Names}} {
-		if *f.v <= 0 {
-			*f.v = f.d
-		}
-	}
-	return l
-}
-
 // check bounds one value by itself; what a rank holds in all is bounded by the store.
 func (l Limits) check(owner int, key string, value []byte) error {
 	if key == "" || len(key) > l.Key {

@@ -2,6 +2,7 @@ package kvs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"sync"
 )
@@ -29,9 +30,9 @@ type memoryNames struct {
 	more  chan struct{} // guarded by mu; closed and replaced at each publication
 }
 
-// NewNames returns names that are kept in memory: for a run on one host, or for what stays on a host.
+// NewNames returns names that are kept in memory: for a run on one host, or for what stays on a host. Zero limits are DefaultLimits.
 func NewNames(limits Limits) Names {
-	limits = limits.withDefaults()
+	limits = cmp.Or(limits, DefaultLimits())
 	return &memoryNames{limits: limits, table: NewTable(limits.Names, limits.Names*(limits.Key+limits.Value)), more: make(chan struct{})}
 }
 

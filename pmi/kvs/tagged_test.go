@@ -147,7 +147,8 @@ func TestPreput(t *testing.T) {
 }
 
 func TestPreputIsBounded(t *testing.T) {
-	limits := kvs.Limits{Key: 4, Value: 10, RankKeys: 2, RankData: 16}
+	limits := kvs.DefaultLimits()
+	limits.Key, limits.Value, limits.RankKeys, limits.RankData = 4, 10, 2, 16
 	v := func(n int) []byte { return make([]byte, n) }
 	for _, tt := range []struct {
 		name  string

@@ -85,7 +85,9 @@ func TestFenceThatCarriesTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		var mu sync.Mutex
-		m := newMultiWith(t, 2, kvs.Limits{Sending: 1000}, func(cfg *pmix.Config) {
+		limits := kvs.DefaultLimits()
+		limits.Sending = 1000
+		m := newMultiWith(t, 2, limits, func(cfg *pmix.Config) {
 			cfg.Hooks.OnNotice = func(text string) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -38,7 +38,9 @@ type place struct {
 
 // NewNames returns the names of a host in a run that keeps its own in run.
 func NewNames(run kvs.Names) *Names {
-	return &Names{run: run, host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), by: map[int]map[place]bool{}}
+	limits := kvs.DefaultLimits()
+	limits.Value = 64 << 10
+	return &Names{run: run, host: kvs.NewNames(limits), by: map[int]map[place]bool{}}
 }
 
 // at is the place of a key, apart from those of PMI ranks.
