@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
@@ -60,8 +61,8 @@ func (x *Exchange) beginPMIx(machine string) error {
 	}
 	remove := func() { removeDir(); release() }
 	server, err := pmix.New(pmix.Config{
-		Address: lis.Addr().String(), SessionDir: dir, Shared: shared, HwlocXML: machine,
-		Check: func(ctx context.Context, c net.Conn) error { return x.MaySpeak(ctx, nil, c) }, Log: x.Log,
+		Machine: jobdata.Machine{Address: lis.Addr().String(), SessionDir: dir, Shared: shared, HwlocXML: machine},
+		Check:   func(ctx context.Context, c net.Conn) error { return x.MaySpeak(ctx, nil, c) }, Log: x.Log,
 		Process: x.processOf,
 		Engine:  x.Engine, Spawn: x.Spawn,
 		Hooks: pmix.Hooks{

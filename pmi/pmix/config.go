@@ -17,10 +17,7 @@ import (
 
 // Config is what is one for the host and the run.
 type Config struct {
-	Address    string // of Run's listener: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
-	SessionDir string // where ranks of this host may make files, and Cleanup removes them; "": nowhere
-	Shared     string // where Open MPI's ranks of this host have shared memory of their own (leftover.Claim); "": where they like
-	HwlocXML   string // hwloc's version 2 XML of this host; "": none
+	jobdata.Machine // its Address is Run's listener's
 
 	// Check says whether a connection may speak at all: that its socket belongs to one of this
 	// host's ranks or their descendants. It runs before anything is read, and may wait until ctx
@@ -38,11 +35,6 @@ type Config struct {
 	// added here and its processes run; why it does not, it tells the user itself. nil:
 	// MPI_Comm_spawn is not supported.
 	Spawn func(ctx context.Context, job int, r job.Spawn) (child int, err error)
-}
-
-// machine is what ranks are told of the host.
-func (c *Config) machine() jobdata.Machine {
-	return jobdata.Machine{Address: c.Address, SessionDir: c.SessionDir, Shared: c.Shared, HwlocXML: c.HwlocXML}
 }
 
 // Job is one job of the run. Its Size and Parent are found out by Add.

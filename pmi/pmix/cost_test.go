@@ -28,7 +28,7 @@ func newCostly(t testing.TB, hosts, perHost int) *costly {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := pmix.New(pmix.Config{Address: l.Addr().String(), SessionDir: "/tmp", Engine: kvs.New(kvs.Run{})})
+	srv, err := pmix.New(pmix.Config{Machine: jobdata.Machine{Address: l.Addr().String(), SessionDir: "/tmp"}, Engine: kvs.New(kvs.Run{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (c *costly) add(t testing.TB, hosts, perHost int, surely bool) *kvs.Space {
 func TestNothingIsMadeForThoseThatDoNotAsk(t *testing.T) {
 	made := map[bool]uint64{}
 	for _, surely := range []bool{false, true} {
-		srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", SessionDir: t.TempDir(), Engine: kvs.New(kvs.Run{})})
+		srv, err := pmix.New(pmix.Config{Machine: jobdata.Machine{Address: "127.0.0.1:1", SessionDir: t.TempDir()}, Engine: kvs.New(kvs.Run{})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -212,7 +212,7 @@ func stage(t *testing.T, hellos []bfrops.Hello) (*pipes, func()) {
 			t.Error(err)
 		}
 	}
-	srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", Engine: engine, Spawn: func(context.Context, int, job.Spawn) (int, error) {
+	srv, err := pmix.New(pmix.Config{Machine: jobdata.Machine{Address: "127.0.0.1:1"}, Engine: engine, Spawn: func(context.Context, int, job.Spawn) (int, error) {
 		add(1)
 		return 1, nil
 	}})

@@ -75,7 +75,7 @@ func (w *play) Write(p []byte) (int, error) {
 // config is a host's server.
 func (w *play) config(host int) pmix.Config {
 	w.dirs = append(w.dirs, w.t.TempDir())
-	cfg := pmix.Config{SessionDir: w.dirs[host], Engine: w.star.engines[host], Spawn: w.spawn}
+	cfg := pmix.Config{Machine: jobdata.Machine{SessionDir: w.dirs[host]}, Engine: w.star.engines[host], Spawn: w.spawn}
 	cfg.Hooks = pmix.Hooks{
 		OnInit:     func(id int) { w.event("init %d", id) },
 		OnFinalize: func(id int) { w.event("finalize %d", id) },

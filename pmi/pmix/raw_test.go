@@ -91,7 +91,7 @@ func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Con
 		t.Fatal(err)
 	}
 	l := &lab{pipes: newPipes(), space: e}
-	cfg := pmix.Config{Address: "127.0.0.1:1", Engine: engine, Hooks: pmix.Hooks{
+	cfg := pmix.Config{Machine: jobdata.Machine{Address: "127.0.0.1:1"}, Engine: engine, Hooks: pmix.Hooks{
 		OnInit:     func(r int) { l.event("init " + string(rune('0'+r))) },
 		OnFinalize: func(r int) { l.event("finalize " + string(rune('0'+r))) },
 		OnError: func(id int, err error) {

@@ -42,7 +42,7 @@ func newMultiWith(t testing.TB, hosts int, limits kvs.Limits, change func(*pmix.
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for h := range hosts {
-		cfg := pmix.Config{Address: "127.0.0.1:1", Engine: m.star.engines[h], Hooks: pmix.Hooks{
+		cfg := pmix.Config{Machine: jobdata.Machine{Address: "127.0.0.1:1"}, Engine: m.star.engines[h], Hooks: pmix.Hooks{
 			OnAbort: func(_ context.Context, id, code int, _ string, targets []int) {
 				m.event("abort by %d: %d of %v", id, code, targets)
 			},

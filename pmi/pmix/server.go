@@ -99,7 +99,7 @@ func (s *Server) Add(j Job) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	ns, err := newNamespace(j, s.cfg.machine(), s.log)
+	ns, err := newNamespace(j, s.cfg.Machine, s.log)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *Server) Environment(job, rank int) []string {
 	if ns == nil {
 		return nil
 	}
-	return ns.Environment(s.cfg.machine(), rank)
+	return ns.Environment(s.cfg.Machine, rank)
 }
 
 // JobOver is told of a job of which no process is left on any host: what it held is let go. mute says

@@ -48,9 +48,9 @@ type Host struct {
 
 // Machine is what is one for all jobs of this host.
 type Machine struct {
-	Address    string // of the server: "127.0.0.1:41235"
-	SessionDir string // where ranks may make files; "": nowhere
-	Shared     string // where Open MPI is to have its shared memory; "": where it has it of its own accord
+	Address    string // of the server: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
+	SessionDir string // where ranks may make files, which are removed in the end; "": nowhere
+	Shared     string // where Open MPI is to have its shared memory (leftover.Claim); "": where it has it of its own accord
 	HwlocXML   string // hwloc's version 2 XML; "": none
 }
 
