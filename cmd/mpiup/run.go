@@ -271,7 +271,6 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 		ahead.Go(func() {
 			id.Prepare()
 			codec.Prepare()
-			codec.PrepareVet()
 		})
 	}
 	termGrace, err := termGrace(p.getenv, l.TermGrace)

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/rpc"
@@ -72,7 +71,7 @@ type Conn struct {
 
 // explain is the cause of a failed call.
 func (a *Conn) explain(err error) *link.Cause {
-	text := errors.New(status.Convert(shown(err)).Message())
+	text := errors.New(said(err))
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
 		return &link.Cause{Stage: link.StageTLS, Role: true, Err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
@@ -112,7 +111,11 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 	noteAnswer(ctx)
 	ready := make(chan net.Conn, 1)
 	defer close(ready)
-	cc, err := d.overlay(addr, ready, most)
+	// gRPC gets this connection and no other: when it breaks, the session redials in its own way (launcher/link).
+	cc, err := identity.OverGRPC(addr.String(), ready,
+		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
+		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer), experimental.WithBufferPool(&d.pages),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{Vet: true}), grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)))
 	if err != nil {
 		tcp.Close()
 		return nil, fmt.Errorf("%v: %w", addr, err)
@@ -137,55 +140,10 @@ func mute(addr netip.AddrPort, text string) *link.Cause {
 	return &link.Cause{Stage: link.StageConnect, Mute: true, Port: addr.Port(), Err: fmt.Errorf("%v: %s", addr, text)}
 }
 
-// overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
-// breaks, the session redials in its own way (launcher/link).
-func (d *Dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (*grpc.ClientConn, error) {
-	return identity.OverGRPC(addr.String(), ready,
-		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
-		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
-		experimental.WithBufferPool(&d.pages), grpc.WithUnaryInterceptor(vetted), grpc.WithStreamInterceptor(vettedStream),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)),
-	)
-}
-
-// shown is an error of a call, the agent's words in it short and visible.
-func shown(err error) error {
-	const most = 1 << 10 // bytes of what it says
-	s, ok := status.FromError(err)
-	if text := codec.VetText(s.Message(), most); ok && text != s.Message() {
-		return status.Error(s.Code(), text)
-	}
-	return err
-}
-
-// vetted makes the text of an answer safe to show.
-func vetted(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	err := call(ctx, method, req, reply, cc, opts...)
-	if m, ok := reply.(proto.Message); ok && err == nil {
-		codec.Vet(m)
-	}
-	return shown(err)
-}
-
-// vettedStream does it for streams but a session's, whose text launcher/link makes safe.
-func vettedStream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-	opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := open(ctx, d, cc, method, opts...)
-	if err != nil || method == rpc.Agent_Attach_FullMethodName {
-		return s, err
-	}
-	return answers{s}, nil
-}
-
-type answers struct{ grpc.ClientStream }
-
-// RecvMsg takes the next answer.
-func (a answers) RecvMsg(m any) error {
-	err := a.ClientStream.RecvMsg(m)
-	if m, ok := m.(proto.Message); ok && err == nil {
-		codec.Vet(m)
-	}
-	return shown(err)
+// said is what an agent says of a call that failed, short and visible.
+func said(err error) string {
+	const most = 1 << 10 // bytes
+	return codec.VetText(status.Convert(err).Message(), most)
 }
 
 // silentAt is the cause of an address from which nothing comes back.

@@ -26,9 +26,9 @@ func (a Remote) told(err error) error {
 	case codes.OK:
 		return nil
 	case codes.InvalidArgument:
-		return &survey.UsageError{Text: status.Convert(err).Message()}
+		return &survey.UsageError{Text: said(err)}
 	case codes.FailedPrecondition:
-		return errors.New(status.Convert(err).Message())
+		return errors.New(said(err))
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("%v: its agent does not answer in time", a.Conn.addr)
 	}

@@ -9,7 +9,7 @@
 //
 // So Data must not change once it was sent, and received Data is the receiver's own.
 //
-// What an agent sends is vetted as it comes in (Vet).
+// What an agent sends is vetted as it comes in (Codec.Vet).
 //
 // A Codec and a Pool may be used by any number of goroutines. The package does not know what
 // messages mean, and leaves all but large Output frames to the protobuf library.
@@ -28,7 +28,9 @@ import (
 const large = 1 << 10
 
 // Codec is a gRPC encoding.CodecV2.
-type Codec struct{}
+type Codec struct {
+	Vet bool // what comes in is an agent's: it is vetted, but for frames, which are where they are taken (launcher/link)
+}
 
 // Name is that of gRPC's own codec: the bytes are the same.
 func (Codec) Name() string { return "proto" }
@@ -48,21 +50,23 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal decodes into a message, of which nothing refers to data afterwards.
-func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is no message", v)
 	}
-	n := data.Len()
-	if n < large && len(data) == 1 {
-		return proto.Unmarshal(data[0].ReadOnlyData(), m)
-	}
-	b := make([]byte, n)
-	data.CopyTo(b)
-	if f, ok := v.(*apiv1.Frame); ok && n >= large && output(b, f) {
+	f, frame := v.(*apiv1.Frame)
+	var b []byte
+	if n := data.Len(); n < large && len(data) == 1 {
+		b = data[0].ReadOnlyData()
+	} else if b = data.Materialize(); n >= large && frame && output(b, f) {
 		return nil
 	}
-	return proto.Unmarshal(b, m)
+	err := proto.Unmarshal(b, m)
+	if c.Vet && err == nil && !frame {
+		Vet(m)
+	}
+	return err
 }
 
 // The numbers of fields in mpiup.proto.

@@ -5,13 +5,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Prepare encodes and decodes the frames of every run once. The protobuf library works out how a type is encoded when
+// Prepare encodes, decodes and vets the frames of every run once. The protobuf library works out how a type is encoded when
 // it first meets one. For these together that takes 1 ms: a launcher does it beside its search for hosts, an agent
 // before its first launcher comes. What fails here fails where a frame is sent too, which says so.
 func Prepare() {
 	for _, f := range usual() {
 		if b, err := proto.Marshal(f); err == nil {
 			_ = proto.Unmarshal(b, &apiv1.Frame{})
+			Vet(f)
 		}
 	}
 }

@@ -82,9 +82,3 @@ func VetText(s string, most int) string {
 func fieldName(field protoreflect.FieldDescriptor) string {
 	return string(field.Parent().Name()) + "." + string(field.Name())
 }
-
-// PrepareVet vets the first answer of every session once: the protobuf library works out what it reflects of a type when it first meets one,
-// and a launcher has it do so beside its search for hosts.
-func PrepareVet() {
-	Vet(&apiv1.Opened{Host: &apiv1.HelloReply{Protocol: 1}, Machine: &apiv1.Machine{Cpu: []uint32{0}}})
-}
