@@ -97,14 +97,6 @@ type issued struct {
 	leaf *tls.Certificate
 }
 
-// hint names the CA whose leaf we would rather see; "" where there is but one.
-func (m material) hint() string {
-	if len(m.each) == 0 {
-		return ""
-	}
-	return m.each[0].hint
-}
-
 // hinted is the leaf to show to a client with that hint.
 func (m material) hinted(hint string) *tls.Certificate {
 	for _, e := range m.each {

@@ -190,7 +190,9 @@ func (i *Identity) Connect(ctx context.Context, raw net.Conn, cfg *tls.Config) (
 	}
 	c, ours := &Conn{}, m.leaf
 	cfg = cfg.Clone()
-	cfg.ServerName = m.hint()
+	if len(m.each) > 0 { // the CA whose leaf we would rather see
+		cfg.ServerName = m.each[0].hint
+	}
 	cfg.VerifyConnection = func(cs tls.ConnectionState) (err error) {
 		c.who, ours, err = i.verifyServer(cs, m)
 		return err

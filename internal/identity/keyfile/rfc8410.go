@@ -3,7 +3,6 @@ package keyfile
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
@@ -32,7 +31,7 @@ func parseEd25519(der []byte) (Key, bool) {
 
 // Keygen writes a fresh job secret, an Ed25519 key as PKCS#8 PEM.
 func Keygen(w io.Writer) error {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	key, err := generate("ed25519", 0)
 	if err != nil {
 		return err
 	}
