@@ -29,13 +29,13 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	if m.Job != 0 {
 		return fmt.Errorf("told where ranks of job %d meet, which nobody told them", m.Job)
 	}
-	sets, err := parseIDs(r.jobs[0].Size(), m.Loaded, m.Met, m.Elsewhere)
-	if err != nil {
-		return err
-	}
-	own := r.who.On(h)
-	for i, s := range sets {
-		sets[i] = s.Intersect(own)
+	var sets [3]idset.Set
+	for i, text := range []string{m.Loaded, m.Met, m.Elsewhere} {
+		ids, err := idset.Within(text, r.jobs[0].Size())
+		if err != nil {
+			return err
+		}
+		sets[i] = ids.Intersect(r.who.On(h))
 	}
 	report := hang.Meeting{Framework: fmt.Sprintf("%.20s", m.Framework), Loaded: sets[0], Met: sets[1], Elsewhere: sets[2], Visited: m.Visited}
 	r.roll.Hear(report)

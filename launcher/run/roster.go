@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -102,17 +101,6 @@ func (r *roster) running() (ids idset.Set) {
 	return ids
 }
 
-// parseIDs reads the sets of a frame, of a run of so many processes.
-func parseIDs(processes int, texts ...string) (sets []idset.Set, err error) {
-	sets = make([]idset.Set, len(texts))
-	for i, text := range texts {
-		if sets[i], err = idset.Within(text, processes); err != nil {
-			return nil, err
-		}
-	}
-	return sets, nil
-}
-
 // jobOf is the job of a process.
 func (r *roster) jobOf(id int) *jobRun { return r.jobs[r.who.Process(id).Job] }
 
@@ -131,11 +119,6 @@ func (r *roster) excused(id int) bool { return r.ranks[id].wanted || r.jobOf(id)
 func (r *roster) busy(h int) bool {
 	s := r.hosts[h]
 	return s.created+s.running+s.outputs > 0 || s.state.dropped()
-}
-
-// unfinished says that a process runs, or is to.
-func (r *roster) unfinished() bool {
-	return slices.ContainsFunc(r.hosts, func(h *host) bool { return h.created+h.running > 0 })
 }
 
 // live are the hosts that still take frames.

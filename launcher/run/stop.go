@@ -109,7 +109,7 @@ func (r *Run) signal(sig int) {
 
 // taken: our own pod is being taken away. A run whose ranks have all ended has nothing to lose, and ends as they did.
 func (r *Run) taken(signals []int) {
-	if !r.unfinished() {
+	if !slices.ContainsFunc(r.hosts, func(h *host) bool { return h.created+h.running > 0 }) {
 		return
 	}
 	f := verdict.Fault{Event: verdict.LauncherTaken, ID: -1, Node: -1, Host: r.cfg.Pod, Text: "its pod is being taken away, or somebody ends the job"}
