@@ -167,8 +167,12 @@ func (r *planner) rest(ctx context.Context) (phases.Order, error) {
 	case <-pause.C:
 		return r.course.Rested(), nil
 	case <-ctx.Done():
-		return phases.Order{}, r.unrested(ctx)
 	}
+	what := fmt.Sprintf("in the pause before restart %d, after %s", r.course.Again.Number, r.course.Again.Ended())
+	if cut := r.cut(ctx, what); cut != nil {
+		return phases.Order{}, cut
+	}
+	return phases.Order{}, &unmanned{[]string{"the launcher was ended " + what}}
 }
 
 // assembleEnough reaches hosts until some suffice for an attempt.
@@ -198,15 +202,6 @@ func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted,
 		reach.CloseAll(found)
 	}
 	return found, next
-}
-
-// unrested is the end of a run in the pause before its ranks would have started again.
-func (r *planner) unrested(ctx context.Context) error {
-	what := fmt.Sprintf("in the pause before restart %d, after %s", r.course.Again.Number, r.course.Again.Ended())
-	if cut := r.cut(ctx, what); cut != nil {
-		return cut
-	}
-	return &unmanned{[]string{"the launcher was ended " + what}}
 }
 
 // seat gives the hosts that were chosen their ranks, keeps spares, and lets the others go.

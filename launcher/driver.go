@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -82,11 +80,6 @@ func newDriver(cfg Config) *driver {
 
 // before is what a run's clock begins with: what hosts tell of the time before this launcher has a time too.
 const before = 48 * time.Hour
-
-// errno are name and text of one of Linux's error numbers.
-func errno(n int32) (name, text string) {
-	return unix.ErrnoName(unix.Errno(n)), unix.Errno(n).Error()
-}
 
 // newNamespace is a job's name in PMIx, of 128 random bits: who knows it was told by the job.
 func newNamespace() string {

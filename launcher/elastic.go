@@ -9,7 +9,6 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
-	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
@@ -71,9 +70,9 @@ func watch(life context.Context, r *driver) {
 			if v.Hello == nil || have[v.Hello.Incarnation] || v.Bare && have[v.Hello.Name] || r.course.Shy[v.Hello.Incarnation] {
 				continue
 			}
-			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
-			came = append(came, v.Wanted)
-			more = append(more, r.cfg.wish().Room(phases.Answer{Wanted: v.Wanted, Host: &model.Host{Slots: link.Slots(v.Hello)}}.Place()))
+			a := phases.Answer{Wanted: v.Wanted, Host: &model.Host{Stated: v.Hello.Name, Slots: link.Slots(v.Hello)}}
+			names, seen = append(names, a.Name()), append(seen, v.Hello.Incarnation)
+			came, more = append(came, v.Wanted), append(more, r.cfg.wish().Room(a.Place()))
 		}
 		if _, size := r.cfg.wish().Share(more); size > len(r.plan.Placements) {
 			for _, s := range seen {
@@ -84,12 +83,4 @@ func watch(life context.Context, r *driver) {
 			return
 		}
 	}
-}
-
-// cameAs is how a host is called that has come.
-func cameAs(v reach.Visited) string {
-	if v.Bare && v.Hello.Name != "" {
-		return v.Hello.Name
-	}
-	return v.Entry.Name
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -233,8 +232,8 @@ func (r *planner) patience(ctx context.Context, begins time.Time) (context.Conte
 		for {
 			select {
 			case s := <-r.cfg.Signals:
-				if a, ok := asSignal(s); ok {
-					end(a)
+				if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+					end(reach.GotSignal(s.(syscall.Signal)))
 				}
 			case <-stop:
 				return
@@ -269,14 +268,6 @@ func (r *planner) cut(ctx context.Context, what string) *reach.Failure {
 		return reach.Failf(job.ExitTimeout, "--timeout %v ran out %s", r.cfg.Timeout, what)
 	}
 	return nil
-}
-
-// asSignal is s if it ends the launcher.
-func asSignal(s os.Signal) (reach.GotSignal, bool) {
-	if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
-		return reach.GotSignal(s.(syscall.Signal)), true
-	}
-	return 0, false
 }
 
 // know notes the hosts that jobs may be placed on. Those that were reached are found anew where they were found.

@@ -31,42 +31,39 @@ type joiner struct {
 	attach link.Attach
 }
 
-// joiners are those of one ask. Whoever reaches them adds, and the loop takes.
+// joiners are those of one ask, by name. Whoever reaches them adds, and the loop takes.
 type joiners struct {
-	mu   sync.Mutex
-	list []joiner // guarded by mu
+	mu sync.Mutex
+	by map[string]joiner // guarded by mu
 }
 
 func (js *joiners) add(have []reach.Found, attach link.Attach) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
+	if js.by == nil {
+		js.by = map[string]joiner{}
+	}
 	for _, f := range have {
-		js.list = append(js.list, joiner{f, attach})
+		js.by[f.Entry.Name] = joiner{f, attach}
 	}
 }
 
 // take is the one of that name, which must be there.
-func (js *joiners) take(name string) (j joiner) {
+func (js *joiners) take(name string) joiner {
 	js.mu.Lock()
 	defer js.mu.Unlock()
-	js.list = slices.DeleteFunc(js.list, func(one joiner) bool {
-		found := one.Entry.Name == name
-		if found {
-			j = one
-		}
-		return found
-	})
-	return j
+	defer delete(js.by, name)
+	return js.by[name]
 }
 
 // takeAll is all that are left.
 func (js *joiners) takeAll() (left []reach.Found) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
-	for _, j := range js.list {
+	for _, j := range js.by {
 		left = append(left, j.Found)
 	}
-	js.list = nil
+	js.by = nil
 	return left
 }
 
@@ -154,21 +151,6 @@ func (r *driver) keeps(i int, f reach.Found, attach link.Attach, deliver func(*a
 	}
 	return link.New(link.Config{Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout,
 		Clock: r.clock, Deliver: deliver})
-}
-
-// hold keeps a session with a spare. What its agent says is for nobody; that it is lost is told, since ranks that start again would
-// have counted on it.
-func (r *driver) hold(f reach.Found, attach link.Attach) {
-	r.spares = append(r.spares, r.keeps(-1, f, attach, func(*apiv1.Frame) error { return nil }))
-}
-
-// holdSpare keeps a spare's session on a connection until the run is over.
-func (r *driver) holdSpare(h *link.Conn) func(context.Context) {
-	return func(life context.Context) {
-		if lost := h.Run(life); lost != nil {
-			r.mail.put(run.SpareLost{Host: h.Name, Why: lost.Why})
-		}
-	}
 }
 
 // reported is a host as the run's report has it.

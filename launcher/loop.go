@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +31,13 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 		r.cfg.Stderr = r.status
 		r.aside(r.status.Run)
 	}
-	parts.Go(func() { r.clock.Run(life, r.tickHosts) })
+	parts.Go(func() {
+		r.clock.Run(life, func() {
+			for _, h := range slices.Concat(r.places.hosts(), r.spares) {
+				h.Tick()
+			}
+		})
+	})
 	sinkCtx, unblock := context.WithCancel(life)
 	r.unblock = unblock
 	defer unblock()
@@ -45,7 +52,11 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 		r.aside(r.carryHost(h))
 	}
 	for _, h := range r.spares {
-		r.aside(r.holdSpare(h))
+		r.aside(func(life context.Context) {
+			if lost := h.Run(life); lost != nil { // ranks that start again would have counted on it
+				r.mail.put(run.SpareLost{Host: h.Name, Why: lost.Why})
+			}
+		})
 	}
 	if r.cfg.Elastic.On() && r.cfg.Identity != nil {
 		r.aside(func(life context.Context) { watch(life, r) })
@@ -134,24 +145,9 @@ func (r *driver) signal(s os.Signal) {
 	case sig != syscall.SIGWINCH || r.exec == nil:
 		r.step(run.Signal{Number: int(sig)})
 	case r.exec.TTY:
-		r.resize()
-	}
-}
-
-// tickHosts passes a step of the clock on to every host's connection.
-func (r *driver) tickHosts() {
-	for _, h := range r.places.hosts() {
-		h.Tick()
-	}
-	for _, h := range r.spares {
-		h.Tick()
-	}
-}
-
-// resize tells the command's terminal our size.
-func (r *driver) resize() {
-	if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
-		r.send(0, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
+		if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
+			r.send(0, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
+		}
 	}
 }
 

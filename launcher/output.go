@@ -203,7 +203,8 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
 	cfg.Restarts, cfg.Failures = r.course.Restarts, r.course.Failures()
-	cfg.Input, cfg.Sites, cfg.Errno = input, r.sites, errno
+	cfg.Input, cfg.Sites = input, r.sites
+	cfg.Errno = func(n int32) (name, text string) { return unix.ErrnoName(unix.Errno(n)), unix.Errno(n).Error() }
 	for _, f := range r.sources.Announced() {
 		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})
 	}
@@ -225,7 +226,8 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	for name, unused := range byName {
 		if r.course.Spare[name] {
-			r.hold(unused, attach)
+			// What its agent says is for nobody.
+			r.spares = append(r.spares, r.keeps(-1, unused, attach, func(*apiv1.Frame) error { return nil }))
 		} else {
 			reach.CloseAll([]reach.Found{unused})
 		}

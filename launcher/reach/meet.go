@@ -77,7 +77,12 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 		}
 		lacks := m.from + " has " + r.Need.Lacks(&m.set)
 		b.note(lacks+m.hint(set)+m.first(set), m.cached())
-		if m.pause(ctx); ctx.Err() != nil {
+		if m.watch != nil {
+			m.watch.Pause(ctx)
+		} else {
+			link.Sleep(ctx, time.Second)
+		}
+		if ctx.Err() != nil {
 			if m.dns != nil {
 				lacks += ": " + resolveCause(m.dns, m.reach.InPod()).Error()
 			}
@@ -244,12 +249,4 @@ func (m *meeting) chosen(set *hosts.Set) *hosts.Set {
 		set.Hosts = set.Hosts[:min(n, len(set.Hosts))]
 	}
 	return set
-}
-
-func (m *meeting) pause(ctx context.Context) {
-	if m.watch != nil {
-		m.watch.Pause(ctx)
-		return
-	}
-	link.Sleep(ctx, time.Second)
 }
