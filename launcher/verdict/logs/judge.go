@@ -91,7 +91,7 @@ func (r *Reader) behind(f *finding) *finding {
 	case len(list) > 0:
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
-	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && f.weight == verdict.Ending: // which a fabric's failure before it explains
+	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && (f.weight == verdict.Ending || f.likely): // which a fabric's failure before it explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
 			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
 		})

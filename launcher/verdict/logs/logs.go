@@ -84,6 +84,7 @@ type heard struct {
 	first   []string
 	recent  []string // the latest, which may be the program's own reason
 	trace   trace
+	head    string // what stands before the first line of a traceback
 	ignored int    // tracebacks to come of exceptions that Python ignores
 	ignore  string // the last such exception
 	shrug   bool   // the last traceback is of an exception that ended nothing
@@ -247,12 +248,17 @@ func (r *Reader) look(l line, h *heard) *finding {
 		last = false
 	}
 	h.quiet++
+	if rest, ok := strings.CutPrefix(text, h.head); ok && h.trace == frames && h.head != "" { // as before the traceback's first line
+		text = strings.TrimLeft(rest, " \t")
+		l.indent = rest[:len(rest)-len(text)]
+	}
 	switch {
 	case strings.HasPrefix(text, "Exception ignored in"):
 		h.ignored = min(h.ignored+1, maxOpen)
 		return nil
 	case begins(text):
 		h.trace = frames
+		h.head, _, _ = strings.Cut(text, "Traceback (")
 		h.shrugged()
 		return nil
 	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ ") == ""),
@@ -391,7 +397,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 		if f.weight != verdict.Ending && !s.General {
 			f.weight = s.Weight()
 		}
-	} else if known && f.weight == verdict.Ending {
+	} else if known && (f.weight == verdict.Ending || s.Kind == verdict.MPIError) {
 		f.kind, f.likely = s.Kind, s.Likely
 	}
 	if !known && strings.HasSuffix(text, ":") && !strings.Contains(text, " ") { // whose words stand below
@@ -409,8 +415,5 @@ func (r *Reader) exception(text string, h *heard) *finding {
 }
 
 func cut(text string) string {
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "")
-	}
-	return text
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }
