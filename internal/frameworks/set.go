@@ -2,6 +2,7 @@ package frameworks
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -61,11 +62,5 @@ func Parse(texts []string) (s Set, err error) {
 // Ports is how many ports on rank 0's host the set's frameworks need, TensorFlow's apart: each of
 // its ranks has one on its own host.
 func (s Set) Ports() int {
-	n := 0
-	for _, one := range []Set{Torch, JAX} {
-		if s&one != 0 {
-			n++
-		}
-	}
-	return n
+	return bits.OnesCount(uint(s & (Torch | JAX)))
 }

@@ -20,7 +20,6 @@ type watched struct {
 	mtime time.Time
 	size  int64
 	inode uint64
-	known bool
 }
 
 // read gives the file's text when it differs from the last read. A file that is missing or
@@ -28,11 +27,11 @@ type watched struct {
 func (w *watched) read(path string) (text []byte, changed bool) {
 	fi, err := os.Stat(path)
 	if err != nil {
-		changed = w.known || w.inode != 0
+		changed = *w != watched{}
 		*w = watched{}
 		return nil, changed
 	}
-	now := watched{mtime: fi.ModTime(), size: fi.Size(), known: true}
+	now := watched{mtime: fi.ModTime(), size: fi.Size()}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		now.inode = st.Ino
 	}

@@ -20,7 +20,7 @@ func Dashes(fs *pflag.FlagSet, args []string) []string {
 		var takes, known bool // the flag takes a value that is the next word
 		if body := strings.TrimPrefix(word, "-"); body[0] == '-' {
 			takes, known = longFlag(fs, body[1:])
-		} else if takes, known = longFlag(fs, body); known && nameLen(body) > 1 {
+		} else if takes, known = longFlag(fs, body); known && len(body) > 1 && body[1] != '=' {
 			word = "-" + word
 		} else {
 			takes, known = shortFlags(fs, body)
@@ -44,11 +44,6 @@ func Dashes(fs *pflag.FlagSet, args []string) []string {
 		}
 	}
 	return out
-}
-
-func nameLen(body string) int {
-	name, _, _ := strings.Cut(body, "=")
-	return len(name)
 }
 
 // longFlag looks at "name" or "name=value".

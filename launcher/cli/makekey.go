@@ -39,7 +39,7 @@ func MakeKey(k ssh.Keygen, p KeygenIO) error {
 func hostKeys(p KeygenIO, k ssh.Keygen) error {
 	said := false
 	for _, kind := range []string{"rsa", "ecdsa", "ed25519"} {
-		file := filepath.Join(k.Prefix+"/etc/ssh", "ssh_host_"+kind+"_key")
+		file := filepath.Join(k.File+"/etc/ssh", "ssh_host_"+kind+"_key")
 		if _, err := os.Lstat(file); err == nil {
 			continue
 		}

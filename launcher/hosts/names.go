@@ -81,9 +81,5 @@ func CompareNames(a, b string) int {
 
 // digits is how many digits s begins with.
 func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }

@@ -210,22 +210,20 @@ func (s *seating) name(users ...int) string {
 func (s *seating) card() part {
 	parts := s.nodes()
 	var nodes []part
-	covered := idset.Set{} // by local index of the ranks that sit in a node
+	loose := slices.Clone(s.ranks) // that sit in no node
 	for i, cpus := range parts {
 		var here []int
-		for k, r := range s.ranks {
-			if bound := s.plan.Placements[r].CPUs; !bound.Empty() && cpus.Covers(bound) {
+		loose = slices.DeleteFunc(loose, func(r int) bool {
+			bound := s.plan.Placements[r].CPUs
+			in := !bound.Empty() && cpus.Covers(bound)
+			if in {
 				here = append(here, r)
-				covered.Add(k)
 			}
-		}
-		nodes = append(nodes, s.node(fmt.Sprintf("%s %d: CPUs %s", s.kind(), i, cpus), cpus, here))
-	}
-	var loose []int
-	for k, r := range s.ranks {
-		if !covered.Contains(k) {
-			loose = append(loose, r)
-		}
+			return in
+		})
+		drawn := idset.Union(parts[:i]...)
+		near := func(d Device) bool { return d.Near.Overlaps(cpus) && !d.Near.Overlaps(drawn) } // a device is drawn once
+		nodes = append(nodes, s.node(fmt.Sprintf("%s %d: CPUs %s", s.kind(), i, cpus), cpus, near, here))
 	}
 	elsewhere := idset.Union(parts...)
 	all := []part{flow(nodes, maxAcross, pictureGap)}
@@ -280,9 +278,8 @@ func (s *seating) kind() string {
 }
 
 // node is one with its cores, the devices near it and the ranks in it.
-func (s *seating) node(title string, cpus idset.Set, ranks []int) part {
+func (s *seating) node(title string, cpus idset.Set, near func(Device) bool, ranks []int) part {
 	parts := []part{s.cores(cpus)}
-	near := func(d Device) bool { return d.Near.Overlaps(cpus) && !before(s.nodes(), cpus, d.Near) }
 	if d := s.devices(near); d.w > 0 {
 		parts = append(parts, d)
 	}
@@ -290,19 +287,6 @@ func (s *seating) node(title string, cpus idset.Set, ranks []int) part {
 		parts = append(parts, s.chips(ranks))
 	}
 	return frame("node", title, parts)
-}
-
-// before says that a node before the one of cpus has some of near: a device is drawn once.
-func before(nodes []idset.Set, cpus, near idset.Set) bool {
-	for _, n := range nodes {
-		if n.Equal(cpus) {
-			return false
-		}
-		if n.Overlaps(near) {
-			return true
-		}
-	}
-	return false
 }
 
 // cores are a node's, each in the colour of the rank that is bound to it.

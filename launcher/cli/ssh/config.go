@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -44,9 +45,9 @@ func (p *parser) ignored(name string) bool {
 
 // settings are ssh_config's, by their names in small letters.
 var settings = sync.OnceValue(func() map[string]row {
-	return withoutEffectAnd(map[string]row{
+	rows := map[string]row{
 		"connecttimeout":          {set: (*parser).connectTimeout},
-		"connectionattempts":      {set: number(func(p *parser) *int { return &p.attempts })},
+		"connectionattempts":      {set: (*parser).connectionAttempts},
 		"user":                    {set: (*parser).user},
 		"hostname":                {set: (*parser).hostname},
 		"ignoreunknown":           {set: func(p *parser, v string) error { p.ignore = append(p.ignore, strings.Split(v, ",")...); return nil }},
@@ -65,15 +66,12 @@ var settings = sync.OnceValue(func() map[string]row {
 		"remoteforward":  {refused: noForward},
 		"dynamicforward": {refused: noForward},
 		"include":        {refused: noFiles}, "match": {refused: noFiles}, "host": {refused: noFiles},
-	})
-})
-
-func withoutEffectAnd(rows map[string]row) map[string]row {
+	}
 	for _, name := range strings.Fields(withoutEffect) {
 		rows[name] = row{}
 	}
 	return rows
-}
+})
 
 // withoutEffect are settings of how to get there, whom to trust and what to share.
 const withoutEffect = `
@@ -115,18 +113,14 @@ func yes(set func(*Line, bool)) func(*parser, string) error {
 	}
 }
 
-// number takes a count; the first value given stays, as in ssh_config.
-func number(of func(*parser) *int) func(*parser, string) error {
-	return func(p *parser, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > 1<<20 {
-			return fmt.Errorf("%q is no number above 0", v)
-		}
-		if to := of(p); *to == 0 {
-			*to = n
-		}
-		return nil
+// connectionAttempts takes a count; the first value given stays, as in ssh_config.
+func (p *parser) connectionAttempts(v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > 1<<20 {
+		return fmt.Errorf("%q is no number above 0", v)
 	}
+	p.attempts = cmp.Or(p.attempts, n)
+	return nil
 }
 
 // connectTimeout takes a time as sshd_config(5) writes it, "90", "1m30s"; "none" and 0 are ssh's own patience.
@@ -151,9 +145,7 @@ func (p *parser) connectTimeout(v string) error {
 	if v == "" {
 		return fmt.Errorf("%q is no time", v)
 	}
-	if p.timeout == 0 {
-		p.timeout = total
-	}
+	p.timeout = cmp.Or(p.timeout, total)
 	return nil
 }
 
@@ -179,9 +171,7 @@ func (p *parser) identity(v string) error {
 
 // user has no effect: an agent runs everything as its own user.
 func (p *parser) user(v string) error {
-	if p.line.User == "" {
-		p.line.User = v
-	}
+	p.line.User = cmp.Or(p.line.User, v)
 	p.line.Without = append(p.line.Without, "user "+v)
 	return nil
 }
@@ -191,9 +181,7 @@ func (p *parser) hostname(v string) error {
 	if v == "" || strings.ContainsAny(v, " \t\n,") {
 		return fmt.Errorf("%q is no host", v)
 	}
-	if p.realHost == "" {
-		p.realHost = v
-	}
+	p.realHost = cmp.Or(p.realHost, v)
 	return nil
 }
 

@@ -67,7 +67,7 @@ func FuzzConfiguration(f *testing.F) {
 func TestParseKeygen(t *testing.T) {
 	for line, want := range map[string]Keygen{
 		"-A":                            {All: true},
-		"-A -f /prefix -q":              {All: true, Prefix: "/prefix", Quiet: true},
+		"-A -f /prefix -q":              {All: true, File: "/prefix", Quiet: true},
 		"-t rsa -b 4096 -N  -f k -q":    {Kind: "rsa", Bits: 4096, File: "k", Quiet: true},
 		"-tECDSA -fk -C  -N ":           {Kind: "ecdsa", File: "k", HasC: true},
 		"-N  -o -a 100 -f k -C me@here": {Kind: "ed25519", File: "k", Comment: "me@here", HasC: true},

@@ -10,10 +10,9 @@ import (
 // Keygen is what a command line of ssh-keygen said.
 type Keygen struct {
 	All     bool   // -A: the host keys that are missing
-	Prefix  string // -f with -A: what goes before /etc/ssh
 	Kind    string // -t: "rsa", "ecdsa" or "ed25519"
 	Bits    int    // -b; 0: the kind's usual
-	File    string // -f
+	File    string // -f; with -A what goes before /etc/ssh
 	Comment string // -C
 	HasC    bool   // -C was given
 	Quiet   bool   // -q
@@ -38,7 +37,7 @@ const keygenValued = "abCDEFfIJjMmNnOPRrstVwYZz"
 
 // ParseKeygen reads the words after ssh-keygen's own name: -A, -y, -l and -R, and -t, -b, -N, -f, -C and -q.
 func ParseKeygen(args []string) (k Keygen, err error) {
-	file, passphrase := "", false
+	passphrase := false
 	rest, err := Letters(args, keygenValued, func(letter byte, value string) error {
 		switch letter {
 		case 'A':
@@ -62,7 +61,7 @@ func ParseKeygen(args []string) (k Keygen, err error) {
 				return fmt.Errorf("-b %.20q is no number of bits", value)
 			}
 		case 'f':
-			file = value
+			k.File = value
 		case 'C':
 			k.Comment, k.HasC = value, true
 		case 'N':
@@ -82,23 +81,15 @@ func ParseKeygen(args []string) (k Keygen, err error) {
 		return k, err
 	case len(rest) > 0:
 		return k, fmt.Errorf("%.40q is not an option of ssh-keygen", rest[0])
-	case k.All:
-		k.Prefix = file
-		return k, nil
-	case k.Forget != "":
-		k.File = file
-		return k, nil
-	case k.Show != 0 && file != "":
-		k.File = file
+	case k.All, k.Forget != "", k.Show != 0 && k.File != "":
 		return k, nil
 	case strings.ContainsAny(k.Comment, "\r\n"):
 		return k, errors.New("-C: a comment is one line")
-	case file == "":
+	case k.File == "":
 		return k, errors.New("which file? nothing is asked here: write -f FILE")
 	case !passphrase:
 		return k, errors.New("no passphrase is asked for here: write -N ''")
 	}
-	k.File = file
 	if k.Kind == "" {
 		k.Kind = "ed25519" // as ssh-keygen 9.5 and later
 	}
