@@ -31,10 +31,10 @@ func asHorovodrun(p *process, args []string) error {
 	switch {
 	case err != nil:
 		return err
-	case h.Version:
+	case h.Read.Line.Version:
 		_, err = io.WriteString(p.stdout, training.HorovodrunVersion(version))
 		return err
-	case h.Help:
+	case h.Read.Line.Help:
 		_, err = io.WriteString(p.stdout, training.HorovodrunHelp())
 		return err
 	}
@@ -46,7 +46,7 @@ func asHorovodrun(p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	l.Without = append(h.Without, l.Without...)
+	l.Without = append(h.Read.Line.Without, l.Without...)
 	if !h.Hosted { // whose slots are a limit to horovodrun, too
 		told, err := outside.Operators()
 		slots := err == nil && slices.ContainsFunc(told, func(e hostlist.Entry) bool { return e.Given })

@@ -28,7 +28,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
@@ -127,11 +126,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Beside:    f.RestartBeside,
 		Elastic:   elastic,
 		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
-			Preempt: job.Preempt{Signal: f.PreemptSignal, CheckpointDir: f.CheckpointDir}, Stall: stallOf(f), PMI: protocols[f.MPI],
+			Preempt: job.Preempt{Signal: f.PreemptSignal, CheckpointDir: f.CheckpointDir}, Stall: f.Stall, PMI: protocols[f.MPI],
 			NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
 			Net: f.Net, MPIPorts: f.MPIPorts, Fabric: f.Fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
 			Policy: placement.PolicyOf(f.Binding)},
-		Output:      iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
+		Output:      f.Output,
 		Stdin:       p.stdin,
 		StdinTarget: f.Stdin,
 		Report:      p.remains(f.Report),
@@ -157,7 +156,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		cfg.Metrics = runmetrics.New(version)
 		defer cfg.Metrics.Serve(l)()
 	}
-	if f.Watch.On() {
+	if f.Stall.Progress.On() {
 		if trainer, told := runmetrics.TrainerOf(p.getenv, p.up != nil || cfg.Local, cfg.Say); told {
 			cfg.Metrics = cmp.Or(cfg.Metrics, runmetrics.New(version))
 			defer cfg.Metrics.Tell(trainer, cfg.Say)()
@@ -165,20 +164,6 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	}
 	p.code = p.launch(cfg)
 	return nil
-}
-
-// stallOf is what is done about a run that hangs. One rank alone may wait for its user, unless that asked.
-func stallOf(f *cli.RunFlags) launcher.StallConfig {
-	abort := f.OnStall == "abort"
-	c := launcher.StallConfig{Progress: f.Watch,
-		After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
-	switch {
-	case f.WatchRanks:
-		c.Watch = f.WatchWindow
-	case f.WatchLinked:
-		c.Linked = f.WatchWindow
-	}
-	return c
 }
 
 func (p *process) relaxGC() {
@@ -243,8 +228,6 @@ func (p *process) remains(dir string) report.Config {
 	}
 	return c
 }
-
-var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
 
 // reach is how this process gets to agents: the flags, its identity, and the agent it can be
 // itself. done ends that agent.

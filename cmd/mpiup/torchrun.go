@@ -31,7 +31,7 @@ func asTorchrun(p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	if t.Help {
+	if t.Read.Line.Help {
 		_, err = io.WriteString(p.stdout, training.TorchrunHelp())
 		return err
 	}
@@ -40,7 +40,7 @@ func asTorchrun(p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	l.Without = append(t.Without, l.Without...)
+	l.Without = append(t.Read.Line.Without, l.Without...)
 	if told, err := outside.Operators(); t.Nodes == 1 && err == nil && len(told) > 1 {
 		tell(p.stderr, "torchrun (mpiup):", fmt.Sprintf("all ranks run in this pod; --nnodes %d starts them on the job's %d hosts", len(told), len(told)))
 	}

@@ -30,7 +30,7 @@ var levels = map[string]int{
 	"launcher/reach":           4,
 	"launcher/hosts":           2,
 	"launcher/placement":       2,
-	"launcher/cli":             2,
+	"launcher/cli":             4,
 	"launcher/cli/training":    2,
 	"launcher/cli/ssh":         2,
 	"launcher/survey":          3,

@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
 )
 
@@ -29,23 +30,31 @@ func (f *RunFlags) Check() error {
 	if f.Picture != "" && !f.DryRun {
 		return fmt.Errorf("--svg draws where ranks would run; write --dry-run --svg %s", visible.Clip(f.Picture))
 	}
-	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
+	if f.Pty && (f.Output.Mode == iof.JSON || f.Output.Dir != "") {
 		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")
 	}
-	if w := &f.Watch; !w.On() && (w.Stall > 0 || w.Start > 0 || len(w.Fail) > 0 || w.Rank != progress.First || f.OnWatch == "abort") {
+	w := &f.Stall.Progress
+	if !w.On() && (w.Stall > 0 || w.Start > 0 || len(w.Fail) > 0 || w.Rank != progress.First || w.Abort) {
 		return fmt.Errorf("--watch-stall, --watch-start, --watch-fail, --watch-rank and --on-watch judge what --watch PATTERN reads; give it too")
-	} else if w.Abort = f.OnWatch == "abort"; w.Abort && w.Stall == 0 && w.Start == 0 && len(w.Fail) == 0 {
+	} else if w.Abort && w.Stall == 0 && w.Start == 0 && len(w.Fail) == 0 {
 		return fmt.Errorf("--on-watch abort: say with --watch-stall, --watch-start or --watch-fail what ends the run")
 	}
-	if err := f.Watch.Check(); err != nil {
+	if err := w.Check(); err != nil {
 		return err
 	}
-	f.TagOutput = f.TagOutput || f.TagHost || f.TagStream
+	f.Stall.Alone = f.Stall.Abort || f.Stall.After != DefaultStall // one rank alone may wait for its user, unless that asked
+	switch {
+	case f.WatchRanks:
+		f.Stall.Watch = f.WatchWindow
+	case f.WatchLinked:
+		f.Stall.Linked = f.WatchWindow
+	}
+	f.TagOutput = f.TagOutput || f.Output.TagHost || f.Output.TagStream
 	if f.TagOutput {
-		if f.Output == "json" {
+		if f.Output.Mode == iof.JSON {
 			return fmt.Errorf("--tag-output and --output json are two forms of output; give one (json names the rank too)")
 		}
-		f.Output = "tag"
+		f.Output.Mode = iof.Tag
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -77,27 +79,19 @@ type RunFlags struct {
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
 	Timeout       time.Duration // of the whole run; 0: none
 
-	StallTimeout time.Duration // no rank works; 0: nobody looks
-	InitTimeout  time.Duration // ranks wait in MPI_Init; 0: nobody looks
-	OnStall      string        // "notice" or "abort"
-	OnWatch      string        // "notice" or "abort"
-	Watch        progress.Config
-	WatchRanks   bool          // how long they wait in MPI is measured
-	WatchLinked  bool          // of programs that are linked with MPI it is, without a word but on who makes the others wait
-	WatchWindow  time.Duration // for so long one must hold up the others to be named
+	Stall       hang.Config   // after Check with the three that follow in it
+	WatchRanks  bool          // how long they wait in MPI is measured
+	WatchLinked bool          // of programs that are linked with MPI it is, without a word but on who makes the others wait
+	WatchWindow time.Duration // for so long one must hold up the others to be named
 
 	PreemptSignal int    // 0: not given
 	CheckpointDir string // "": not given
 
-	TerminationLog string // "": not given
-	Report         string // a folder; "": not given
-	Metrics        string // address; "": none
-	Output         string // plain, tag, json; after Check with TagOutput in it
+	TerminationLog string     // "": not given
+	Report         string     // a folder; "": not given
+	Metrics        string     // address; "": none
+	Output         iof.Config // its form, and where it goes; after Check with TagOutput in it
 	TagOutput      bool
-	TagHost        bool // tags have the host
-	TagStream      bool // and the stream
-	Timestamp      bool
-	OutputDir      string // "": none
 	SpawnFiles     string // "": none
 	WorkerLogs     bool
 	Pty            bool
@@ -169,25 +163,22 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.OnLoss, "on-launcher-loss", "", parseLoss, "`WHAT` becomes of the ranks when this launcher is lost: fence, they end, and those that wait for another launcher end when this run starts; or hold=TIME, they live on for TIME, and the next launcher with the same command goes on with them (mpiup help restart) (default: they end)")
 	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
-	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has shown work for `TIME` (no output, I/O, network traffic, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
-	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true,
+	DurationVar(fs, &f.Stall.After, "stall-timeout", DefaultStall, true, "say so when no rank has shown work for `TIME` (no output, I/O, network traffic, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
+	DurationVar(fs, &f.Stall.Init, "init-timeout", 0, true,
 		"say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
-	f.OnStall = "notice"
-	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"),
-		"what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
-	addVar(fs, &f.Watch.Patterns, "watch", "", progress.ParsePattern,
+	abortVar(fs, &f.Stall.Abort, "on-stall", "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	w := &f.Stall.Progress
+	addVar(fs, &w.Patterns, "watch", "", progress.ParsePattern,
 		"read from the ranks' output how far they are: `PATTERN` is a regular expression with named groups, "+
 			"'step (?P<step>\\d+).*loss (?P<loss>\\S+)', or "+strings.Join(progress.ReadyNames(), ", ")+", "+progress.OwnFile+
 			"; may be repeated (mpiup help progress; mpiup ps --watch is another matter) (default: none)")
-	f.Watch.Rank = progress.First
-	valueVar(fs, &f.Watch.Rank, "watch-rank", "", parseWatchRank, "`WHO` --watch reads: a rank, each, or first, the one whose line matches first (default first)")
-	DurationVar(fs, &f.Watch.Stall, "watch-stall", 0, true, "say so when --watch sees no new step for `TIME`, since its first; 0 is never (default 0)")
-	DurationVar(fs, &f.Watch.Start, "watch-start", 0, true, "say so when no line has matched --watch `TIME` after the ranks were started; 0 is never (default 0)")
-	addVar(fs, &f.Watch.Fail, "watch-fail", "", progress.ParseRule,
+	w.Rank = progress.First
+	valueVar(fs, &w.Rank, "watch-rank", "", parseWatchRank, "`WHO` --watch reads: a rank, each, or first, the one whose line matches first (default first)")
+	DurationVar(fs, &w.Stall, "watch-stall", 0, true, "say so when --watch sees no new step for `TIME`, since its first; 0 is never (default 0)")
+	DurationVar(fs, &w.Start, "watch-start", 0, true, "say so when no line has matched --watch `TIME` after the ranks were started; 0 is never (default 0)")
+	addVar(fs, &w.Fail, "watch-fail", "", progress.ParseRule,
 		"say so when a value of --watch fails: `RULE` is loss=nan, loss>1e4, rate<50%, which is half of its own median; may be repeated (default: none)")
-	f.OnWatch = "notice"
-	valueVar(fs, &f.OnWatch, "on-watch", "", oneOf("notice", "abort"),
-		"what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	abortVar(fs, &w.Abort, "on-watch", "what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
 	f.WatchLinked = true
 	fs.BoolFunc("watch-ranks", "of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why, "+
 		"or why it is not known (mpiup help slow; default: where programs are linked with MPI, and say who it is only; =false: never)", f.watchRanks)
@@ -198,14 +189,14 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"`SIGNAL` that every rank gets when a pod of the run is taken away, for --term-grace: TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU (default: $MPIUP_PREEMPT_SIGNAL, else TERM)")
 	f.LeaseFlags.Register(fs)
 
-	f.Output = "plain"
-	valueVar(fs, &f.Output, "output", "", outputForm,
+	valueVar(fs, &f.Output.Mode, "output", "", outputForm,
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
+	fs.Lookup("output").DefValue = "plain"
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
 	fs.Func("tag-with",
 		"`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
-	fs.BoolVar(&f.Timestamp, "timestamp", false, "put the time before each line of output")
-	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
+	fs.BoolVar(&f.Output.Timestamps, "timestamp", false, "put the time before each line of output")
+	fs.StringVar(&f.Output.Dir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
 	fs.BoolVar(&f.Pty, "pty", false,
 		"make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
@@ -275,9 +266,9 @@ func (f *RunFlags) tagWith(s string) error {
 	for w := range strings.SplitSeq(s, ",") {
 		switch w {
 		case "host":
-			f.TagHost = true
+			f.Output.TagHost = true
 		case "stream":
-			f.TagStream = true
+			f.Output.TagStream = true
 		default:
 			return fmt.Errorf("%s is not known; use host, stream or host,stream", visible.Clip(w))
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/hang"
+	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
@@ -68,7 +70,7 @@ func parseWords(words []string) (f RunFlags, apps []job.App, warnings []string, 
 }
 
 // values are compared as Go does it.
-var values = cmpopts.EquateComparable(netip.Prefix{})
+var values = cmp.Options{cmpopts.EquateComparable(netip.Prefix{}), cmpopts.IgnoreUnexported(iof.Config{})}
 
 func TestDefaults(t *testing.T) {
 	f, apps, _, err := parse("./a.out")
@@ -76,10 +78,11 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := RunFlags{
-		HostFlags:    HostFlags{Wait: 5 * time.Minute},
-		LeaseFlags:   LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		StallTimeout: 5 * time.Minute, OnStall: "notice", OnWatch: "notice", Watch: progress.Config{Rank: progress.First}, WatchWindow: time.Minute, WatchLinked: true, LastCall: 30 * time.Second,
-		Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
+		HostFlags:   HostFlags{Wait: 5 * time.Minute},
+		LeaseFlags:  LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
+		Stall:       hang.Config{After: 5 * time.Minute, Progress: progress.Config{Rank: progress.First}, Linked: time.Minute},
+		WatchWindow: time.Minute, WatchLinked: true, LastCall: 30 * time.Second,
+		Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f, values); d != "" {
 		t.Error(d)
@@ -127,10 +130,12 @@ func TestFlags(t *testing.T) {
 		{"--timeout=0 --grace 10ms", func(f *RunFlags) { f.Timeout, f.Grace = 0, 10*time.Millisecond }},
 		{"--node-timeout 2.5 --launcher-timeout 2h", func(f *RunFlags) { f.NodeTimeout, f.LauncherTimeout = 2500*time.Millisecond, 2*time.Hour }},
 		{"--preempt-signal SIGUSR1 --checkpoint-dir /saved", func(f *RunFlags) { f.PreemptSignal, f.CheckpointDir = job.SIGUSR1, "/saved" }},
-		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output, f.Timestamp = true, "tag", true }},
-		{"--tag-with host,stream", func(f *RunFlags) { f.TagOutput, f.Output, f.TagHost, f.TagStream = true, "tag", true, true }},
-		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output, f.OutputDir = true, "tag", "/tmp/o" }},
-		{"--output json --worker-logs", func(f *RunFlags) { f.Output, f.WorkerLogs = "json", true }},
+		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output = true, iof.Config{Mode: iof.Tag, Timestamps: true} }},
+		{"--tag-with host,stream", func(f *RunFlags) {
+			f.TagOutput, f.Output = true, iof.Config{Mode: iof.Tag, TagHost: true, TagStream: true}
+		}},
+		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output = true, iof.Config{Mode: iof.Tag, Dir: "/tmp/o"} }},
+		{"--output json --worker-logs", func(f *RunFlags) { f.Output.Mode, f.WorkerLogs = iof.JSON, true }},
 		{"--stdin 3 --mpi pmi-port --oversubscribe --dry-run", func(f *RunFlags) {
 			f.Stdin, f.MPI, f.Oversubscribe, f.DryRun = "3", "pmi-port", true, true
 		}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/spf13/pflag"
 )
 
@@ -58,9 +59,9 @@ func either(hydra bool, hydras, openMPIs string) string {
 // nativeArgs are options for all programs.
 func (f *RunFlags) nativeArgs(hydra bool) (args []string, err error) {
 	switch {
-	case f.Output == "json":
+	case f.Output.Mode == iof.JSON:
 		return nil, errors.New("--output json is mpiup's own, and with --mpi native another launcher shows the output")
-	case f.Output == "tag":
+	case f.Output.Mode == iof.Tag:
 		args = append(args, either(hydra, "-l", "--tag-output"))
 	}
 	switch {

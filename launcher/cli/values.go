@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
 )
 
@@ -141,13 +142,22 @@ func oneOf(words ...string) func(string) (string, error) {
 	}
 }
 
+// abortVar registers a flag that says what is done where something is noticed.
+func abortVar(fs *pflag.FlagSet, p *bool, name, usage string) {
+	valueVar(fs, p, name, "", func(s string) (bool, error) {
+		word, err := oneOf("notice", "abort")(s)
+		return word == "abort", err
+	}, usage)
+	fs.Lookup(name).DefValue = "notice"
+}
+
 // outputForm is how output is shown; where it goes is another flag's.
-func outputForm(s string) (string, error) {
+func outputForm(s string) (iof.Mode, error) {
 	form, err := oneOf("plain", "tag", "json")(s)
 	if err != nil {
 		err = fmt.Errorf("%w (files are written by --output-dir DIR)", err)
 	}
-	return form, err
+	return map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}[form], err
 }
 
 // pictureFile is where a picture in SVG goes.

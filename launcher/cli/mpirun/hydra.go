@@ -28,7 +28,8 @@ const maxGPUs = 256
 // parseHydra reads the words after the launcher's own name. Errors are the user's.
 func parseHydra(args []string, o line.Outside) (line.Line, error) {
 	p := &hydraParser{}
-	rules := line.Rules{Family: line.Hydra, Dialect: hostlist.Hydra, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.OpenMPI) }, Folded: p.folded, Anywhere: true,
+	rules := line.Rules{Family: line.Hydra, Dialect: hostlist.Hydra, Rows: p.rows(),
+		Other: func() []line.Row { return rowsOf(line.OpenMPI) }, Folded: p.folded, Anywhere: true,
 		ReadPrograms: p.programs, Hosts: func(file string) ([]hostlist.Entry, error) { return o.Hostfile(file, hostlist.Hydra) }}
 	return p.Read(rules, args, o, p.Appfile, p.TimeLimit, p.variables, p.Hosts, p.binds, p.Settle)
 }

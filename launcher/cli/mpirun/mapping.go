@@ -8,8 +8,10 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// placing are the options that say which rank is where and on which CPUs.
-func (p *openMPIParser) placing() []line.Row {
+// placing is the options that say which rank is where and on which CPUs.
+type placing struct{ *openMPIParser }
+
+func (p placing) rows() []line.Row {
 	return []line.Row{
 		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: line.Count(&p.Ctx.N, line.MaxRanks)},
 		{Names: "host H", Args: 1, Level: line.Done, Local: true, Set: p.OwnList,
@@ -47,7 +49,7 @@ func (p *openMPIParser) placing() []line.Row {
 }
 
 // mapBy is Open MPI's --map-by; what concerns hosts goes into the line's own fields.
-func (p *openMPIParser) mapBy(v []string) error {
+func (p placing) mapBy(v []string) error {
 	l := &p.Line
 	m, err := layout.ParseMapBy(v[0])
 	if err != nil {
@@ -89,7 +91,7 @@ func (p *openMPIParser) mapBy(v []string) error {
 }
 
 // perNode is -N, which is ppr:N:node.
-func (p *openMPIParser) perNode(v []string) error {
+func (p placing) perNode(v []string) error {
 	if err := line.Count(&p.Line.PerHost, line.MaxRanks)(v); err != nil {
 		return err
 	}
@@ -98,26 +100,26 @@ func (p *openMPIParser) perNode(v []string) error {
 }
 
 // perSocket is --npersocket, which is ppr:N:socket.
-func (p *openMPIParser) perSocket(v []string) error {
+func (p placing) perSocket(v []string) error {
 	return p.mapBy([]string{"ppr:" + v[0] + ":socket"})
 }
 
-func (p *openMPIParser) rankBy(v []string) (err error) {
+func (p placing) rankBy(v []string) (err error) {
 	p.Line.Binding.Rank, err = layout.ParseRankBy(v[0])
 	return err
 }
 
-func (p *openMPIParser) bindTo(v []string) (err error) {
+func (p placing) bindTo(v []string) (err error) {
 	p.Line.Binding.Bind, err = layout.ParseBindTo(v[0], p.Line.Binding.Bind)
 	return err
 }
 
-func (p *openMPIParser) cpuSet(v []string) (err error) {
+func (p placing) cpuSet(v []string) (err error) {
 	p.Line.Binding.CPUs, err = layout.ParseCPUs(v[0])
 	return err
 }
 
-func (p *openMPIParser) rankFile(v []string) error {
+func (p placing) rankFile(v []string) error {
 	if v[0] == "" {
 		return errors.New("a file has a name")
 	}
@@ -129,7 +131,7 @@ func (p *openMPIParser) rankFile(v []string) error {
 }
 
 // binds joins what was said about CPUs in several places.
-func (p *openMPIParser) binds() (err error) {
+func (p placing) binds() (err error) {
 	l := &p.Line
 	b := &l.Binding
 	switch {

@@ -45,22 +45,22 @@ func (p *openMPIParser) launcherParams() []LauncherParam {
 		}},
 		{"rmaps_base_oversubscribe", "oversubscribe nooversubscribe", "`--oversubscribe`", p.onParam(func(l *line.Line, yes bool) { l.Oversubscribe = yes })},
 		{"rmaps_base_no_schedule_local", "nolocal", "`--nolocal`", p.onParam(func(l *line.Line, yes bool) { l.NoLocal = yes })},
-		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", mapping, "`--map-by`", option(p.mapBy)},
-		{"rmaps_base_ranking_policy rmaps_default_ranking_policy", "rank-by", "`--rank-by`", option(p.rankBy)},
+		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", mapping, "`--map-by`", option(placing{p}.mapBy)},
+		{"rmaps_base_ranking_policy rmaps_default_ranking_policy", "rank-by", "`--rank-by`", option(placing{p}.rankBy)},
 		{"rmaps", "", "`seq`: `--map-by seq`", func(v string) error {
 			if p.seqMapper = v == "seq"; !p.seqMapper {
 				p.Without("parameter rmaps " + v)
 			}
 			return nil
 		}},
-		{"rmaps_ppr_n_pernode", mapping, "`-N`", option(p.perNode)},
-		{"rmaps_ppr_n_persocket", mapping, "`--npersocket`", option(p.perSocket)},
+		{"rmaps_ppr_n_pernode", mapping, "`-N`", option(placing{p}.perNode)},
+		{"rmaps_ppr_n_persocket", mapping, "`--npersocket`", option(placing{p}.perSocket)},
 		{"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", "cpus-per-proc", "`--cpus-per-proc`", option(line.Count(&p.Line.Binding.Map.PE, layout.MaxThreads))},
-		{"hwloc_base_binding_policy hwloc_default_binding_policy", "bind-to bind-to-core bind-to-socket", "`--bind-to`", option(p.bindTo)},
+		{"hwloc_base_binding_policy hwloc_default_binding_policy", "bind-to bind-to-core bind-to-socket", "`--bind-to`", option(placing{p}.bindTo)},
 		{"rmaps_base_display_map", "display-map", "`--display-map`", p.onParam(func(l *line.Line, yes bool) { l.DisplayMap = yes })},
 		{"orte_tag_output", "tag-output", "`--tag-output`", p.onParam(func(l *line.Line, yes bool) { l.TagOutput = yes })},
 		{"orte_timestamp_output", "timestamp-output", "`--timestamp-output`", p.onParam(func(l *line.Line, yes bool) { l.Timestamps = yes })},
-		{"orte_output_filename", "output-filename output-directory output", "`--output-filename`", option(p.outputName)},
+		{"orte_output_filename", "output-filename output-directory output", "`--output-filename`", option(printing{p}.outputName)},
 		{"orte_abort_on_non_zero_status", "", "0: a rank's exit code other than 0 ends nothing, and the job's is 0",
 			p.onParam(func(l *line.Line, yes bool) { l.KeepOn = !yes })},
 		{"orte_enable_recovery", "enable-recovery continuous disable-recovery", "`--enable-recovery`", p.onParam(func(l *line.Line, yes bool) { l.Recover = yes })},
@@ -71,9 +71,9 @@ func (p *openMPIParser) launcherParams() []LauncherParam {
 				p.Without("parameter plm_rsh_args")
 				return nil
 			}},
-		{"orte_rankfile rmaps_rank_file_path", "rankfile", "`--rankfile`", option(p.rankFile)},
+		{"orte_rankfile rmaps_rank_file_path", "rankfile", "`--rankfile`", option(placing{p}.rankFile)},
 		{"rmaps_rank_file_physical", "", "CPUs in a rankfile are the kernel's", func(v string) error { p.kernelNumbers = truth(v); return nil }},
-		{"hwloc_base_cpu_set hwloc_base_cpu_list hwloc_default_cpu_list", "cpu-set", "`--cpu-set`", option(p.cpuSet)},
+		{"hwloc_base_cpu_set hwloc_base_cpu_list hwloc_default_cpu_list", "cpu-set", "`--cpu-set`", option(placing{p}.cpuSet)},
 		{"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus", "use-hwthread-cpus", "`--use-hwthread-cpus`",
 			p.onParam(func(l *line.Line, yes bool) { l.Binding.HWThreads = yes })},
 		{"hwloc_base_report_bindings", "report-bindings", "`--report-bindings`", p.onParam(func(l *line.Line, yes bool) { l.Bindings = yes })},

@@ -27,8 +27,8 @@ type openMPIParser struct {
 func parseOpenMPI(args []string, o line.Outside) (line.Line, error) {
 	p := &openMPIParser{params: map[param]string{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
-		ReadPrograms: p.programs, Hosts: p.hosts}
-	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, p.sequence, p.binds, p.Settle, p.settle)
+		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
+	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
 }
 
 // settle takes the last steps, with each program's variables known.
@@ -45,7 +45,7 @@ func (p *openMPIParser) settle() error {
 // rows are mpirun's options of Open MPI 4.1 (orte/mca/schizo/ompi) and 5.0 (schizo/ompi of
 // PRRTE 3).
 func (p *openMPIParser) rows() []line.Row {
-	rows := append(p.placing(), p.printing()...)
+	rows := append(placing{p}.rows(), printing{p}.rows()...)
 	return append(append(append(rows, p.variables()...), p.rest()...), p.Common()...)
 }
 

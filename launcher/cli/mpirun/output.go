@@ -8,8 +8,10 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// printing are the options that say what is done with output, and what is shown.
-func (p *openMPIParser) printing() []line.Row {
+// printing is the options that say what is done with output, and what is shown.
+type printing struct{ *openMPIParser }
+
+func (p printing) rows() []line.Row {
 	return []line.Row{
 		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5",
 			Set: line.True(&p.Line.TagOutput)},
@@ -34,13 +36,13 @@ func (p *openMPIParser) printing() []line.Row {
 }
 
 // outputName is --output-filename, a directory up to Open MPI 4.1 and how files' names begin as of 5.
-func (p *openMPIParser) outputName(v []string) error { return p.outputTo(v[0], true) }
+func (p printing) outputName(v []string) error { return p.outputTo(v[0], true) }
 
-func (p *openMPIParser) outputDir(v []string) error { return p.outputTo(v[0], false) }
+func (p printing) outputDir(v []string) error { return p.outputTo(v[0], false) }
 
 // outputTo is DIR[:nojobid][,nocopy]. What follows a colon and is none of these is lost with Open MPI 4.1; here
 // it is an error, as with 5.
-func (p *openMPIParser) outputTo(to string, name bool) error {
+func (p printing) outputTo(to string, name bool) error {
 	dir, rest, _ := strings.Cut(to, ":")
 	switch {
 	case dir == "" && name:
@@ -66,13 +68,13 @@ func (p *openMPIParser) outputTo(to string, name bool) error {
 }
 
 // xml is --xml. Who reads such output is told that it gets none.
-func (p *openMPIParser) xml([]string) error {
+func (p printing) xml([]string) error {
 	p.Line.Warnings = append(p.Line.Warnings, "--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)")
 	return nil
 }
 
 // output is Open MPI 5's --output LIST, in which beginnings of words are enough.
-func (p *openMPIParser) output(v []string) error {
+func (p printing) output(v []string) error {
 	for item := range strings.SplitSeq(v[0], ",") {
 		word, value, _ := strings.Cut(item, "=")
 		word, modifiers, _ := strings.Cut(strings.ToLower(word), ":")
@@ -110,7 +112,7 @@ func unknownItem(item, known string) error {
 }
 
 // display is Open MPI 5's --display LIST.
-func (p *openMPIParser) display(v []string) error {
+func (p printing) display(v []string) error {
 	for item := range strings.SplitSeq(strings.ToLower(v[0]), ",") {
 		word, _, _ := strings.Cut(item, ":")
 		switch word {

@@ -12,7 +12,7 @@ import (
 )
 
 // places reads a hostfile whose lines stand for ranks.
-func (p *openMPIParser) places(file string) ([]hostlist.Place, []hostlist.Entry, error) {
+func (p placing) places(file string) ([]hostlist.Place, []hostlist.Entry, error) {
 	text, err := p.Out.ReadFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("hostfile %s: %w", file, err)
@@ -21,7 +21,7 @@ func (p *openMPIParser) places(file string) ([]hostlist.Place, []hostlist.Entry,
 }
 
 // hosts are the hosts of a file. The sequential mapper knows more in it than other readers do.
-func (p *openMPIParser) hosts(file string) ([]hostlist.Entry, error) {
+func (p placing) hosts(file string) ([]hostlist.Entry, error) {
 	if p.sequential() {
 		_, entries, err := p.places(file)
 		return entries, err
@@ -30,14 +30,14 @@ func (p *openMPIParser) hosts(file string) ([]hostlist.Entry, error) {
 }
 
 // sequential says that ranks go to hosts in the order in which those are named.
-func (p *openMPIParser) sequential() bool {
+func (p placing) sequential() bool {
 	return p.seqMapper || p.Line.Binding.Map.Policy == "seq"
 }
 
 // sequence gives each rank its host for --map-by seq: the next one of its program's list, if it has one. Else it is
 // the host of the next line of seq:FILE=, of the hostfile or of the operator's hostfile, in which programs follow
 // each other (orte/mca/rmaps/seq).
-func (p *openMPIParser) sequence() error {
+func (p placing) sequence() error {
 	l := &p.Line
 	switch {
 	case !p.sequential():
@@ -81,7 +81,7 @@ func (p *openMPIParser) sequence() error {
 	return nil
 }
 
-func (p *openMPIParser) seat(places []hostlist.Place) error {
+func (p placing) seat(places []hostlist.Place) error {
 	lines := &p.Line.Binding.Lines
 	for _, pl := range places {
 		l := layout.Line{Rank: len(*lines), Host: pl.Name, At: pl.Line}
@@ -99,7 +99,7 @@ func (p *openMPIParser) seat(places []hostlist.Place) error {
 }
 
 // commonPlaces are those of programs without a list, and where they stand.
-func (p *openMPIParser) commonPlaces() (places []hostlist.Place, where string, err error) {
+func (p placing) commonPlaces() (places []hostlist.Place, where string, err error) {
 	switch {
 	case p.seqFile != "":
 		places, hosts, err := p.places(p.seqFile)
@@ -121,7 +121,7 @@ func (p *openMPIParser) commonPlaces() (places []hostlist.Place, where string, e
 }
 
 // listedPlaces are the mentions of hosts in a program's lists, by their whole names.
-func (p *openMPIParser) listedPlaces(lists []string) (places []hostlist.Place, err error) {
+func (p placing) listedPlaces(lists []string) (places []hostlist.Place, err error) {
 	whole := map[string]string{}
 	for _, e := range p.Line.Entries {
 		whole[strings.ToLower(e.Name)] = e.Name

@@ -25,11 +25,8 @@ type Horovodrun struct {
 	Own      []string // all other options as they were written
 	Program  []string
 
-	Version bool
-	Help    bool
-	Without []string // what was accepted and has no effect, as it was written
+	Read line.Parser // whose Line has Version, Help and Without
 
-	read    line.Parser
 	options []string
 	more    []string // of --mpi-args and --binding-args
 	nics    []string
@@ -42,11 +39,10 @@ func (l *Horovodrun) add(words ...string) { l.options = append(l.options, words.
 // ParseHorovodrun reads the words after the launcher's own name.
 func ParseHorovodrun(args []string) (Horovodrun, error) {
 	l := &Horovodrun{}
-	program, err := l.read.Options(line.Rules{Rows: l.rows(), Split: func(word string) (name, value string, joined bool) {
+	program, err := l.Read.Options(line.Rules{Rows: l.rows(), Split: func(word string) (name, value string, joined bool) {
 		return strings.Cut(word, "=")
 	}}, args)
-	l.Version, l.Help, l.Without = l.read.Line.Version, l.read.Line.Help, l.read.Line.Without
-	for _, o := range l.read.Line.Options {
+	for _, o := range l.Read.Line.Options {
 		if !slices.Contains([]string{"-H", "--hosts", "-hostfile", "--hostfile"}, o.Name) {
 			l.Own = append(l.Own, o.Words...)
 		}
@@ -54,7 +50,7 @@ func ParseHorovodrun(args []string) (Horovodrun, error) {
 	switch {
 	case err != nil:
 		return Horovodrun{}, err
-	case l.Version || l.Help:
+	case l.Read.Line.Version || l.Read.Line.Help:
 		return *l, nil
 	}
 	return l.finish(program)

@@ -14,8 +14,8 @@ import (
 func (l *Horovodrun) rows() []line.Row {
 	return append(append(l.ownRows(), l.tunables()...), []line.Row{
 		{Names: "--verbose", Level: line.Done, Means: "says what mpiup does", Set: func([]string) error { l.add("-v"); return nil }},
-		{Names: "--version -v", Level: line.Done, Means: "says which launcher is imitated", Set: line.True(&l.read.Line.Version)},
-		{Names: "--help -h", Level: line.Done, Means: "lists the options", Set: line.True(&l.read.Line.Help)},
+		{Names: "--version -v", Level: line.Done, Means: "says which launcher is imitated", Set: line.True(&l.Read.Line.Version)},
+		{Names: "--help -h", Level: line.Done, Means: "lists the options", Set: line.True(&l.Read.Line.Help)},
 		{Names: "--disable-cache", Level: line.NoEffect, Means: "nothing is looked for that could be kept"},
 		{Names: "--ssh-port -p", Args: 1, Level: line.NoEffect, Means: "there is no ssh"},
 		{Names: "--ssh-identity-file -i", Args: 1, Level: line.Done, Means: "the job's key, where the pod mounts none", Set: func(v []string) error {

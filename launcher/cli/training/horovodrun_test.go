@@ -62,11 +62,11 @@ func TestLinesOfHorovodrun(t *testing.T) {
 
 func TestWhatIsForTheRunOfHorovodrun(t *testing.T) {
 	l, err := ParseHorovodrun(strings.Fields("-np 2 --gloo --start-timeout 90 -p 22 ./a"))
-	if err != nil || !l.Gloo || l.MPI || l.Start != 90*time.Second || len(l.Without) != 1 || l.Without[0] != "-p 22" {
+	if err != nil || !l.Gloo || l.MPI || l.Start != 90*time.Second || len(l.Read.Line.Without) != 1 || l.Read.Line.Without[0] != "-p 22" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, word := range []string{"--version", "-v", "--help", "-h"} {
-		if l, err := ParseHorovodrun([]string{word}); err != nil || !l.Version && !l.Help {
+		if l, err := ParseHorovodrun([]string{word}); err != nil || !l.Read.Line.Version && !l.Read.Line.Help {
 			t.Errorf("%s: %+v, %v", word, l, err)
 		}
 	}

@@ -28,10 +28,8 @@ type Torchrun struct {
 	MaxRestarts int           // of the ranks, when some have failed
 	Join        time.Duration // how long the fewest nodes are waited for; 0: not said
 	LastCall    time.Duration // and then others; 0: not said
-	Help        bool
-	Without     []string // what was accepted and has no effect, as it was written
+	Read        line.Parser   // whose Line has Help and Without
 
-	read                    line.Parser
 	rank                    int // of this node; All: not said
 	addr, port, endpoint    string
 	c10d, standalone        bool
@@ -51,24 +49,23 @@ type Outside struct {
 func ParseTorchrun(args []string, out Outside) (Torchrun, error) {
 	l := &Torchrun{Nodes: 1, Least: 1, PerNode: 1, rank: All, wanted: "1"}
 	rows := l.rows()
-	program, err := l.read.Options(line.Rules{Rows: rows, Split: split}, args)
-	switch l.Help = l.read.Line.Help; {
+	program, err := l.Read.Options(line.Rules{Rows: rows, Split: split}, args)
+	switch {
 	case err != nil:
 		return Torchrun{}, err
-	case l.Help:
+	case l.Read.Line.Help:
 		return *l, nil
 	}
 	for i := range rows {
 		r := &rows[i]
 		value, ok := out.Lookup(variable(r))
-		if !ok || value == "" || l.read.Given[r.Name()] || r.Args == 0 && value != "1" {
+		if !ok || value == "" || l.Read.Given[r.Name()] || r.Args == 0 && value != "1" {
 			continue
 		}
-		if err := l.read.Take(variable(r)+"="+value, r, []string{value}); err != nil {
+		if err := l.Read.Take(variable(r)+"="+value, r, []string{value}); err != nil {
 			return Torchrun{}, err
 		}
 	}
-	l.Without = l.read.Line.Without
 	return l.finish(program, out)
 }
 

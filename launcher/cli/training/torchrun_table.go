@@ -46,7 +46,7 @@ func (l *Torchrun) rows() []line.Row {
 		{Names: "--local-ranks-filter", Args: 1, Level: line.Done, Means: "the local ranks whose output is shown, `0,1`", Set: l.filter},
 		{Names: "--shutdown-timeout", Args: 1, Level: line.Done, Means: "seconds between SIGTERM and SIGKILL", Set: l.shutdown},
 		{Names: "--rdzv-conf", Args: 1, Level: line.Done, Means: "`join_timeout` (how long all nodes are waited for, of a range the fewest; without it mpiup's own 5 minutes) and, of a range, `last_call_timeout` (then others, 30), in seconds; other settings have no effect: no server is waited for", Set: l.conf},
-		{Names: "--help -h", Level: line.Done, Means: "lists the options", Set: line.True(&l.read.Line.Help)},
+		{Names: "--help -h", Level: line.Done, Means: "lists the options", Set: line.True(&l.Read.Line.Help)},
 		{Names: "--monitor-interval", Args: 1, Level: line.NoEffect, Means: "the end of a rank is noticed at once"},
 		{Names: "--start-method", Args: 1, Level: line.NoEffect, Means: "ranks are programs, not functions"},
 		{Names: "--event-log-handler", Args: 1, Level: line.NoEffect, Means: "`mpiup run --output json` and the agents' logs have such events"},
@@ -86,7 +86,7 @@ func (l *Torchrun) conf(v []string) error {
 		key, value, _ := strings.Cut(part, "=")
 		to := map[string]*time.Duration{"join_timeout": &l.Join, "last_call_timeout": &l.LastCall}[strings.TrimSpace(key)]
 		if to == nil {
-			l.read.Without("--rdzv-conf " + part)
+			l.Read.Without("--rdzv-conf " + part)
 			continue
 		}
 		var err error

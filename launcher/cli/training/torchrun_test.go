@@ -107,12 +107,12 @@ func TestLinesOfTorchrun(t *testing.T) {
 
 func TestWhatIsForTheRunOfTorchrun(t *testing.T) {
 	l, err := ParseTorchrun(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --max-restarts 3 --monitor-interval 5 --rdzv_conf=timeout=9,last_call_timeout=7,join_timeout=8 --nnodes 2:3 a.py"), outside(""))
-	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || l.MaxRestarts != 3 || strings.Join(l.Without, ", ") != "--monitor-interval 5, --rdzv-conf timeout=9" ||
+	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || l.MaxRestarts != 3 || strings.Join(l.Read.Line.Without, ", ") != "--monitor-interval 5, --rdzv-conf timeout=9" ||
 		l.Least != 2 || l.Nodes != 3 || l.LastCall != 7*time.Second || l.Join != 8*time.Second {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, word := range []string{"--help", "-h"} {
-		if l, err := ParseTorchrun([]string{word}, outside("PET_NNODES=1:4")); err != nil || !l.Help {
+		if l, err := ParseTorchrun([]string{word}, outside("PET_NNODES=1:4")); err != nil || !l.Read.Line.Help {
 			t.Errorf("%s: %+v, %v", word, l, err)
 		}
 	}
