@@ -195,13 +195,12 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		Pty: l.Family == line.OpenMPI, // whose own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c); Hydra gives pipes
 		Wishes: launcher.Wishes{ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts,
 			Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
-			Policy: placement.PolicyOf(l.Binding)},
+			Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe, Binding: l.Binding}},
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
 		Stdin: p.stdin, StdinTarget: l.Stdin, Report: p.remains(""),
 	}
-	cfg.Policy.PerNode, cfg.Policy.Oversubscribe = l.PerHost, l.Oversubscribe
 	if cfg.StdinTarget == "" {
 		cfg.StdinTarget = "0"
 	}
@@ -218,9 +217,10 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 	switch l.Family {
 	case line.Hydra:
 		cfg.Universe = universe(l.Universe)
-		cfg.Policy.MapBy, cfg.Policy.RankBy, cfg.Policy.Oversubscribe = placement.ByRound, "", true
+		cfg.Policy.MapBy, cfg.Policy.Oversubscribe = placement.ByRound, true
 		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself
 	case line.OpenMPI:
+		cfg.Policy.Order()
 		cfg.Output.Style, cfg.Policy.Limited = iof.OpenMPIStyle, true
 		if l.Five {
 			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style

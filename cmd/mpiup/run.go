@@ -23,12 +23,10 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/runmetrics"
@@ -100,10 +98,10 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	reach.Local, reach.Insist, reach.Loss = f.Local, given.Changed("wait"), f.OnLoss
 	reach.LeaseSaid = given.Changed("launcher-timeout")
 	if f.Rankfile != "" {
-		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
+		if f.Policy.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)
 		}
-		if reach.Otherwise, err = mpirun.RankfileHosts(f.Binding.Lines); err != nil {
+		if reach.Otherwise, err = mpirun.RankfileHosts(f.Policy.Binding.Lines); err != nil {
 			return usage(fmt.Errorf("rankfile %s: %w", f.Rankfile, err))
 		}
 	}
@@ -115,27 +113,24 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationBy = f.TerminationLog, "--termination-log"
 	}
 	cfg := launcher.Config{
-		Reach:     reach,
-		Command:   launcher.CommandOf(p.args, len(p.args)-len(args)),
-		Pty:       f.Pty,
-		ShowMap:   f.DisplayMap,
-		DryRun:    f.DryRun,
-		Picture:   f.Picture,
-		Preflight: f.Preflight,
-		Spares:    f.Spares,
-		Beside:    f.RestartBeside,
-		Elastic:   elastic,
-		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
-			Preempt: job.Preempt{Signal: f.PreemptSignal, CheckpointDir: f.CheckpointDir}, Stall: f.Stall, PMI: protocols[f.MPI],
-			NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
-			Net: f.Net, MPIPorts: f.MPIPorts, Fabric: f.Fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
-			Policy: placement.PolicyOf(f.Binding)},
+		Reach:       reach,
+		Command:     launcher.CommandOf(p.args, len(p.args)-len(args)),
+		Pty:         f.Pty,
+		ShowMap:     f.DisplayMap,
+		DryRun:      f.DryRun,
+		Picture:     f.Picture,
+		Preflight:   f.Preflight,
+		Spares:      f.Spares,
+		Beside:      f.RestartBeside,
+		Elastic:     elastic,
+		Wishes:      f.Wishes,
 		Output:      f.Output,
 		Stdin:       p.stdin,
 		StdinTarget: f.Stdin,
 		Report:      p.remains(f.Report),
 	}
-	cfg.Policy.PerNode, cfg.Policy.Oversubscribe = f.PerNode, f.Oversubscribe
+	cfg.Apps, cfg.PMI = apps, protocols[f.MPI]
+	cfg.Policy.Order()
 	if f.SpawnFiles != "" {
 		if cfg.SpawnFiles, err = spawnFiles(f.SpawnFiles); err != nil {
 			return usage(fmt.Errorf("--spawn-hostfiles: %w", err))

@@ -39,7 +39,7 @@ var fullTypes = pile{
 	"agent/reap.Supervisor":          25,
 	"agent/session.session":          45,
 	"launcher.driver":                21,
-	"launcher/cli.RunFlags":          46,
+	"launcher/cli.RunFlags":          32,
 	"launcher/cli/mpirun/line.Line":  44,
 	"launcher/cli/training.Torchrun": 26,
 	"launcher/iof.Config":            26,

@@ -30,7 +30,7 @@ var levels = map[string]int{
 	"launcher/reach":           4,
 	"launcher/hosts":           2,
 	"launcher/placement":       2,
-	"launcher/cli":             4,
+	"launcher/cli":             6,
 	"launcher/cli/training":    2,
 	"launcher/cli/ssh":         2,
 	"launcher/survey":          3,
@@ -79,7 +79,7 @@ var levels = map[string]int{
 	"launcher/exchange":     2,
 	"launcher/report":       3,
 	"launcher/hours":        1,
-	"launcher/aftermath":    5,
+	"launcher/aftermath":    7,
 	"launcher/runmetrics":   4,
 
 	"pmi/kvs":            1,

@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/progress"
 )
 
-// Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
+// Check finds where flags contradict each other, and settles what two flags can say. Afterwards Policy.PerNode has the
 // number of ppr:N:node, Binding what concerns CPUs, and Output is tag if --tag-output was given. It is called once.
 func (f *RunFlags) Check() error {
 	if f.Local && (len(f.Hosts) > 0 || f.Hostfile != "" || f.Size > 0) {
@@ -25,7 +25,7 @@ func (f *RunFlags) Check() error {
 		if f.MPI != "auto" && f.MPI != "none" || len(f.Env) > 0 {
 			return fmt.Errorf("--independent starts programs that are no job; leave out --mpi and --env")
 		}
-		f.MPI, f.Frameworks = "none", frameworks.None
+		f.MPI, f.Frameworks, f.Linger = "none", frameworks.None, true
 	}
 	if f.Picture != "" && !f.DryRun {
 		return fmt.Errorf("--svg draws where ranks would run; write --dry-run --svg %s", visible.Clip(f.Picture))

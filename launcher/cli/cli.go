@@ -34,14 +34,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
+	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -64,28 +63,22 @@ func withAliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 type RunFlags struct {
 	HostFlags
 	LeaseFlags
-	BindFlags
-	Program AppFlags // of the first program
+	run.Wishes          // as far as flags say them, after Check; Policy.Binding is what --map-by and its like said, all of it but the rankfile
+	Program    AppFlags // of the first program
 
-	PerNode       int // ranks on every host; 0: by slots. After Check from ppr:N:node too
-	Oversubscribe bool
+	Rankfile      string // "": not given
+	DisplayMap    bool
 	Local         bool // all ranks on this machine
 	Preflight     bool
-	MaxRestarts   int           // of the ranks, when some have failed
 	RestartBeside time.Duration // of ranks that may still run on a host that is silent
 	OnLoss        job.Loss      // of the launcher
 	Spares        int           // hosts without ranks, for those that are lost
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
-	Timeout       time.Duration // of the whole run; 0: none
 
-	Stall       hang.Config   // after Check with the three that follow in it
 	WatchRanks  bool          // how long they wait in MPI is measured
 	WatchLinked bool          // of programs that are linked with MPI it is, without a word but on who makes the others wait
 	WatchWindow time.Duration // for so long one must hold up the others to be named
-
-	PreemptSignal int    // 0: not given
-	CheckpointDir string // "": not given
 
 	TerminationLog string     // "": not given
 	Report         string     // a folder; "": not given
@@ -93,31 +86,18 @@ type RunFlags struct {
 	Output         iof.Config // its form, and where it goes; after Check with TagOutput in it
 	TagOutput      bool
 	SpawnFiles     string // "": none
-	WorkerLogs     bool
 	Pty            bool
 	Stdin          string // a rank, all, none
 	MPI            string // auto, pmix, pmi1, pmi2, pmi-port, none
 	Verbose        int    // times -v was given
 
-	NoTopologyHint bool
-
-	GPUs gpu.Wish
-
-	Net      job.Network // zero: not given
-	MPIPorts job.Ports   // zero: not given
-
-	Fabric rdma.Wish // its parts are zero where not given
-
 	Independent bool       // the ranks are no job: nothing tells them of each other
 	Wrap        []job.Tool // programs that start those of some ranks
-	Expand      bool       // $NAME in the values of -x is each rank's
 
-	Env        []string       // frameworks, as frameworks.Parse reads them; none: auto
-	Frameworks frameworks.Set // of Env, after Check
+	Env []string // frameworks, as frameworks.Parse reads them; none: auto
 
 	DryRun  bool
 	Picture string // a file for the plan as a picture; "": none
-	Explain int    // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
 }
 
 // protocols are the values of --mpi.
@@ -141,12 +121,12 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 
 	f.Program.register(fs)
 	programFlags.in(fs)
-	valueVar(fs, &f.PerNode, "ppn", "N", parseCount, "start `N` ranks on every host (default: by slots)")
-	valueVar(fs, &f.Binding.Map, "map-by", "", layout.ParseMapBy,
+	valueVar(fs, &f.Policy.PerNode, "ppn", "N", parseCount, "start `N` ranks on every host (default: by slots)")
+	valueVar(fs, &f.Policy.Binding.Map, "map-by", "", layout.ParseMapBy,
 		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, an object (core, l3cache, numa, socket) fills hosts and goes round its objects, ppr:N:node is -N N, ppr:N:numa N ranks on each; with :PE=n each gets n cores (default: slot)")
-	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
+	fs.BoolVar(&f.Policy.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
 	placingFlags.in(fs)
-	f.BindFlags.register(fs)
+	f.registerBinding(fs)
 	bindingFlags.in(fs)
 
 	f.HostFlags.Register(fs)
@@ -185,7 +165,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "a rank that is watched is named when it has held up the others for `TIME`")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false,
 		"ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
-	valueVar(fs, &f.PreemptSignal, "preempt-signal", "", job.ParseEndSignal,
+	valueVar(fs, &f.Preempt.Signal, "preempt-signal", "", job.ParseEndSignal,
 		"`SIGNAL` that every rank gets when a pod of the run is taken away, for --term-grace: TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU (default: $MPIUP_PREEMPT_SIGNAL, else TERM)")
 	f.LeaseFlags.Register(fs)
 
@@ -237,7 +217,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
 	libraryFlags.in(fs)
 	addVar(fs, &f.Wrap, "wrap", "", parseTool, "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")
-	valueVar(fs, &f.CheckpointDir, "checkpoint-dir", "", ParseCheckpointDir, "ranks save in `DIR`, which they know as $MPIUP_CHECKPOINT_DIR; each host makes it where it is missing and must be able to write there (default: $MPIUP_CHECKPOINT_DIR, else none)")
+	valueVar(fs, &f.Preempt.CheckpointDir, "checkpoint-dir", "", ParseCheckpointDir, "ranks save in `DIR`, which they know as $MPIUP_CHECKPOINT_DIR; each host makes it where it is missing and must be able to write there (default: $MPIUP_CHECKPOINT_DIR, else none)")
 	fs.BoolVar(&f.Expand, "expand", false, "put each rank's own variables in the place of $NAME and ${NAME} in values of -x, as in -x 'LOG=/tmp/$MPIUP_RANK.log'")
 	programFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")

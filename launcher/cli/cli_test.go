@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
+	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -78,11 +79,12 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := RunFlags{
-		HostFlags:   HostFlags{Wait: 5 * time.Minute},
-		LeaseFlags:  LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		Stall:       hang.Config{After: 5 * time.Minute, Progress: progress.Config{Rank: progress.First}, Linked: time.Minute},
+		HostFlags:  HostFlags{Wait: 5 * time.Minute},
+		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
+		Wishes: run.Wishes{Frameworks: frameworks.Auto,
+			Stall: hang.Config{After: 5 * time.Minute, Progress: progress.Config{Rank: progress.First}, Linked: time.Minute}},
 		WatchWindow: time.Minute, WatchLinked: true, LastCall: 30 * time.Second,
-		Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
+		Stdin: "0", MPI: "auto",
 	}
 	if d := cmp.Diff(want, f, values); d != "" {
 		t.Error(d)
@@ -106,20 +108,20 @@ func TestFlags(t *testing.T) {
 		{"-np=4", func(f *RunFlags) { f.Program.N = 4 }},
 		{"--np 4", func(f *RunFlags) { f.Program.N = 4 }},
 		{"--n=4", func(f *RunFlags) { f.Program.N = 4 }},
-		{"-N 2", func(f *RunFlags) { f.PerNode = 2 }},
-		{"-ppn 2", func(f *RunFlags) { f.PerNode = 2 }},
-		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, layout.Mapping{Policy: "ppr", N: 8} }},
-		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, layout.Mapping{Policy: "ppr", N: 8} }},
-		{"-map-by node -N 2", func(f *RunFlags) { f.PerNode, f.Binding.Map.Policy = 2, "node" }},
+		{"-N 2", func(f *RunFlags) { f.Policy.PerNode = 2 }},
+		{"-ppn 2", func(f *RunFlags) { f.Policy.PerNode = 2 }},
+		{"--map-by ppr:8:node", func(f *RunFlags) { f.Policy.PerNode, f.Policy.Binding.Map = 8, layout.Mapping{Policy: "ppr", N: 8} }},
+		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.Policy.PerNode, f.Policy.Binding.Map = 8, layout.Mapping{Policy: "ppr", N: 8} }},
+		{"-map-by node -N 2", func(f *RunFlags) { f.Policy.PerNode, f.Policy.Binding.Map.Policy = 2, "node" }},
 		{"--map-by slot:OVERSUBSCRIBE", func(f *RunFlags) {
-			f.Oversubscribe, f.Binding.Map = true, layout.Mapping{Policy: "slot", Slots: layout.Allowed}
+			f.Policy.Oversubscribe, f.Policy.Binding.Map = true, layout.Mapping{Policy: "slot", Slots: layout.Allowed}
 		}},
 		{"--map-by Socket:PE=2,span --rank-by core:span", func(f *RunFlags) {
-			f.Binding.Map = layout.Mapping{Policy: "object", Object: layout.Package, PE: 2, Span: true}
-			f.Binding.Rank = layout.Ranking{By: "object", Object: layout.Core, Span: true}
+			f.Policy.Binding.Map = layout.Mapping{Policy: "object", Object: layout.Package, PE: 2, Span: true}
+			f.Policy.Binding.Rank = layout.Ranking{By: "object", Object: layout.Core, Span: true}
 		}},
 		{"--bind-to core:overload-allowed", func(f *RunFlags) {
-			f.Binding.Bind = layout.Target{Said: true, To: layout.Core, Overload: true}
+			f.Policy.Binding.Bind = layout.Target{Said: true, To: layout.Core, Overload: true}
 		}},
 		{"--report-bindings --display-map --rankfile r", func(f *RunFlags) {
 			f.ReportBindings, f.DisplayMap, f.Rankfile = true, true, "r"
@@ -129,7 +131,7 @@ func TestFlags(t *testing.T) {
 		{"--timeout 5 --wait 1m30s", func(f *RunFlags) { f.Timeout, f.Wait = 5*time.Second, 90*time.Second }},
 		{"--timeout=0 --grace 10ms", func(f *RunFlags) { f.Timeout, f.Grace = 0, 10*time.Millisecond }},
 		{"--node-timeout 2.5 --launcher-timeout 2h", func(f *RunFlags) { f.NodeTimeout, f.LauncherTimeout = 2500*time.Millisecond, 2*time.Hour }},
-		{"--preempt-signal SIGUSR1 --checkpoint-dir /saved", func(f *RunFlags) { f.PreemptSignal, f.CheckpointDir = job.SIGUSR1, "/saved" }},
+		{"--preempt-signal SIGUSR1 --checkpoint-dir /saved", func(f *RunFlags) { f.Preempt.Signal, f.Preempt.CheckpointDir = job.SIGUSR1, "/saved" }},
 		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output = true, iof.Config{Mode: iof.Tag, Timestamps: true} }},
 		{"--tag-with host,stream", func(f *RunFlags) {
 			f.TagOutput, f.Output = true, iof.Config{Mode: iof.Tag, TagHost: true, TagStream: true}
@@ -137,7 +139,7 @@ func TestFlags(t *testing.T) {
 		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output = true, iof.Config{Mode: iof.Tag, Dir: "/tmp/o"} }},
 		{"--output json --worker-logs", func(f *RunFlags) { f.Output.Mode, f.WorkerLogs = iof.JSON, true }},
 		{"--stdin 3 --mpi pmi-port --oversubscribe --dry-run", func(f *RunFlags) {
-			f.Stdin, f.MPI, f.Oversubscribe, f.DryRun = "3", "pmi-port", true, true
+			f.Stdin, f.MPI, f.Policy.Oversubscribe, f.DryRun = "3", "pmi-port", true, true
 		}},
 		{"--gpus-per-rank 2 --gpu-bind closest", func(f *RunFlags) { f.GPUs = gpu.Wish{PerRank: 2, Closest: true} }},
 		{"-gpus-per-proc 1", func(f *RunFlags) { f.GPUs.PerRank = 1 }},

@@ -65,13 +65,13 @@ func (f *RunFlags) nativeArgs(hydra bool) (args []string, err error) {
 		args = append(args, either(hydra, "-l", "--tag-output"))
 	}
 	switch {
-	case f.PerNode > 0:
-		n := strconv.Itoa(f.PerNode)
+	case f.Policy.PerNode > 0:
+		n := strconv.Itoa(f.Policy.PerNode)
 		args = append(args, either(hydra, "-ppn", "--map-by"), either(hydra, n, "ppr:"+n+":node"))
-	case f.Binding.Map.Policy == "node":
+	case f.Policy.Binding.Map.Policy == "node":
 		args = append(args, either(hydra, "-ppn", "--map-by"), either(hydra, "1", "node"))
 	}
-	if f.Oversubscribe && !hydra { // which knows no limit
+	if f.Policy.Oversubscribe && !hydra { // which knows no limit
 		args = append(args, "--oversubscribe")
 	}
 	return args, nil

@@ -110,8 +110,7 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 	if b.Map.Policy == "ppr" && b.Map.Object == layout.None && b.Map.N > 0 {
 		p.PerNode = b.Map.N
 	}
-	by := PolicyOf(*b)
-	p.MapBy, p.RankBy = by.MapBy, by.RankBy
+	p.Order()
 	return p, n
 }
 

@@ -45,19 +45,17 @@ type Policy struct {
 	Binding layout.Request
 }
 
-// PolicyOf is what a request says of hosts: in which order they get ranks, and these their numbers.
-func PolicyOf(r layout.Request) Policy {
-	p := Policy{MapBy: BySlot, Binding: r}
-	if r.Map.Policy == "node" {
+// Order takes from Binding in which order hosts get ranks, and these their numbers.
+func (p *Policy) Order() {
+	if p.MapBy = BySlot; p.Binding.Map.Policy == "node" {
 		p.MapBy = ByNode
 	}
-	switch r.Rank.By {
+	switch p.Binding.Rank.By {
 	case "node":
 		p.RankBy = ByNode
 	case "slot", "fill", "object": // objects number within hosts
 		p.RankBy = BySlot
 	}
-	return p
 }
 
 func slotsOf(hosts []job.Host) (sum int) {
