@@ -361,9 +361,9 @@ func Masked(list []string) []string {
 	out := make([]string, len(list))
 	var m Masker
 	for i, l := range list {
-		inside := m.key > 0
+		inside, ends := m.key > 0, strings.Contains(l, "PRIVATE KEY") && strings.Contains(l, "-----END ")
 		out[i] = m.Line(l)
-		if !inside && strings.Contains(l, "PRIVATE KEY") && strings.Contains(l, "-----END ") && !strings.Contains(l, "-----BEGIN ") { // it began before the first line
+		if ends && !inside && !strings.Contains(l, "-----BEGIN ") { // it began before the first line
 			for j := range i + 1 {
 				out[j] = mask
 			}
