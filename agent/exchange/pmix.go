@@ -63,8 +63,13 @@ func (x *Exchange) beginPMIx(machine string) error {
 	server, err := pmix.New(pmix.Config{
 		Machine: jobdata.Machine{Address: lis.Addr().String(), SessionDir: dir, Shared: shared, HwlocXML: machine},
 		Check:   func(ctx context.Context, c net.Conn) error { return x.MaySpeak(ctx, nil, c) }, Log: x.Log,
-		Process: x.processOf,
-		Engine:  x.Engine, Spawn: x.Spawn,
+		Process: func(id int) (pid int, program string) {
+			if p := x.Jobs.Process(uint32(id)); p != nil {
+				pid, program = p.Pid(), p.Program()
+			}
+			return pid, program
+		},
+		Engine: x.Engine, Spawn: x.Spawn,
 		Hooks: pmix.Hooks{
 			OnInit:     func(id int) { x.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(id int) { x.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
@@ -100,15 +105,6 @@ func (x *Exchange) beginPMIx(machine string) error {
 		}
 	})
 	return nil
-}
-
-// processOf is a process of this host and the program that it was started with.
-func (x *Exchange) processOf(id int) (pid int, program string) {
-	p := x.Jobs.Process(uint32(id))
-	if p == nil {
-		return 0, ""
-	}
-	return p.Pid(), p.Program()
 }
 
 // running is the server, nil before it has begun.

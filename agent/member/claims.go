@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -33,9 +34,9 @@ const (
 	checksInSecond = 16
 )
 
-// beats: the higher number wins, ties go by incarnation.
-func (c claim) beats(o claim) bool {
-	return c.number > o.number || c.number == o.number && c.incarnation > o.incarnation
+// compare is above 0 where c wins: the higher number does, ties go by incarnation.
+func (c claim) compare(o claim) int {
+	return cmp.Or(cmp.Compare(c.number, o.number), cmp.Compare(c.incarnation, o.incarnation))
 }
 
 func (c claim) valid(name string) bool {
@@ -123,7 +124,7 @@ func (s *claims) news(name string, c claim) bool {
 	if len(known) < maxPerID {
 		return s.bytes+c.size(name) <= maxClaims
 	}
-	return c.beats(known[len(known)-1])
+	return c.compare(known[len(known)-1]) > 0
 }
 
 // add takes c, for an older one of its incarnation or the lowest of too many.
@@ -138,12 +139,7 @@ func (s *claims) add(name string, c claim) bool {
 		known = known[:maxPerID-1]
 	}
 	known = append(known, c)
-	slices.SortFunc(known, func(a, b claim) int {
-		if a.beats(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(known, func(a, b claim) int { return b.compare(a) })
 	s.bytes += sizes(name, known) - sizes(name, s.byName[name])
 	s.byName[name] = known
 	return true

@@ -1,7 +1,10 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -87,9 +90,9 @@ type life struct {
 	fenced *Fenced       // nil: it is not
 }
 
-// above tells whether l is later than o.
-func (l *life) above(o *life) bool {
-	return l.number > o.number || l.number == o.number && l.Incarnation > o.Incarnation
+// compare is above 0 where l is later than o.
+func (l *life) compare(o *life) int {
+	return cmp.Or(cmp.Compare(l.number, o.number), cmp.Compare(l.Incarnation, o.Incarnation))
 }
 
 // Met notes a sign of life.
@@ -108,7 +111,8 @@ func (b *Book) know(name string, l Life, now time.Duration) *life {
 	i := b.of[name]
 	if i == nil {
 		if len(b.of) >= maxIdentities {
-			b.dropIdentity()
+			least := func(x, y string) int { return cmp.Compare(b.of[x].highest, b.of[y].highest) }
+			delete(b.of, slices.MinFunc(slices.Collect(maps.Keys(b.of)), least))
 		}
 		i = &named{lives: map[string]*life{}}
 		b.of[name] = i
@@ -116,32 +120,12 @@ func (b *Book) know(name string, l Life, now time.Duration) *life {
 	known := i.lives[l.Incarnation]
 	if known == nil {
 		if len(i.lives) >= maxLives {
-			i.dropLife()
+			delete(i.lives, slices.MinFunc(slices.Collect(maps.Values(i.lives)), (*life).compare).Incarnation)
 		}
 		known = &life{Life: l, born: now, heard: now}
 		i.lives[l.Incarnation] = known
 	}
 	return known
-}
-
-func (b *Book) dropIdentity() {
-	low, found := "", false
-	for name, i := range b.of {
-		if !found || i.highest < b.of[low].highest {
-			low, found = name, true
-		}
-	}
-	delete(b.of, low)
-}
-
-func (i *named) dropLife() {
-	var low *life
-	for _, l := range i.lives {
-		if low == nil || low.above(l) {
-			low = l
-		}
-	}
-	delete(i.lives, low.Incarnation)
 }
 
 // Numbers is what an incarnation brought as its number, zero when it has none or may use none any more, and the highest
@@ -183,7 +167,7 @@ func (b *Book) Start(name string, l Life, c Claim, run bool, now time.Duration) 
 		i.highest = max(i.highest, me.number)
 	}
 	for _, o := range i.lives {
-		if o.ran && o.fenced == nil && l.Succeeds(o.Life) && o.above(me) {
+		if o.ran && o.fenced == nil && l.Succeeds(o.Life) && o.compare(me) > 0 {
 			me.fenced = &Fenced{By: o.Incarnation, Number: o.number}
 			return nil, me.fenced
 		}
@@ -193,7 +177,7 @@ func (b *Book) Start(name string, l Life, c Claim, run bool, now time.Duration) 
 	}
 	me.ran = true
 	for _, o := range i.lives {
-		if l.Succeeds(o.Life) && me.above(o) {
+		if l.Succeeds(o.Life) && me.compare(o) > 0 {
 			if o.fenced == nil {
 				o.fenced = &Fenced{By: me.Incarnation, Number: me.number}
 			}

@@ -1,11 +1,11 @@
 package session
 
 import (
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -76,21 +76,14 @@ func free(p uint16) bool {
 // those, free now, the next moment. Kubernetes' node ports begin at 30000.
 func Usual(host fs.FS) job.Ports {
 	r := job.Ports{Low: 20000, High: 29999}
-	text, err := fs.ReadFile(host, "proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		return r
-	}
-	words := strings.Fields(string(text))
-	if len(words) == 0 {
-		return r
-	}
-	low, err := strconv.ParseUint(words[0], 10, 16)
-	switch {
+	text, _ := fs.ReadFile(host, "proc/sys/net/ipv4/ip_local_port_range")
+	var low uint16
+	switch _, err := fmt.Sscan(string(text), &low); {
 	case err != nil || low > 29999:
 	case low > 21000:
-		r.High = uint16(low) - 1
+		r.High = low - 1
 	case low > 11000: // a kernel with few ports below leaves those from 10000 on
-		r = job.Ports{Low: 10000, High: uint16(low) - 1}
+		r = job.Ports{Low: 10000, High: low - 1}
 	}
 	return r
 }

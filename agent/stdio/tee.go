@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -27,11 +26,8 @@ const (
 )
 
 // NewTee returns a tee to the two logs, one goroutine each once Run is called. name is what a rank goes
-// by in them; it must not block. nil: its number.
+// by in them; it must not block.
 func NewTee(stdout, stderr io.Writer, name func(rank int) string) *Tee {
-	if name == nil {
-		name = strconv.Itoa
-	}
 	return &Tee{logs: [2]*teeLog{newTeeLog(stdout, name), newTeeLog(stderr, name)}}
 }
 

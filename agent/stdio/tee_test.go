@@ -12,7 +12,7 @@ import (
 
 func TestTee(t *testing.T) {
 	var out, err bytes.Buffer
-	tee := NewTee(&out, &err, nil)
+	tee := NewTee(&out, &err, strconv.Itoa)
 	tee.Write(0, job.Stdout, []byte("one\ntw"))
 	tee.Write(1, job.Stdout, []byte("other\n"))
 	tee.Write(0, job.Stdout, []byte("o\nrest"))
@@ -43,7 +43,7 @@ func TestTeeCallsRanksAsItIsTold(t *testing.T) {
 
 func TestTeeDropsWhatIsNotRead(t *testing.T) {
 	var out bytes.Buffer
-	tee := NewTee(&out, &out, nil)
+	tee := NewTee(&out, &out, strconv.Itoa)
 	line := []byte(strings.Repeat("x", 79) + "\n")
 	const n = 20_000 // 1.6 MB while nobody writes
 	for range n {
