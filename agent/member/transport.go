@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,10 +176,7 @@ func (t *Transport) Shutdown() error {
 	if t.cancel != nil {
 		t.cancel()
 	}
-	var conns []net.Conn
-	for c := range t.raw {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(t.raw))
 	for l := range t.all {
 		conns = append(conns, l.conn)
 	}

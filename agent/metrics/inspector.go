@@ -46,7 +46,7 @@ var inspectorLabels = []string{"gpu", "comm_name", "n_nodes", "nranks", "collect
 // Inspect makes the folders that NCCL's Inspector may write to, for those ranks of a job whose user has switched it on. It returns what a
 // rank's number is put behind; "": there are none, or nobody would read there.
 func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix string) {
-	if m.cfg.Address == "off" || m.cfg.Host == nil || len(ranks) == 0 {
+	if m.cfg.Address == "off" || len(ranks) == 0 {
 		return ""
 	}
 	dir, _ := m.cfg.Host.SessionDir(session)
@@ -62,9 +62,6 @@ func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix st
 
 // inspected is what ranks' files say now.
 func (m *Metrics) inspected() []exposition.Family {
-	if m.cfg.Host == nil {
-		return nil
-	}
 	sessions, _ := filepath.Glob(filepath.Join(m.cfg.Host.SessionsDir(), "session-*", inspectorFolder)) // the pattern is right
 	var folders []string
 	for _, folder := range sessions {

@@ -30,7 +30,7 @@ type Config struct {
 	Version  string                       // build
 
 	Name string     // of the host, which is the pod's
-	Host *host.Host // where sessions have their directories; nil: they have none
+	Host *host.Host // where sessions have their directories
 }
 
 // Metrics is what /metrics shows.

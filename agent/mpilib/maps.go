@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -182,10 +183,5 @@ var meets = []string{"distributed", "init_process_group", "Distributed", "DDP", 
 // then name a variable with a rank in it, and nothing by which ranks meet.
 func shards(argv []string, script []byte) bool {
 	text := append([]byte(strings.Join(argv, " ")+" "), script...)
-	for _, word := range meets {
-		if bytes.Contains(text, []byte(word)) {
-			return false
-		}
-	}
-	return bytes.Contains(text, []byte("RANK"))
+	return bytes.Contains(text, []byte("RANK")) && !slices.ContainsFunc(meets, func(word string) bool { return bytes.Contains(text, []byte(word)) })
 }

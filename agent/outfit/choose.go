@@ -28,12 +28,7 @@ func Choose(n host.Network, asked job.Network) (Choice, error) {
 	if !asked.IsZero() {
 		return named(n, asked)
 	}
-	var candidates []host.Interface
-	for _, i := range n.Interfaces {
-		if reachable(i) {
-			candidates = append(candidates, i)
-		}
-	}
+	candidates := slices.DeleteFunc(slices.Clone(n.Interfaces), func(i host.Interface) bool { return !reachable(i) })
 	if len(candidates) < 2 {
 		return Choice{Why: "there is no other"}, nil
 	}

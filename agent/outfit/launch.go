@@ -36,7 +36,7 @@ const maxTools = 256
 
 // Parse reads a launch. What a launcher cannot have meant is an error; what its user may have meant wrongly is New's.
 func Parse(m *apiv1.Launch) (*Launch, error) {
-	l := &Launch{Launch: m, tools: make([][]idset.Set, len(m.Apps))}
+	l := &Launch{Launch: m, cpus: map[uint32]idset.Set{}, tools: make([][]idset.Set, len(m.Apps))}
 	if err := checkSaving(m.Job); err != nil {
 		return nil, err
 	}
@@ -50,9 +50,6 @@ func Parse(m *apiv1.Launch) (*Launch, error) {
 		}
 		if m.Exec != nil || cpus.Empty() {
 			continue
-		}
-		if l.cpus == nil {
-			l.cpus = map[uint32]idset.Set{}
 		}
 		l.cpus[p.Rank] = cpus
 	}

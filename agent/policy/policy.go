@@ -96,13 +96,8 @@ func (p *Policy) Check(k Kind, who identity.Peer) error {
 
 // Callers are the roles that may start anything at all. Launchers are always among them, since an agent tells
 // them what they may not start.
-func (p *Policy) Callers() (list []identity.Role) {
-	for _, r := range roles {
-		if r == identity.RoleLauncher || p.list(r, Shell) != "" {
-			list = append(list, r)
-		}
-	}
-	return list
+func (p *Policy) Callers() []identity.Role {
+	return slices.DeleteFunc(slices.Clone(roles[:]), func(r identity.Role) bool { return r != identity.RoleLauncher && p.list(r, Shell) == "" })
 }
 
 // String is the policy for a log.

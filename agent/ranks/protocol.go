@@ -3,6 +3,7 @@ package ranks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,14 +103,7 @@ func (st *Job) protocolOf(app uint32) apiv1.Pmi {
 
 // speaks says that a program of the job here uses one of the protocols.
 func (st *Job) speaks(which ...apiv1.Pmi) bool {
-	for _, p := range st.Launch.Procs {
-		for _, w := range which {
-			if st.protocolOf(p.App) == w {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(st.Launch.Procs, func(p *apiv1.Proc) bool { return slices.Contains(which, st.protocolOf(p.App)) })
 }
 
 // choice looks for the MPI library of a program as its ranks are started.
