@@ -18,10 +18,10 @@ var cupboards = []string{}
 
 // wideTypes are types with more methods and functions that take them.
 var wideTypes = pile{
-	"agent/ranks.Job":        74,
-	"agent/ranks.Process":    44,
+	"agent/ranks.Job":        73,
+	"agent/ranks.Process":    42,
 	"agent/reap.Supervisor":  43,
-	"agent/session.session":  56,
+	"agent/session.session":  52,
 	"cmd/mpiup.process":      99,
 	"launcher.driver":        44,
 	"launcher/run.Run":       86,
