@@ -11,15 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The keys of questions, by type.
-type (
-	fenceKey string
-	nameID   uint64
-	fetchID  uint64
-	spawnID  uint64
-)
-
-func fenceOf(set string, epoch uint64) fenceKey { return fenceKey(fmt.Sprintf("%s %d", set, epoch)) }
+// fenceOf is the key of a fence. Any other question's is its number, which no other has of whatever kind (agent/exchange).
+func fenceOf(set string, epoch uint64) string { return fmt.Sprintf("%s %d", set, epoch) }
 
 // note keeps what a successor is to be told of a frame that is no output, if anything. mu is held.
 func (r *Record) note(f *apiv1.Frame) bool {
@@ -37,15 +30,15 @@ func (r *Record) note(f *apiv1.Frame) bool {
 	case *apiv1.Frame_FenceEnter:
 		r.open[fenceOf(b.FenceEnter.Set, b.FenceEnter.Epoch)] = r.entry(f)
 	case *apiv1.Frame_FetchRequest:
-		r.open[fetchID(b.FetchRequest.Id)] = r.entry(f)
+		r.open[b.FetchRequest.Id] = r.entry(f)
 	case *apiv1.Frame_SpawnRequest:
-		r.open[spawnID(b.SpawnRequest.Id)] = r.entry(f)
+		r.open[b.SpawnRequest.Id] = r.entry(f)
 	case *apiv1.Frame_NameRequest:
 		if b.NameRequest.Op == apiv1.NameOp_NAME_UNWATCH {
-			r.answered(nameID(b.NameRequest.Id))
+			r.answered(b.NameRequest.Id)
 			return false
 		}
-		r.open[nameID(b.NameRequest.Id)] = r.entry(f)
+		r.open[b.NameRequest.Id] = r.entry(f)
 	case *apiv1.Frame_Rendezvous:
 		r.forget()
 		r.passed = append(r.passed, r.entry(f))
@@ -104,15 +97,15 @@ func (r *Record) Got(f *apiv1.Frame) {
 			return
 		}
 		r.answered(key)
-		if r.done = append(r.done, string(key)); len(r.done) > maxDone {
+		if r.done = append(r.done, key); len(r.done) > maxDone {
 			r.done = r.done[1:]
 		}
 	case *apiv1.Frame_NameResult:
-		r.answered(nameID(b.NameResult.Id))
+		r.answered(b.NameResult.Id)
 	case *apiv1.Frame_FetchResult:
-		r.answered(fetchID(b.FetchResult.Id))
+		r.answered(b.FetchResult.Id)
 	case *apiv1.Frame_SpawnResult:
-		r.answered(spawnID(b.SpawnResult.Id))
+		r.answered(b.SpawnResult.Id)
 	}
 }
 

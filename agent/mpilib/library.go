@@ -284,14 +284,13 @@ func cudaSign(k *look, dir string, needs []string) string {
 			return n
 		}
 	}
-	places := []struct{ dir, pattern string }{{dir, "libmca_common_cuda.so*"}, {dir + "/openmpi", "mca_accelerator_cuda.so"},
-		{dir + "/openmpi3", "mca_accelerator_cuda.so"}}
+	places := []string{dir + "/libmca_common_cuda.so*", dir + "/openmpi/mca_accelerator_cuda.so", dir + "/openmpi3/mca_accelerator_cuda.so"}
 	for _, ucp := range k.ldCache().find("libucp.so.0") {
-		places = append(places, struct{ dir, pattern string }{path.Join(path.Dir(ucp), "ucx"), "libuct_cuda.so*"})
+		places = append(places, path.Join(path.Dir(ucp), "ucx/libuct_cuda.so*"))
 	}
-	places = append(places, struct{ dir, pattern string }{path.Join(dir, "../../ucx/lib/ucx"), "libuct_cuda.so*"}) // HPC-X
+	places = append(places, path.Join(dir, "../../ucx/lib/ucx/libuct_cuda.so*")) // HPC-X
 	for _, p := range places {
-		if found := k.files.match(p.dir, p.pattern); len(found) > 0 {
+		if found := k.files.match(path.Dir(p), path.Base(p)); len(found) > 0 {
 			return found[0]
 		}
 	}

@@ -114,7 +114,8 @@ func (j *Job) Environment(id, app uint32, name fmt.Stringer, program string, env
 }
 
 func (j *Job) environment(id uint32, program string, env []string) ([]string, error) {
-	if machine := machineOf(program); machine != elf.EM_NONE && machine != ours() {
+	own := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	if machine := machineOf(program); machine != elf.EM_NONE && machine != own {
 		return nil, fmt.Errorf("%s is a program for %s", program, machine)
 	}
 	preload := j.library
@@ -205,10 +206,6 @@ func (j *Job) Close() {
 	}
 	clear(j.ranks)
 	os.RemoveAll(j.dir)
-}
-
-func ours() elf.Machine {
-	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 }
 
 // machineOf is what a program runs on; EM_NONE for a script, and for what nobody can read. A 32-bit program counts as EM_386.
