@@ -267,7 +267,7 @@ func universe(text string) int {
 func (p *process) outside(dir string) line.Outside {
 	return line.Outside{
 		Lookup: p.lookup, Environ: p.env, Dir: dir, Host: p.host,
-		ReadFile: readProgramFile, Hostfile: hostlist.ReadFileAs, LookPath: lookPath(p, dir),
+		ReadFile: readProgramFile, Hostfile: hostlist.ReadFile, LookPath: lookPath(p, dir),
 		Operators: (&hosts.Sources{Number: hosts.Number{Env: p.getenv}}).Operators,
 	}
 }

@@ -171,7 +171,7 @@ func (p *process) operatorsFile() string {
 		}
 	}
 	const mounted = "/etc/mpi/hostfile"
-	if _, err := hostlist.ReadFile(mounted); err == nil {
+	if _, err := hostlist.ReadFile(mounted, hostlist.Own); err == nil {
 		return mounted
 	}
 	return ""

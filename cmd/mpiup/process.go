@@ -19,17 +19,9 @@ import (
 
 // identity loads this process's place in its job.
 func (p *process) identity(f *cli.IdentityFlags, role identity.Role, log *slog.Logger) (*identity.Identity, error) {
-	return identity.Load(identity.Options{
-		KeyFile:  f.Key,
-		TLSDir:   f.TLSDir,
-		Named:    p.keys,
-		Insecure: f.Insecure,
-		Scope:    f.Job,
-		Role:     role,
-		Name:     p.host,
-		Env:      p.getenv,
-		Log:      log,
-	})
+	o := f.Options
+	o.Named, o.Role, o.Name, o.Env, o.Log = p.keys, role, p.host, p.getenv, log
+	return identity.Load(o)
 }
 
 // identityError gives the exit code to an identity that cannot be had.

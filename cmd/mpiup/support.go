@@ -22,7 +22,7 @@ masked. What is inside is listed before the file is written; no file is overwrit
 		Example: `  mpiup support --host w0,w1 --key key --output bundle.tar.gz launcher.log`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			s.Namespace, s.Job, s.Key, s.TLSDir = namespace("/"), strings.Join(args, ""), q.hosts.Key, q.hosts.TLSDir
+			s.Namespace, s.Job, s.Key, s.TLSDir = namespace("/"), strings.Join(args, ""), q.hosts.KeyFile, q.hosts.TLSDir
 			s.Hosts = cli.Given(c.Flags(), "output", "list", "verbose")
 			ctx, stop := untilTold()
 			defer stop()

@@ -53,7 +53,7 @@ func TestDialectsOfFiles(t *testing.T) {
 		{Own, "a cpu=2\n", `!hostfile f line 1: host a: "cpu=" is not known`},
 		{Own, "me@a\n", `!hostfile f line 1: "me@a": no user name is needed`},
 	} {
-		entries, err := ParseFileAs(tt.file, "f", tt.dialect)
+		entries, err := ParseFile(tt.file, "f", tt.dialect)
 		check(t, fmt.Sprintf("%d %.60q", tt.dialect, tt.file), entries, err, tt.want)
 	}
 }
@@ -104,7 +104,7 @@ func FuzzDialects(f *testing.F) {
 		defer cost.Watch(t, rangeCost, len(text))()
 		dialect := Dialect(d % 3)
 		for _, parse := range []func() ([]Entry, error){
-			func() ([]Entry, error) { return ParseFileAs(text, "f", dialect) },
+			func() ([]Entry, error) { return ParseFile(text, "f", dialect) },
 			func() ([]Entry, error) { return ParseListAs(text, dialect) },
 		} {
 			entries, err := parse()

@@ -17,10 +17,7 @@ const maxLine = 64 << 10
 var aroundEquals = pattern.Of(`[ \t]*=[ \t]*`)
 
 // ReadFile reads the hostfile at path. An error names path, and errno when it cannot be read.
-func ReadFile(path string) ([]Entry, error) { return ReadFileAs(path, Own) }
-
-// ReadFileAs is ReadFile by the rules of a dialect.
-func ReadFileAs(path string, d Dialect) ([]Entry, error) {
+func ReadFile(path string, d Dialect) ([]Entry, error) {
 	text, err := bounded.File(path, MaxFile)
 	var failed *fs.PathError
 	switch {
@@ -31,7 +28,7 @@ func ReadFileAs(path string, d Dialect) ([]Entry, error) {
 	case err != nil: // a directory, for one
 		return nil, fmt.Errorf("hostfile %s: %w", path, bounded.Cause(err))
 	}
-	return ParseFileAs(string(text), path, d)
+	return ParseFile(string(text), path, d)
 }
 
 // LineError says what is wrong with a line of a hostfile. Err quotes it. Give File and Line alone to those
@@ -51,10 +48,7 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // ParseFile reads a hostfile's text; name stands in errors and in Entry.File.
 // A file that names no host is an error.
-func ParseFile(text, name string) ([]Entry, error) { return ParseFileAs(text, name, Own) }
-
-// ParseFileAs is ParseFile by the rules of a dialect.
-func ParseFileAs(text, name string, d Dialect) ([]Entry, error) {
+func ParseFile(text, name string, d Dialect) ([]Entry, error) {
 	_, entries, err := parseFile(text, name, d, false)
 	return entries, err
 }

@@ -101,7 +101,7 @@ func TestParseFile(t *testing.T) {
 	for i := range want {
 		want[i].File = "hf"
 	}
-	got, err := ParseFile(file, "hf")
+	got, err := ParseFile(file, "hf", Own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"slots=4", `hostfile hf line 1: "slots=4" is not a host name: "=" is no letter (a to z), digit, hyphen or underscore`},
 		{"w0\n" + strings.Repeat("x", maxLine+1), "hostfile hf line 2: longer than 65536 bytes; is this a hostfile?"},
 	} {
-		got, err := ParseFile(tt.in, "hf")
+		got, err := ParseFile(tt.in, "hf", Own)
 		if err == nil || err.Error() != tt.want || got != nil {
 			t.Errorf("%.60q: %v, %v\nwant %s", tt.in, got, err, tt.want)
 		}
@@ -139,11 +139,11 @@ func TestReadFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("w0 slots=2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadFile(path); err != nil || len(got) != 1 || got[0].File != path {
+	if got, err := ReadFile(path, Own); err != nil || len(got) != 1 || got[0].File != path {
 		t.Error(got, err)
 	}
 	missing := filepath.Join(dir, "none")
-	_, err := ReadFile(missing)
+	_, err := ReadFile(missing, Own)
 	want := "hostfile " + missing + ": no such file or directory; name a readable file, or the hosts with --host"
 	if err == nil || err.Error() != want || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
@@ -152,10 +152,10 @@ func TestReadFile(t *testing.T) {
 	if err := os.WriteFile(large, bytes.Repeat([]byte("# comment\n"), MaxFile/10+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = ReadFile(large); err == nil || err.Error() != "hostfile "+large+": larger than 16777216 bytes; is this a hostfile?" {
+	if _, err = ReadFile(large, Own); err == nil || err.Error() != "hostfile "+large+": larger than 16777216 bytes; is this a hostfile?" {
 		t.Error(err)
 	}
-	if _, err = ReadFile(dir); err == nil || err.Error() != "hostfile "+dir+": is a directory" {
+	if _, err = ReadFile(dir, Own); err == nil || err.Error() != "hostfile "+dir+": is a directory" {
 		t.Error(err)
 	}
 }
@@ -192,7 +192,7 @@ func FuzzParseFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		defer cost.Watch(t, rangeCost, len(s))()
-		if entries, err := ParseFile(s, "f"); err == nil {
+		if entries, err := ParseFile(s, "f", Own); err == nil {
 			checkEntries(t, entries)
 		} else if !strings.HasPrefix(err.Error(), "hostfile f") {
 			t.Fatalf("%q: %v", s, err)

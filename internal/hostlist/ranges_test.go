@@ -39,12 +39,12 @@ func TestRanges(t *testing.T) {
 		if strings.Contains(tt.list, ",") || strings.Contains(tt.list, ".") {
 			continue
 		}
-		entries, err = ParseFile(tt.list+" # c\n", "f")
+		entries, err = ParseFile(tt.list+" # c\n", "f", Own)
 		if err != nil || text(entries) != tt.want {
 			t.Errorf("a file with %s: %s, %v", tt.list, text(entries), err)
 		}
 	}
-	entries, err := ParseFileAs("w[0-1] slots=2 max_slots=4\nw[1-2]\n", "f", OpenMPI)
+	entries, err := ParseFile("w[0-1] slots=2 max_slots=4\nw[1-2]\n", "f", OpenMPI)
 	if err != nil || text(entries) != "w0:2 w1:3 w2" || entries[2].Line != 2 {
 		t.Errorf("Open MPI's file: %s, %v", text(entries), err)
 	}
@@ -82,7 +82,7 @@ func TestWrongRanges(t *testing.T) {
 func TestRangesAreBounded(t *testing.T) {
 	begun := time.Now()
 	file := strings.Repeat("w[0-60000]\n", MaxFile/11)
-	if _, err := ParseFileAs(file, "f", OpenMPI); err == nil || !strings.Contains(err.Error(), "more than 65536 hosts") {
+	if _, err := ParseFile(file, "f", OpenMPI); err == nil || !strings.Contains(err.Error(), "more than 65536 hosts") {
 		t.Errorf("%v", err)
 	}
 	list := strings.Repeat("w[0-60000],", MaxFile/11)

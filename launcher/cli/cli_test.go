@@ -146,7 +146,7 @@ func TestFlags(t *testing.T) {
 		{"--gpu-bind map:0,1,0", func(f *RunFlags) { f.GPUs.Sets = []idset.Set{idset.Of(0), idset.Of(1), idset.Of(0)} }},
 		{"--stdin all -vv", func(f *RunFlags) { f.Stdin, f.Verbose = "all", 2 }},
 		{"-vn2", func(f *RunFlags) { f.Verbose, f.Program.N = 1, 2 }},
-		{"--key k --job j --size 3", func(f *RunFlags) { f.Key, f.Job, f.Size = "k", "j", 3 }},
+		{"--key k --job j --size 3", func(f *RunFlags) { f.KeyFile, f.Scope, f.Size = "k", "j", 3 }},
 		{"--insecure", func(f *RunFlags) { f.Insecure = true }},
 		{"-x A -xB=1 -x=C --export D=2,3", func(f *RunFlags) { f.Program.Env = []string{"A", "B=1", "C", "D=2,3"} }},
 	} {

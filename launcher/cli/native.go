@@ -79,7 +79,7 @@ func (f *RunFlags) nativeArgs(hydra bool) (args []string, err error) {
 
 // nativeEnv is what the way to the hosts, and both families, are told by variables.
 func (f *RunFlags) nativeEnv() (env []string, err error) {
-	for _, v := range []struct{ name, path string }{{"MPIUP_KEY", f.Key}, {"MPIUP_TLS_DIR", f.TLSDir}} {
+	for _, v := range []struct{ name, path string }{{"MPIUP_KEY", f.KeyFile}, {"MPIUP_TLS_DIR", f.TLSDir}} {
 		if v.path == "" {
 			continue
 		}
@@ -89,8 +89,8 @@ func (f *RunFlags) nativeEnv() (env []string, err error) {
 		}
 		env = append(env, v.name+"="+path)
 	}
-	if f.Job != "" {
-		env = append(env, "MPIUP_JOB="+f.Job)
+	if f.Scope != "" {
+		env = append(env, "MPIUP_JOB="+f.Scope)
 	}
 	if f.Timeout > 0 {
 		if f.Timeout%time.Second != 0 {

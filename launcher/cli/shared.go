@@ -11,25 +11,23 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // IdentityFlags say by which secret a process is known; they mean the same in every command.
 type IdentityFlags struct {
-	Key      string // "": MPIUP_KEY, then the search of internal/identity
-	TLSDir   string // "": the shared secret
-	Job      string // "": MPIUP_JOB, then the search of internal/identity
-	Insecure bool
-	Spare    bool // no flag: the command can do something without a secret, so one that cannot be had ends nothing before it
+	identity.Options      // of the key, TLS and the job's name
+	Spare            bool // no flag: the command can do something without a secret, so one that cannot be had ends nothing before it
 }
 
 // Register adds the flags to fs.
 func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
-	valueVar(fs, &f.Key, "key", "", text("name a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
+	valueVar(fs, &f.KeyFile, "key", "", text("name a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
 	valueVar(fs, &f.TLSDir, "tls-dir", "", text("name a directory"),
 		"use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
-	valueVar(fs, &f.Job, "job", "", text("name a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
+	valueVar(fs, &f.Scope, "job", "", text("name a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
 	fs.BoolVar(&f.Insecure, "insecure", false, "no secret: agents on this machine's loopback addresses only")
 	identityFlags.in(fs)
 }
@@ -37,9 +35,9 @@ func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
 // Check finds flags that contradict each other.
 func (f *IdentityFlags) Check() error {
 	switch {
-	case f.Insecure && (f.Key != "" || f.TLSDir != ""):
+	case f.Insecure && (f.KeyFile != "" || f.TLSDir != ""):
 		return fmt.Errorf("--insecure is for having no secret; leave it out, or --key and --tls-dir")
-	case f.Key != "" && f.TLSDir != "":
+	case f.KeyFile != "" && f.TLSDir != "":
 		return fmt.Errorf("--key and --tls-dir are two ways to prove who is who; give one")
 	}
 	return nil
@@ -103,7 +101,7 @@ func (f *HostFlags) entries(list, file string) (entries []hostlist.Entry, err er
 	switch {
 	case f.Hostfile != "":
 		by = file + f.Hostfile
-		entries, err = hostlist.ReadFile(f.Hostfile)
+		entries, err = hostlist.ReadFile(f.Hostfile, hostlist.Own)
 	case len(f.Hosts) > 0:
 		if entries, err = hostlist.ParseList(strings.Join(f.Hosts, ",")); err != nil {
 			err = fmt.Errorf("%s: %w", list, err)

@@ -43,7 +43,7 @@ func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hostfile %.200q below %s cannot be read as one", path, dir)
 	}
-	entries, err := hostlist.ParseFile(string(text), path)
+	entries, err := hostlist.ParseFile(string(text), path, hostlist.Own)
 	var line *hostlist.LineError
 	switch {
 	case errors.As(err, &line):

@@ -27,13 +27,13 @@ var operatorFiles = []struct {
 func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
 	const mounted = "etc/mpi/hostfile"
 	path := s.path(mounted)
-	entries, err := hostlist.ReadFile(path)
+	entries, err := hostlist.ReadFile(path, hostlist.Own)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return "/" + mounted, entries, err
 	}
 	for _, v := range operatorFiles {
 		if path := s.Env(v.name); path != "" {
-			entries, err := hostlist.ReadFileAs(path, v.dialect)
+			entries, err := hostlist.ReadFile(path, v.dialect)
 			if err != nil {
 				err = fmt.Errorf("$%s: %w", v.name, err)
 			}

@@ -33,7 +33,7 @@ var told = []struct{ name, beside string }{
 // Count is how many hosts the job has, and what says so: the command line, else what operators tell its pods. 0: nothing does; a
 // range is no number.
 func (s *Number) Count() (n int, why string) {
-	least, most, why := s.count()
+	least, most, why, _ := s.count()
 	if least != most {
 		return 0, ""
 	}
@@ -42,26 +42,33 @@ func (s *Number) Count() (n int, why string) {
 
 // Least is how many hosts the job has at least, and what says so; 0: nothing does.
 func (s *Number) Least() (n int, why string) {
-	n, _, why = s.count()
+	n, _, why, _ = s.count()
 	return n, why
 }
 
-func (s *Number) count() (least, most int, why string) {
+// count is of the first variable that says how many; err is of one that says it in a way that nobody understands.
+func (s *Number) count() (least, most int, why string, err error) {
 	if s.Size != 0 {
-		return s.Size, s.Size, fmt.Sprintf("%s %d", cmp.Or(s.SizeBy, "--size"), s.Size)
+		return s.Size, s.Size, fmt.Sprintf("%s %d", cmp.Or(s.SizeBy, "--size"), s.Size), nil
 	}
 	// What a rank starts is its own, and it has PET_NNODES of the run that it is in.
 	if s.Said || s.Env("MPIUP_RANK") != "" {
-		return 0, 0, ""
+		return 0, 0, "", nil
 	}
 	for _, v := range told {
-		if text := s.Env(v.name); v.beside == "" || s.Env(v.beside) != "" {
-			if least, most, ok := hostsIn(text); ok {
-				return least, most, v.name + "=" + text
-			}
+		text := s.Env(v.name)
+		if text == "" || v.beside != "" && s.Env(v.beside) == "" {
+			continue
+		}
+		from, to, ok := hostsIn(text)
+		switch {
+		case !ok:
+			err = cmp.Or(err, fmt.Errorf("%s is %.40q, which is no number of hosts: set it to one, or take it out of the environment (env -u %s)", v.name, text, v.name))
+		case why == "":
+			least, most, why = from, to, v.name+"="+text
 		}
 	}
-	return 0, 0, ""
+	return least, most, why, err
 }
 
 // hostsIn is how many hosts a value says, or from how many to how many.
@@ -78,16 +85,8 @@ func hostsIn(text string) (least, most int, ok bool) {
 // Readable says that a pod is told how many hosts its job has in a way that nobody understands; nil: it is not, or the command line
 // settles it.
 func (s *Number) Readable() error {
-	if s.Size != 0 || s.Said || s.Env("MPIUP_RANK") != "" {
-		return nil
-	}
-	for _, v := range told {
-		text := s.Env(v.name)
-		if _, _, ok := hostsIn(text); !ok && text != "" && (v.beside == "" || s.Env(v.beside) != "") {
-			return fmt.Errorf("%s is %.40q, which is no number of hosts: set it to one, or take it out of the environment (env -u %s)", v.name, text, v.name)
-		}
-	}
-	return nil
+	_, _, _, err := s.count()
+	return err
 }
 
 // Fewer says that the job is to have more hosts than a set has, and how to go on; nil: it has enough, or nothing says how many. A

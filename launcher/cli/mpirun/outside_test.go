@@ -44,13 +44,13 @@ func (w world) outside() line.Outside {
 			if !ok {
 				return nil, errors.New("hostfile " + path + ": no such file")
 			}
-			return hostlist.ParseFileAs(text, path, d)
+			return hostlist.ParseFile(text, path, d)
 		},
 		Operators: func() ([]hostlist.Entry, error) {
 			if w.operators == "" {
 				return nil, nil
 			}
-			return hostlist.ParseFile(w.operators, "/etc/mpi/hostfile")
+			return hostlist.ParseFile(w.operators, "/etc/mpi/hostfile", hostlist.Own)
 		},
 	}
 }
