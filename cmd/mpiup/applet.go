@@ -1,9 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-	"strings"
-
 	"github.com/spf13/cobra"
 )
 
@@ -63,10 +60,4 @@ func appletCommands(p *process) (list []*cobra.Command) {
 		})
 	}
 	return list
-}
-
-// appletOf finds the applet that argv[0] names. A login shell's leading hyphen does not count.
-func appletOf(argv0 string) (applet, bool) {
-	a, ok := applets()[strings.TrimPrefix(filepath.Base(argv0), "-")]
-	return a, ok
 }

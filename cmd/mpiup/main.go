@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 		p.host = "localhost" // its kernel was given no name (linux/uts.h)
 	}
 	defer func() { p.last() }()
-	if a, ok := appletOf(args[0]); ok {
+	if a, ok := applets()[strings.TrimPrefix(filepath.Base(args[0]), "-")]; ok { // a login shell's hyphen does not count
 		return a.run(p, args[1:])
 	}
 	return p.command(args[1:]...)

@@ -44,15 +44,9 @@ func ParseMapBy(text string) (m Mapping, err error) {
 			"Leave it out: ranks of hosts with GPUs are near their GPUs anyway; or write numa, or --rankfile FILE")
 	case "likwid", "lsf":
 		return m, fmt.Errorf("mapping by %s is not done: name the hosts in their order, --map-by seq, or the CPUs too, --rankfile FILE", policy)
-	case "pe-list":
-		list, more, _ := strings.Cut(strings.TrimPrefix(rest, "="), ":")
-		if m.CPUs, err = ParseCPUs(list); err != nil {
-			return m, err
-		}
-		rest = more
 	default:
-		if list, ok := strings.CutPrefix(policy, "pe-list="); ok {
-			if m.CPUs, err = ParseCPUs(list); err != nil {
+		if list, ok := strings.CutPrefix(policy, "pe-list"); ok {
+			if m.CPUs, err = ParseCPUs(strings.TrimPrefix(list, "=")); err != nil {
 				return m, err
 			}
 			break

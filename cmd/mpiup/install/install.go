@@ -151,13 +151,13 @@ func Link(dir, name, to string) error {
 
 // copies copies this binary and its helpers.
 func copies(dir string, helpers []string) (paths []string, err error) {
-	path, err := replace(self, dir, "mpiup")
-	if err != nil {
-		return nil, err
-	}
-	paths = append(paths, path)
-	for _, h := range helpers {
-		if path, err = replace(h, dir, filepath.Base(h)); err != nil {
+	for _, from := range append([]string{self}, helpers...) {
+		name := filepath.Base(from)
+		if from == self {
+			name = "mpiup"
+		}
+		path, err := replace(from, dir, name)
+		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, path)
