@@ -71,8 +71,8 @@ func (r *Reader) guilty() *finding {
 // unended is the exception of a traceback in which a log ends, of which it may have the last lines alone; nil: it ends in none.
 func (r *Reader) unended() (f *finding) {
 	for key, h := range r.lanes {
-		framed := slices.ContainsFunc(h.recent[max(len(h.recent)-2, 0):], func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
-		if (framed || h.trace == frames) && !h.shrug && h.ignored == 0 && !r.ended && (f == nil || cut(h.before) < f.line) {
+		ends := slices.ContainsFunc(h.recent[max(len(h.recent)-2, 0):], func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
+		if (ends || h.trace == frames) && !h.shrug && h.ignored == 0 && !r.ended && (f == nil || cut(h.before) < f.line) {
 			f = &finding{kind: verdict.Python, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
 		}
 	}

@@ -38,7 +38,7 @@ func status(text string) (f finding, ok bool) {
 		signal = number(m[1][1:])
 	case m != nil:
 		code = number(m[1])
-		if h := hydraCode().FindStringSubmatch(text); h != nil && bySignals[code].kind != "" && code > 2 && code != 5 { // a program rather ends with 5 than by SIGTRAP
+		if h := hydraCode().FindStringSubmatch(text); h != nil && bySignals[code].kind != "" && code > 2 && code != 5 { // rather a program's 5 than SIGTRAP's
 			signal = code
 		} else if code > 128 && code < 160 {
 			signal = code - 128
