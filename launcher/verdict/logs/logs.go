@@ -113,6 +113,7 @@ type finding struct {
 	weak      bool     // a warning, or of a start that may have been tried again
 	warns     bool     // it calls itself a warning
 	over      bool     // the program went on after it, or a later line takes it back
+	final     bool     // it is an end, or its process ended right after it
 	restarted bool     // its launcher started the ranks again after it
 	why       []string // the program's own words before it
 	line      string
@@ -215,7 +216,10 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.among, _ = idset.Within(m[1], maxTask)
 		f.who.rank = -1
 	}
-	if f.weight == verdict.Ending {
+	if f.final = f.weight == verdict.Ending; f.final {
+		for _, g := range r.open {
+			g.final = g.final || !g.over && g.lane.file == r.file && r.number-g.number <= after
+		}
 		if f.why = r.lanes[lane{r.file, f.who.rank}].reason(); f.why == nil {
 			f.why = r.lanes[key].reason()
 		}
@@ -232,20 +236,16 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		h.open = append(h.open, f)
 		h.steps = 0
 	}
-	if len(r.open) == 4 {
-		r.open = r.open[1:]
-	}
-	r.open = append(r.open, f)
+	r.open = append(r.open[max(len(r.open)-3, 0):], f)
 }
 
 // look is what a line says of a failure; nil: nothing.
 func (r *Reader) look(l line, h *heard) *finding {
 	text := l.text
 	head, tries, last := strings.Cut(text, ", retrying (")
-	if m := tried().FindStringSubmatch(tries); last && m != nil && m[1] == m[2] {
+	m := tried().FindStringSubmatch(tries)
+	if last = last && m != nil && m[1] == m[2]; last {
 		text = strings.TrimPrefix(head, "NCCL INFO ")
-	} else {
-		last = false
 	}
 	h.quiet++
 	if rest, ok := strings.CutPrefix(text, h.head); ok && h.trace == frames && h.head != "" { // as before the traceback's first line

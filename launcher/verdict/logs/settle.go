@@ -95,7 +95,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		return
 	}
 	for _, g := range h.open {
-		g.over = g.over || g.weight != verdict.Ending || g.restarted
+		g.over = g.over || !g.final || g.restarted
 	}
 	h.open = nil
 	r.takeBack(func(g *finding) bool {
@@ -105,7 +105,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 
 // well takes back what a line shows to have done no harm: ranks have met, NCCL is up, the job ended well.
 func (r *Reader) well(text string) {
-	here := func(g *finding) bool { return g.file == r.file && g.weight != verdict.Ending }
+	here := func(g *finding) bool { return g.file == r.file && !g.final }
 	switch {
 	case strings.HasSuffix(text, initing):
 		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
@@ -137,7 +137,7 @@ func (r *Reader) stands() bool {
 func (r *Reader) outlived() {
 	r.steps++
 	r.takeBack(func(g *finding) bool {
-		return g.file == r.file && r.steps-g.steps >= together && g.weight != verdict.Ending && (g.weight <= verdict.Wait || g.warns || is(g.kind, "meets"))
+		return g.file == r.file && r.steps-g.steps >= together && !g.final && (g.weight <= verdict.Wait || g.warns || is(g.kind, "meets"))
 	})
 }
 
