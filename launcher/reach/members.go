@@ -58,7 +58,7 @@ func (r *Reach) Others(ctx context.Context) (*hosts.Set, error) {
 	if n, why := r.Count(); set == nil && n > 0 && (r.Sources.Pod || r.Size > 0) {
 		ctx, cancel := awake.Within(ctx, r.Wait)
 		defer cancel()
-		r.Need = phases.NeedOf(n, why, 0, 0)
+		r.Need = phases.Need{Hosts: n, Why: why}
 		return r.meet(ctx)
 	}
 	if set == nil {
