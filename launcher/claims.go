@@ -21,29 +21,22 @@ import (
 type claims struct {
 	cancel context.CancelCauseFunc
 
-	mu  sync.Mutex
-	was []claim // by host, guarded by mu
+	mu     sync.Mutex
+	missed []bool // by host, guarded by mu
 }
 
-type claim int
-
-const (
-	sought claim = iota
-	had
-	missed
-)
-
-func (c *claims) set(host int, to claim) {
+// miss notes a host whose session cannot be had.
+func (c *claims) miss(host int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.was[host] = to
+	c.missed[host] = true
 }
 
 // yields says that another launcher wins: it has this host, and we have none of the hosts before it.
 func (c *claims) yields(host int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !slices.ContainsFunc(c.was[:host], func(of claim) bool { return of != missed })
+	return !slices.Contains(c.missed[:host], false)
 }
 
 // adopt takes over each host's session. Those that cannot be had are in the predecessor's list; any says that one could. first is the word of
@@ -52,7 +45,7 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 	j := r.predecessor.journal
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	all := &claims{cancel: cancel, was: make([]claim, len(j.Hosts))}
+	all := &claims{cancel: cancel, missed: make([]bool, len(j.Hosts))}
 	attach, causes := reach.NewDialer(r.cfg.Identity, len(j.Hosts)).Attach, make([]*link.Cause, len(j.Hosts))
 	found = make([]reach.Found, len(j.Hosts))
 	survey.InParallel(len(j.Hosts), func(i int) {
@@ -60,7 +53,9 @@ func (r *planner) adopt(ctx, life context.Context, o *reach.Opener) (found []rea
 		found[i].Wanted = site.Wanted()
 		found[i].Session, causes[i] = r.takeHost(ctx, life, attach, i, all, o.Adopt(j.Hosts[i].Session))
 		r.predecessor.taken[i] = time.Now()
-		all.set(i, map[bool]claim{true: had, false: missed}[causes[i] == nil])
+		if causes[i] != nil {
+			all.miss(i)
+		}
 	})
 	r.predecessor.settled = time.Now()
 	if c := (*link.Cause)(nil); errors.As(context.Cause(ctx), &c) {
