@@ -9,21 +9,9 @@ import (
 // A Machine is a host's layout as it travels: columns of small numbers, some 900 bytes for 128
 // hardware threads. What comes from outside is checked before anything is made of it.
 
-// columnOf is one kind's numbers in a message, 0 where a thread is in none; else one more than the object's.
-func columnOf(m *Machine, k layout.Kind) *[]uint32 {
-	switch k {
-	case layout.Core:
-		return &m.Core
-	case layout.L1:
-		return &m.L1
-	case layout.L2:
-		return &m.L2
-	case layout.L3:
-		return &m.L3
-	case layout.NUMA:
-		return &m.Numa
-	}
-	return &m.Package
+// columns are each kind's numbers in a message, 0 where a thread is in none; else one more than the object's.
+func (m *Machine) columns() map[layout.Kind]*[]uint32 {
+	return map[layout.Kind]*[]uint32{layout.Core: &m.Core, layout.L1: &m.L1, layout.L2: &m.L2, layout.L3: &m.L3, layout.NUMA: &m.Numa, layout.Package: &m.Package}
 }
 
 var layoutKinds = layout.Kinds()[1:] // a hardware thread needs no number
@@ -34,12 +22,12 @@ func PackMachine(l *layout.Layout) *Machine {
 		return nil
 	}
 	m := &Machine{Exclusive: l.Exclusive}
+	columns := m.columns()
 	for place := range l.Len() {
 		m.Cpu = append(m.Cpu, uint32(l.CPU(place)))
 		for _, k := range layoutKinds {
 			if len(l.Objects(k)) > 0 {
-				c := columnOf(m, k)
-				*c = append(*c, uint32(l.Of(k, place)+1))
+				*columns[k] = append(*columns[k], uint32(l.Of(k, place)+1))
 			}
 		}
 	}
@@ -54,12 +42,12 @@ func UnpackMachine(m *Machine) (*layout.Layout, error) {
 	if len(m.Cpu) > layout.MaxThreads {
 		return nil, fmt.Errorf("a machine of %d CPUs; %d are possible", len(m.Cpu), layout.MaxThreads)
 	}
-	threads := make([]layout.Thread, len(m.Cpu))
+	threads, columns := make([]layout.Thread, len(m.Cpu)), m.columns()
 	for i, cpu := range m.Cpu {
 		threads[i].CPU = int(min(cpu, layout.MaxThreads)) // which New refuses
 	}
 	for _, k := range layoutKinds {
-		numbers := *columnOf(m, k)
+		numbers := *columns[k]
 		if len(numbers) != 0 && len(numbers) != len(m.Cpu) {
 			return nil, fmt.Errorf("a machine of %d CPUs with %d numbers of its %s", len(m.Cpu), len(numbers), k)
 		}
