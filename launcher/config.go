@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
@@ -54,9 +53,6 @@ const (
 	UniverseUnknown = run.UniverseUnknown
 	UniverseSystem  = run.UniverseSystem
 )
-
-// StallConfig is what is done about a run that hangs.
-type StallConfig = hang.Config
 
 // pty says that ranks write to terminals: Pty is set, and their output is for somebody who reads along. Files
 // and JSON get pipes, to which programs write in larger pieces and without colours.
