@@ -45,7 +45,7 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	clock := wire.NewClock()
-	link := wire.NewLink(wire.Config{Clock: clock})
+	link := wire.NewLink(clock)
 	send := func(frames ...*apiv1.Frame) {
 		for _, f := range frames {
 			_ = link.Send(f)

@@ -71,7 +71,7 @@ func (p *player) serve(ctx context.Context, s wire.Stream) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	link := wire.NewLink(wire.Config{Clock: wire.NewClock()})
+	link := wire.NewLink(wire.NewClock())
 	p.send = link.Send
 	_ = link.Run(ctx, s, 0, func(f *apiv1.Frame) error { // its end is the launcher's doing, or gone's
 		p.see(f)

@@ -25,7 +25,7 @@ func launched(t *testing.T) (*Exchange, <-chan *apiv1.Frame) {
 	t.Helper()
 	clock, ctx := wire.NewClock(), t.Context()
 	mine, theirs, endMine, endTheirs := wire.Pipe(ctx)
-	link, other := wire.NewLink(wire.Config{Clock: clock}), wire.NewLink(wire.Config{Clock: clock})
+	link, other := wire.NewLink(clock), wire.NewLink(clock)
 	x := New(Config{Link: link, Clock: clock, Serving: ctx, Go: func(f func()) { t.Error("nothing takes time here") },
 		End: func(why string) { t.Error(why) }, Shared: &ranks.Shared{Log: slog.New(slog.DiscardHandler), Jobs: &ranks.Jobs{}}})
 	frames := make(chan *apiv1.Frame, 16)
@@ -58,7 +58,7 @@ func TestGoneCode(t *testing.T) {
 func TestEventsWaitForTheLauncher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		serving, end := context.WithCancel(t.Context())
-		link := wire.NewLink(wire.Config{Clock: wire.NewClock()})
+		link := wire.NewLink(wire.NewClock())
 		x := New(Config{Shared: &ranks.Shared{}, Link: link, Serving: serving})
 		const size = 60 << 10
 		text := bfrops.Info{Key: "text", Value: bfrops.Value{Type: bfrops.String, Data: strings.Repeat("x", size)}}
@@ -88,7 +88,7 @@ func TestAnAbortingRankIsNotHeldForLong(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log strings.Builder
-				link := wire.NewLink(wire.Config{Clock: wire.NewClock()})
+				link := wire.NewLink(wire.NewClock())
 				x := New(Config{Shared: &ranks.Shared{Log: slog.New(slog.NewTextHandler(&log, nil))}, Link: link})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)

@@ -30,7 +30,7 @@ type attached struct {
 }
 
 func newAttached(t *testing.T) *attached {
-	a := &attached{t: t, link: wire.NewLink(wire.Config{Clock: wire.NewClock()}), free: map[uint32]int{}}
+	a := &attached{t: t, link: wire.NewLink(wire.NewClock()), free: map[uint32]int{}}
 	a.Record = New(a.link, func() time.Duration { return a.clock }, func(id, n uint32) { a.free[id] += int(n) })
 	a.Got((&apiv1.Launch{Job: &apiv1.Job{Window: 4096}}).Frame())
 	return a
@@ -40,7 +40,7 @@ func newAttached(t *testing.T) *attached {
 func (a *attached) with() *launcher {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	mine, theirs, _, _ := wire.Pipe(ctx)
-	l := &launcher{link: wire.NewLink(wire.Config{Clock: wire.NewClock()})}
+	l := &launcher{link: wire.NewLink(wire.NewClock())}
 	done := make(chan struct{}, 2)
 	go func() { a.link.Run(ctx, mine, 0, func(*apiv1.Frame) error { return nil }); done <- struct{}{} }()
 	go func() {

@@ -82,7 +82,7 @@ func newSession(t *Table, o *apiv1.Open, by launcherID) *session {
 		id:     o.Session,
 		born:   now,
 		log:    t.cfg.Log.With("session", short(o.Session), "launcher", o.Launcher),
-		link:   wire.NewLink(wire.Config{Clock: t.cfg.Clock}),
+		link:   wire.NewLink(t.cfg.Clock),
 		trail:  trail{log: t.cfg.Log, session: short(o.Session)},
 		ending: make(chan struct{}),
 		empty:  make(chan struct{}),

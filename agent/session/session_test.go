@@ -113,7 +113,7 @@ func newClient(t *testing.T, a *Table, session byte, incarnation string) *client
 	t.Helper()
 	clock := wire.NewClock()
 	c := &client{t: t, table: a, name: "launcher", clock: clock,
-		link:   wire.NewLink(wire.Config{Clock: clock, Heartbeat: 100 * time.Millisecond}),
+		link:   wire.NewLink(clock),
 		frames: make(chan *apiv1.Frame, 1<<16),
 		open: &apiv1.Open{Protocol: apiv1.Protocol, Version: "test", Session: strings.Repeat(string([]byte{'a', session}), 16),
 			Secret: bytes.Repeat([]byte{session}, 16), Incarnation: incarnation, Sandbox: "pod of " + incarnation,

@@ -12,7 +12,7 @@ func TestLentMemoryComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		clock := NewClock()
-		a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
+		a, b := NewLink(clock), NewLink(clock)
 		back := map[string]bool{}
 		lend := func(text string) {
 			if err := a.Lend(notice(text), func() { back[text] = true }); err != nil {

@@ -29,13 +29,6 @@ var (
 	ErrReplaced = errors.New("replaced by a newer connection of the same session")
 )
 
-// Config sets a Link's limits. Zero values take the defaults.
-type Config struct {
-	Heartbeat time.Duration // longest silence of ours on a stream; default 1 s
-	MaxQueued int           // bytes of frames kept until acknowledged; default 512 MiB
-	Clock     *Clock        // what silence is measured by; required
-}
-
 // ackBytes and ackFrames: what may be received before a bare acknowledgement is sent.
 const (
 	ackBytes  = 256 << 10
@@ -51,9 +44,11 @@ type queued struct {
 
 // Link is one end of a session, for the session's life.
 type Link struct {
-	cfg  Config
-	wake chan struct{} // capacity 1: the pump has something to look at
-	wg   sync.WaitGroup
+	clock     *Clock        // what silence is measured by
+	heartbeat time.Duration // longest silence of ours on a stream
+	maxQueued int           // bytes of frames kept until acknowledged
+	wake      chan struct{} // capacity 1: the pump has something to look at
+	wg        sync.WaitGroup
 
 	mu      sync.Mutex
 	seq     uint64        // of the last frame numbered, guarded by mu
@@ -72,15 +67,9 @@ type Link struct {
 	heard    time.Duration // Clock time of the last frame of any kind, guarded by in
 }
 
-// NewLink makes a Link on which nothing was sent or received yet.
-func NewLink(cfg Config) *Link {
-	if cfg.Heartbeat == 0 {
-		cfg.Heartbeat = time.Second
-	}
-	if cfg.MaxQueued == 0 {
-		cfg.MaxQueued = 512 << 20
-	}
-	return &Link{cfg: cfg, wake: make(chan struct{}, 1), heard: cfg.Clock.Now()}
+// NewLink makes a Link on which nothing was sent or received yet, and which measures silence by that clock.
+func NewLink(clock *Clock) *Link {
+	return &Link{clock: clock, heartbeat: time.Second, maxQueued: 512 << 20, wake: make(chan struct{}, 1), heard: clock.Now()}
 }
 
 // numbering is the most bytes that Seq and Ack add to a frame.
@@ -101,7 +90,7 @@ func (l *Link) Lend(f *apiv1.Frame, back func()) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.full || l.keptLen+size > l.cfg.MaxQueued {
+	if l.full || l.keptLen+size > l.maxQueued {
 		l.full = true
 		return ErrFull
 	}
@@ -132,13 +121,13 @@ func (l *Link) Received() uint64 {
 func (l *Link) Silent() time.Duration {
 	l.in.Lock()
 	defer l.in.Unlock()
-	return l.cfg.Clock.Now() - l.heard
+	return l.clock.Now() - l.heard
 }
 
 // Heard restarts Silent, as a frame would.
 func (l *Link) Heard() {
 	l.in.Lock()
-	l.heard = l.cfg.Clock.Now()
+	l.heard = l.clock.Now()
 	l.in.Unlock()
 }
 
@@ -231,7 +220,7 @@ func (l *Link) Restart(why error) (unacknowledged []*apiv1.Frame) {
 	}
 	l.run++
 	l.seq, l.kept, l.keptLen, l.unsent, l.full = 0, nil, 0, 0, false
-	l.received, l.fresh, l.freshLen, l.heard = 0, 0, 0, l.cfg.Clock.Now()
+	l.received, l.fresh, l.freshLen, l.heard = 0, 0, 0, l.clock.Now()
 	if l.eased != nil {
 		close(l.eased)
 		l.eased = nil

@@ -60,7 +60,7 @@ func TestNothingLostOrDoubledOverBrokenStreams(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	clock := NewClock()
-	a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
+	a, b := NewLink(clock), NewLink(clock)
 	atA, atB := collect(frames), collect(frames)
 	var senders sync.WaitGroup
 	for _, l := range []*Link{a, b} {
@@ -124,7 +124,7 @@ func TestHeartbeatsKeepALinkHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		clock := NewClock()
-		a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
+		a, b := NewLink(clock), NewLink(clock)
 		sa, sb, _, endB := Pipe(ctx)
 		var wg sync.WaitGroup
 		wg.Go(func() { clock.Run(ctx, nil) })
@@ -182,7 +182,7 @@ func TestLinkRefusesNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			l := NewLink(Config{Clock: NewClock()})
+			l := NewLink(NewClock())
 			mine, theirs, endMine, _ := Pipe(ctx)
 			if err := theirs.Send(f); err != nil {
 				t.Fatal(err)
@@ -195,14 +195,15 @@ func TestLinkRefusesNonsense(t *testing.T) {
 			l.Wait()
 		})
 	}
-	l := NewLink(Config{Clock: NewClock()})
+	l := NewLink(NewClock())
 	if err := l.Run(t.Context(), nil, 3, nil); err == nil {
 		t.Error("accepted a peer that received more than was sent")
 	}
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	l := NewLink(Config{Clock: NewClock(), MaxQueued: 1000})
+	l := NewLink(NewClock())
+	l.maxQueued = 1000
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
 		err = l.Send(notice("0123456789012345678901234567890123456789"))
@@ -216,7 +217,7 @@ func TestQueueIsBounded(t *testing.T) {
 // Who sends what others make it send waits for the other side to take it.
 func TestEase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLink(Config{Clock: NewClock()})
+		l := NewLink(NewClock())
 		for range 3 {
 			if err := l.Send((&apiv1.Event{Data: make([]byte, 1000)}).Frame()); err != nil {
 				t.Fatal(err)
@@ -243,7 +244,7 @@ func TestEase(t *testing.T) {
 }
 
 func TestTooLargeAFrame(t *testing.T) {
-	l := NewLink(Config{Clock: NewClock()})
+	l := NewLink(NewClock())
 	data := make([]byte, apiv1.MaxFrame)
 	if err := l.Send((&apiv1.FenceEnter{Data: data}).Frame()); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v", err)

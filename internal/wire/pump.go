@@ -13,7 +13,7 @@ import (
 // pump is a stream's only sender: queued frames, acknowledgements that are due, and a
 // heartbeat when it had nothing else to say.
 func (l *Link) pump(ctx context.Context, s Stream, run int) error {
-	beat := time.NewTicker(l.cfg.Heartbeat)
+	beat := time.NewTicker(l.heartbeat)
 	defer beat.Stop()
 	said, due := true, false // something was sent since the last beat; a heartbeat is
 	for {
@@ -113,7 +113,7 @@ func (l *Link) accept(f *apiv1.Frame, run int, deliver func(*apiv1.Frame) error)
 	if l.replaced(run) { // while it waited: the numbers may have begun anew
 		return ErrReplaced
 	}
-	l.heard = l.cfg.Clock.Now()
+	l.heard = l.clock.Now()
 	switch {
 	case f.Seq == 0 || f.Seq <= l.received:
 		return nil

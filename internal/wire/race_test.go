@@ -15,7 +15,7 @@ func TestNothingLostOrDoubledOverReplacedStreams(t *testing.T) {
 	const frames, replacements = 3000, 60
 	ctx, cancel := context.WithCancel(context.Background())
 	clock := NewClock()
-	a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
+	a, b := NewLink(clock), NewLink(clock)
 	atA, atB := collect(frames), collect(frames)
 	bound := time.After(2 * time.Minute)
 	var wg sync.WaitGroup
@@ -85,8 +85,8 @@ func TestNoFrameWaitsForAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		clock := NewClock()
-		cfg := Config{Clock: clock, Heartbeat: time.Hour}
-		a, b := NewLink(cfg), NewLink(cfg)
+		a, b := NewLink(clock), NewLink(clock)
+		a.heartbeat, b.heartbeat = time.Hour, time.Hour
 		var wg sync.WaitGroup
 		at := collect(-1)
 		for n := range 20 {

@@ -50,7 +50,7 @@ type Config struct {
 
 // New only builds; Run keeps the session on a connection.
 func New(cfg Config) *Conn {
-	return &Conn{Config: cfg, link: wire.NewLink(wire.Config{Clock: cfg.Clock}), tick: make(chan struct{}, 1), over: make(chan struct{})}
+	return &Conn{Config: cfg, link: wire.NewLink(cfg.Clock), tick: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 // Tick passes on that the Clock has moved.

@@ -110,7 +110,7 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) 
 		ctx, cancel := context.WithCancel(context.Background())
 		clock := wire.NewClock()
 		var wg sync.WaitGroup
-		a := &fakeAgent{t: t, inc: "one", link: wire.NewLink(wire.Config{Clock: clock})}
+		a := &fakeAgent{t: t, inc: "one", link: wire.NewLink(clock)}
 		var mu sync.Mutex
 		var got []uint64
 		h := New(Config{Name: "w0", Attach: a.attach, Timeout: 30 * time.Second, Clock: clock,

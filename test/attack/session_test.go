@@ -52,7 +52,7 @@ func (a *liar) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) erro
 	if err := s.Send(opened.Frame()); err != nil {
 		return err
 	}
-	link := wire.NewLink(wire.Config{Clock: wire.NewClock()})
+	link := wire.NewLink(wire.NewClock())
 	lie := func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()

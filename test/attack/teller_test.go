@@ -96,7 +96,7 @@ func (a *teller) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) er
 	if err := s.Send(opened.Frame()); err != nil {
 		return err
 	}
-	link := wire.NewLink(wire.Config{Clock: wire.NewClock()})
+	link := wire.NewLink(wire.NewClock())
 	_ = link.Run(s.Context(), s, 0, func(f *apiv1.Frame) error { // until the launcher ends the stream
 		switch f.Body.(type) {
 		case *apiv1.Frame_Launch:
