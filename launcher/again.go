@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/report"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/run/phases"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -249,25 +250,22 @@ func (r *planner) seat(found []reach.Found, c phases.Choice) (have []reach.Found
 
 // tellRestart notes a restart, whose hosts are there.
 func tellRestart(r *driver) {
-	a, replaced := r.course.Again, []report.Replaced(nil)
-	for _, by := range a.Replaced {
-		replaced = append(replaced, report.Replaced(by))
-	}
+	a := r.course.Again
 	r.cfg.Metrics.Restarted(a.Why.Kind)
-	r.remains.Restarted(report.Restart{Kind: a.Why.Kind, Why: a.Ended(), Pause: a.Pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: replaced})
+	r.remains.Restarted(report.Restart{Kind: a.Why.Kind, Why: a.Ended(), Pause: a.Pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: a.Replaced})
 	why := &a.Why
 	if a.Grown != "" {
 		why = nil
 	}
 	r.event(struct {
-		Time     time.Time         `json:"time"`
-		Event    string            `json:"event"`
-		Restart  int               `json:"restart"`
-		Most     int               `json:"max_restarts"`
-		Pause    float64           `json:"pause_s"`
-		Ranks    int               `json:"ranks"`
-		Replaced []report.Replaced `json:"replaced,omitempty"`
-		Came     string            `json:"came,omitempty"` // hosts for which they were ended
-		Verdict  *verdict.Verdict  `json:"verdict,omitempty"`
-	}{time.Now().UTC(), "restart", a.Number, r.cfg.MaxRestarts, a.Pause.Seconds(), len(r.plan.Placements), replaced, a.Grown, why})
+		Time     time.Time        `json:"time"`
+		Event    string           `json:"event"`
+		Restart  int              `json:"restart"`
+		Most     int              `json:"max_restarts"`
+		Pause    float64          `json:"pause_s"`
+		Ranks    int              `json:"ranks"`
+		Replaced []model.Replaced `json:"replaced,omitempty"`
+		Came     string           `json:"came,omitempty"` // hosts for which they were ended
+		Verdict  *verdict.Verdict `json:"verdict,omitempty"`
+	}{time.Now().UTC(), "restart", a.Number, r.cfg.MaxRestarts, a.Pause.Seconds(), len(r.plan.Placements), a.Replaced, a.Grown, why})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/run/model"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -93,19 +94,12 @@ type Host struct {
 
 // Restart is one time that the ranks were started again.
 type Restart struct {
-	At       float64      `json:"at"`             // seconds since the run began
-	Kind     verdict.Kind `json:"kind,omitempty"` // empty: hosts had come
-	Why      string       `json:"why"`
-	Pause    float64      `json:"pause_s,omitempty"`
-	Ranks    int          `json:"ranks"` // that were started
-	Replaced []Replaced   `json:"replaced,omitempty"`
-}
-
-// Replaced is a host whose ranks another one has got.
-type Replaced struct {
-	Host  string `json:"host"`
-	By    string `json:"by"`
-	Ranks string `json:"ranks"`
+	At       float64          `json:"at"`             // seconds since the run began
+	Kind     verdict.Kind     `json:"kind,omitempty"` // empty: hosts had come
+	Why      string           `json:"why"`
+	Pause    float64          `json:"pause_s,omitempty"`
+	Ranks    int              `json:"ranks"` // that were started
+	Replaced []model.Replaced `json:"replaced,omitempty"`
 }
 
 // Rank is one process of the run, and what it wrote last.

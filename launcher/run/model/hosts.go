@@ -62,6 +62,13 @@ type Lost struct {
 	Told      bool // the launcher before had told its ranks to end
 }
 
+// Replaced is a host whose ranks another one has got.
+type Replaced struct {
+	Host  string `json:"host"`
+	By    string `json:"by"`
+	Ranks string `json:"ranks"`
+}
+
 // Came says that hosts have come, by their names.
 func Came(hosts string) string {
 	if strings.Contains(hosts, ", ") {

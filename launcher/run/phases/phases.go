@@ -92,14 +92,11 @@ type Again struct {
 	Grown    string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
 	Had      int    // ranks before
 	Vain     int    // how often in a row ranks were ended for hosts that then brought the job no rank
-	Replaced []Replaced
+	Replaced []model.Replaced
 
 	seats []Seat
 	size  int // of an elastic job: as many ranks are to be started
 }
-
-// Replaced is a host whose ranks another one has got.
-type Replaced struct{ Host, By, Ranks string }
 
 // Config is what a Run is made of.
 type Config struct {
@@ -278,7 +275,7 @@ func (r *Run) Seat(c Choice, answers []Answer) (seated []job.Host, say []string)
 		}
 		if s := r.Again.seats[i]; name != s.Host {
 			say = append(say, fmt.Sprintf("%s comes in for %s: %s", name, s.Host, s.Ranks.Named("rank")))
-			r.Again.Replaced = append(r.Again.Replaced, Replaced{Host: s.Host, By: name, Ranks: s.Ranks.String()})
+			r.Again.Replaced = append(r.Again.Replaced, model.Replaced{Host: s.Host, By: name, Ranks: s.Ranks.String()})
 		}
 	}
 	return seated, say
