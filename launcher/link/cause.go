@@ -56,14 +56,6 @@ func Causef(s Stage, format string, args ...any) *Cause {
 	return &Cause{Stage: s, Err: fmt.Errorf(format, args...)}
 }
 
-// bears is for how long a cause must last before it is no longer waited for.
-func (c *Cause) bears() time.Duration {
-	if c.Turns {
-		return KeyTurn
-	}
-	return Hopeless
-}
-
 // NoCure says why a host is waited for no longer.
 func NoCure(c *Cause) string {
 	if c.Turns {
@@ -102,7 +94,11 @@ func (p *Patience) Over(c *Cause, begun, now time.Duration, insist bool) bool {
 	if !p.held || p.stage != c.Stage || p.silent != c.Silent {
 		*p = Patience{c.Stage, c.Silent, begun, true}
 	}
-	return now-p.since >= c.bears()
+	bears := Hopeless
+	if c.Turns {
+		bears = KeyTurn
+	}
+	return now-p.since >= bears
 }
 
 // AsCause is err as a cause; one that is none counts as a connection's.

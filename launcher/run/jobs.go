@@ -151,7 +151,9 @@ func (r *Run) start(o *spawn.Order) {
 	for _, i := range o.Sites {
 		hosts = append(hosts, r.enlist(r.sites.list[i]))
 	}
-	r.crowded(o.Plan.Warnings)
+	for _, w := range o.Plan.Warnings {
+		r.once(moreRanks, w)
+	}
 	r.addJob(j, o.Plan, hosts)
 	r.brief.launch(j)
 	r.debug("spawn", "job", j.Number, "processes", j.Size(), "by", r.rankName(o.Ask.Parent))
@@ -185,12 +187,6 @@ func (r *Run) addJob(j *jobRun, plan *job.Plan, hosts []int) {
 // moreRanks is the key of what a plan says of hosts with more ranks than CPUs. It is said once for all jobs of the run: each that is
 // spawned counts more of them.
 const moreRanks = "more ranks than CPUs"
-
-func (r *Run) crowded(warnings []string) {
-	for _, w := range warnings {
-		r.once(moreRanks, w)
-	}
-}
 
 // refuse answers an ask that comes to nothing, and tells the user.
 func (r *Run) refuse(a *spawn.Ask, why error) {

@@ -59,7 +59,7 @@ func TestRanksOn(t *testing.T) {
 func TestCrowdedHostsAreToldOfOnce(t *testing.T) {
 	r := aboutToLaunch(t, Config{})
 	for _, w := range []string{"more ranks than usable CPUs on h (4 on 2)", "more ranks than usable CPUs on h (5 on 2)"} {
-		r.crowded([]string{w})
+		r.once(moreRanks, w)
 	}
 	r.play(r.take())
 	if want := "mpiup: more ranks than usable CPUs on h (4 on 2)\n"; r.said.String() != want {
