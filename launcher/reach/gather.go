@@ -228,11 +228,11 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 // turn waits until host i may be worked on, and tells who looks at the board that it does.
 func (g *gatherer) turn(ctx context.Context, i int, board *board) (done func(bool), ok bool) {
 	if g.turns.full() {
-		board.waits(i)
+		board.swap(i, notYet, itsTurn)
 	}
 	done, ok = g.turns.take(ctx)
 	if ok {
-		board.worked(i)
+		board.swap(i, itsTurn, notYet)
 	}
 	return done, ok
 }

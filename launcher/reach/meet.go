@@ -76,7 +76,11 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 			return nil, &Failure{Code: job.ExitHosts, Lines: []string{why, r.otherwise()}}
 		}
 		lacks := m.from + " has " + r.Need.Lacks(&m.set)
-		b.note(lacks+m.hint(set)+m.first(set), m.cached())
+		var cached time.Time // until when DNS may repeat that the service has no records
+		if m.dns != nil {
+			cached = resolveCause(m.dns, r.InPod()).Cached
+		}
+		b.note(lacks+m.hint(set)+m.first(set), cached)
 		if m.watch != nil {
 			m.watch.Pause(ctx)
 		} else {
@@ -115,14 +119,6 @@ func (m *meeting) hint(set *hosts.Set) string {
 		return fmt.Sprintf("; the run begins when they have been the same for %v", phases.Settled)
 	}
 	return ""
-}
-
-// cached is until when DNS may repeat that the service has no records.
-func (m *meeting) cached() (until time.Time) {
-	if m.dns != nil {
-		until = resolveCause(m.dns, m.reach.InPod()).Cached
-	}
-	return until
 }
 
 // look is the hosts as they are now; nil: there are none.

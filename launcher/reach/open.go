@@ -26,9 +26,10 @@ type Opener struct {
 }
 
 // NewOpener is that of a new run.
-func NewOpener(r *Reach) *Opener { return &Opener{reach: r, Run: randomHex(8)} }
+func NewOpener(r *Reach) *Opener { return &Opener{reach: r, Run: RandomHex(8)} }
 
-func randomHex(n int) string { return hex.EncodeToString(randomBytes(n)) }
+// RandomHex is n random bytes in hex.
+func RandomHex(n int) string { return hex.EncodeToString(randomBytes(n)) }
 
 func randomBytes(n int) []byte {
 	b := make([]byte, n)
@@ -55,7 +56,7 @@ func (o *Opener) here() *apiv1.Open {
 	return &apiv1.Open{
 		OnLoss: o.Loss, HoldMs: uint64(o.reach.Loss.Hold.Milliseconds()), Command: o.Command,
 		Protocol: apiv1.Protocol, Version: o.reach.Version,
-		Session: o.Run + randomHex(8), Secret: randomBytes(16),
+		Session: o.Run + RandomHex(8), Secret: randomBytes(16),
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
 		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname, Sandbox: o.reach.Sandbox,
 		Machine: o.Wish, MeetingPorts: o.Ports, MpiPorts: o.Within,

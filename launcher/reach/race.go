@@ -121,21 +121,12 @@ func resolveCause(err error, pods bool) *link.Cause {
 		c.Cached = time.Now().Add(e.Cached)
 		note += fmt.Sprintf(" (caches of DNS may repeat this for %v)", inSeconds(e.Cached))
 	}
-	c.Err, c.Unanswered = fmt.Errorf("no answer from DNS: %w", why(err)), true
+	c.Err, c.Unanswered = errors.New("no answer from DNS: "+e.Why), true
 	if errors.Is(err, resolve.ErrNoName) {
-		c.Err, c.Unanswered = fmt.Errorf("no such name%s: %w", note, why(err)), false
+		c.Err, c.Unanswered = fmt.Errorf("no such name%s: %s", note, e.Why), false
 	}
 	return c
 }
 
 // inSeconds rounds up, as what ends within a second has not ended.
 func inSeconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
-
-// why is a resolver's reason without the name and kind that its text begins with.
-func why(err error) error {
-	var e *resolve.Error
-	if errors.As(err, &e) {
-		return errors.New(e.Why)
-	}
-	return err
-}

@@ -61,12 +61,7 @@ func (b *board) set(i int, c *link.Cause) {
 	b.changed = b.changed || c == nil || old == nil || label(old) != label(c)
 }
 
-// waits says that host i was not asked yet because of this launcher.
-func (b *board) waits(i int) { b.swap(i, notYet, itsTurn) }
-
-// worked says that this is so no longer.
-func (b *board) worked(i int) { b.swap(i, itsTurn, notYet) }
-
+// swap changes why host i is missing, if it is for old: by notYet, or itsTurn while it was not asked because of this launcher.
 func (b *board) swap(i int, old, to *link.Cause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -117,14 +117,14 @@ func TestTurnIsTold(t *testing.T) {
 	r.Fill()
 	b := newBoard([]string{"a", "b", "c"}, r)
 	b.set(0, nil)
-	b.waits(1)
-	b.waits(2)
-	b.worked(2)
+	b.swap(1, notYet, itsTurn)
+	b.swap(2, notYet, itsTurn)
+	b.swap(2, itsTurn, notYet)
 	if line := b.line(""); !strings.Contains(line, "to be asked by this launcher, 32 at a time: b; not reached yet: c") {
 		t.Error(line)
 	}
 	b.set(2, (&Dialer{}).silentAt(netip.MustParseAddrPort("10.0.0.3:1")))
-	if b.waits(2); !strings.Contains(b.line(""), "no answer on port 1: c") {
+	if b.swap(2, notYet, itsTurn); !strings.Contains(b.line(""), "no answer on port 1: c") {
 		t.Error("what is known of a host is forgotten when it is asked again")
 	}
 	if lines, _ := b.verdict(); len(lines) != 1 || !strings.HasPrefix(lines[0], "host c") {
