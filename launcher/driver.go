@@ -2,8 +2,6 @@ package launcher
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"os"
@@ -82,11 +80,7 @@ func newDriver(cfg Config) *driver {
 const before = 48 * time.Hour
 
 // newNamespace is a job's name in PMIx, of 128 random bits: who knows it was told by the job.
-func newNamespace() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return "mpiup-" + hex.EncodeToString(b[:])
-}
+func newNamespace() string { return "mpiup-" + reach.RandomHex(16) }
 
 // say prints one line of mpiup's own.
 func (r *driver) say(format string, args ...any) {

@@ -108,13 +108,6 @@ func (c *ExecConfig) status(f verdict.Fault) int {
 	return f.Status()
 }
 
-// started tells whoever waits that the command runs.
-func (c *ExecConfig) started() {
-	if c != nil && c.Started != nil {
-		c.Started()
-	}
-}
-
 // pick is the host that is meant, as the sources spell it, and the hosts that it is one of.
 func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
 	set, err := c.Static()

@@ -34,15 +34,15 @@ type planner struct {
 	remains     *report.Keeper
 	phase       string // how far the run has come, before there are ranks
 	sources     *streams.Files
-	course      *phases.Run    // what is to be done next, and which hosts are known
-	next        phases.Order   // what it was when this attempt began
-	sites       []model.Site   // that jobs may be placed on
-	wanted      []hosts.Wanted // how those are reached again
-	plan        *job.Plan      // of the first job
-	held        *reach.Held    // the host that holds a run for this launcher
-	predecessor *predecessor   // nil: this launcher has started the ranks itself
-	number      uint64         // of this incarnation, in every Launch
-	proof       []byte         // our signature under it, for agents that tell others; nil: none
+	course      *phases.Run             // what is to be done next, and which hosts are known
+	next        phases.Order            // what it was when this attempt began
+	sites       []model.Site            // that jobs may be placed on
+	wanted      map[string]hosts.Wanted // how those are reached again, by name
+	plan        *job.Plan               // of the first job
+	held        *reach.Held             // the host that holds a run for this launcher
+	predecessor *predecessor            // nil: this launcher has started the ranks itself
+	number      uint64                  // of this incarnation, in every Launch
+	proof       []byte                  // our signature under it, for agents that tell others; nil: none
 }
 
 // gather finds, reaches and places; r.plan stands when it returns.
@@ -272,7 +272,7 @@ func (r *planner) cut(ctx context.Context, what string) *reach.Failure {
 
 // know notes the hosts that jobs may be placed on. Those that were reached are found anew where they were found.
 func (r *planner) know(all []phases.Answer) {
-	r.sites, r.wanted = nil, nil
+	r.sites, r.wanted = nil, map[string]hosts.Wanted{}
 	for _, a := range all {
 		s := model.Site{Host: a.Place(), Local: a.Local}
 		if a.Host != nil {
@@ -281,7 +281,7 @@ func (r *planner) know(all []phases.Answer) {
 		if len(a.Fixed) > 0 {
 			s.Address = a.Fixed[0]
 		}
-		r.sites, r.wanted = append(r.sites, s), append(r.wanted, a.Wanted)
+		r.sites, r.wanted[a.Entry.Name] = append(r.sites, s), a.Wanted
 	}
 }
 

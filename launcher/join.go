@@ -3,7 +3,6 @@ package launcher
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,8 +68,8 @@ func (js *joiners) takeAll() (left []reach.Found) {
 
 // named is how a host of that name is reached.
 func (r *driver) named(name string) hosts.Wanted {
-	if i := slices.IndexFunc(r.wanted, func(w hosts.Wanted) bool { return w.Entry.Name == name }); i >= 0 {
-		return r.wanted[i]
+	if w, known := r.wanted[name]; known {
+		return w
 	}
 	return hosts.Wanted{Entry: hostlist.Entry{Name: name}, Local: r.cfg.Self(name)}
 }
@@ -124,7 +123,7 @@ func (r *driver) join(o run.Reach) run.Event {
 // enlist makes a site that was found the run's next host.
 func (r *driver) enlist(name string) {
 	j := r.joiners.take(name)
-	r.wanted = append(slices.DeleteFunc(r.wanted, func(w hosts.Wanted) bool { return w.Entry.Name == name }), anew(j.Found))
+	r.wanted[name] = anew(j.Found)
 	r.aside(r.carryHost(r.addHost(j.Found, j.attach)))
 }
 

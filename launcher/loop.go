@@ -207,7 +207,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Unblock:
 		r.unblock()
 	case run.Started:
-		r.exec.started()
+		if r.exec != nil && r.exec.Started != nil {
+			r.exec.Started()
+		}
 		r.remains.Started(o.ID, o.PID)
 	case run.NotStarted:
 		r.remains.NotStarted(o.ID, o.Why)

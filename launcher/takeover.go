@@ -157,10 +157,10 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 // made anew has another address.
 func (r *planner) settle(j *phases.Journal) {
 	known := r.course.Known
-	r.course.Known, r.sites, r.wanted = nil, nil, nil
+	r.course.Known, r.sites, r.wanted = nil, nil, map[string]hosts.Wanted{}
 	for _, s := range j.Sites {
 		w := s.Wanted()
-		r.wanted, r.sites = append(r.wanted, w), append(r.sites, s)
+		r.wanted[s.Name], r.sites = w, append(r.sites, s)
 		if at := slices.IndexFunc(known, func(k hosts.Wanted) bool { return k.Entry.Name == s.Name && !k.Bare }); at >= 0 {
 			w = known[at]
 		}
