@@ -236,14 +236,6 @@ func (r *Run) sayStar() {
 	}
 }
 
-// notice shows what an agent says, once, however many hosts say it, as the first one's. What is no
-// warning is for -v.
-func (r *Run) notice(h int, m *apiv1.Notice) {
-	if m.Warning || r.cfg.Verbose {
-		r.once(m.Text, "host "+r.hosts[h].Name+": "+m.Text)
-	}
-}
-
 // reportBinding says where a rank that has just started is bound, in Open MPI's words.
 func (r *Run) reportBinding(j *jobRun, id int, pid int32) {
 	if !r.cfg.ReportBindings {

@@ -170,8 +170,12 @@ func (r *Run) expired(t Timer) {
 		r.succession.renew(r.now.Wall)
 	case Answers:
 		r.inquired()
-	case Grace: // the ranks have had their time after our INT or TERM
-		r.timeToGo()
+	case Grace: // the ranks have had their time after our INT, or after a TERM to us or to an agent
+		why := r.sentence()
+		if r.signals.first != 0 {
+			why = "the launcher got " + job.SignalName(r.signals.first)
+		}
+		r.stop(why, r.job == jobLeaving)
 	case Quiet:
 		r.say("stopping the ranks: %s", r.sentence())
 	case Room:
@@ -260,7 +264,9 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Chosen:
 		return r.onChosen(h, b.Chosen)
 	case *apiv1.Frame_Notice:
-		r.notice(h, b.Notice)
+		if m := b.Notice; m.Warning || r.cfg.Verbose { // however many hosts say it, it is said as the first one's
+			r.once(m.Text, "host "+r.hosts[h].Name+": "+m.Text)
+		}
 	case *apiv1.Frame_Ending:
 		r.give(Note{report.Stopping, r.hosts[h].Name, b.Ending.Why})
 		r.onEnding(h, b.Ending, e.At)

@@ -155,15 +155,6 @@ func (r *Run) forwardSignals(signals []int) {
 	}
 }
 
-// timeToGo: the ranks have had their time after our INT, or after a TERM to us or to an agent.
-func (r *Run) timeToGo() {
-	why := "the launcher got " + job.SignalName(r.signals.first)
-	if r.signals.first == 0 {
-		why = r.sentence()
-	}
-	r.stop(why, r.job == jobLeaving)
-}
-
 // giveUp ends a run that does not go on, or whose time is up, when it is known who waits for whom.
 func (r *Run) giveUp(f verdict.Fault) {
 	r.fail(f)
