@@ -65,6 +65,7 @@ func NewDialer(id *identity.Identity, hosts int) *Dialer {
 // Conn is one TLS connection to an agent, with gRPC over it.
 type Conn struct {
 	addr   netip.AddrPort
+	hello  *apiv1.HelloReply // who is there; nil: it was not asked
 	Client rpc.AgentClient
 	Close  func() // ends it; a visitor may leave that to the end of this process
 }

@@ -47,7 +47,10 @@ func (o *Opener) Adopt(session string) *apiv1.Open {
 // Open is the first frame of a new session.
 func (o *Opener) Open() *apiv1.Open {
 	open := o.here()
-	open.Marks = marks(o.reach.Unsent, open.Secret)
+	for _, v := range o.reach.Unsent[:min(len(o.reach.Unsent), typed.MaxMarks)] { // of the variables that ranks do not get
+		m := typed.Of(v.Text, v.Secret != nil && v.Secret(), open.Secret)
+		open.Marks = append(open.Marks, &apiv1.Mark{Name: m.Name, Digest: m.Digest})
+	}
 	return open
 }
 
@@ -61,15 +64,6 @@ func (o *Opener) here() *apiv1.Open {
 		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname, Sandbox: o.reach.Sandbox,
 		Machine: o.Wish, MeetingPorts: o.Ports, MpiPorts: o.Within,
 	}
-}
-
-// marks are what agents are asked for of the variables that ranks do not get.
-func marks(unsent []typed.Variable, key []byte) (list []*apiv1.Mark) {
-	for _, v := range unsent[:min(len(unsent), typed.MaxMarks)] {
-		m := typed.Of(v.Text, v.Secret != nil && v.Secret(), key)
-		list = append(list, &apiv1.Mark{Name: m.Name, Digest: m.Digest})
-	}
-	return list
 }
 
 // Withheld says which variables of this process ranks on hosts lack, or have with another value, and how to hand them over: those that may

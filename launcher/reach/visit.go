@@ -60,13 +60,8 @@ func (r *Reach) Visit(ctx context.Context, want []hosts.Wanted, f func(context.C
 	})
 }
 
-// greeted is a connection to an agent that has said who it is.
-type greeted struct {
-	*Conn
-	hello *apiv1.HelloReply
-}
-
-func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, error) {
+// hello is a connection to an agent that has said who it is.
+func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
 	c, err := d.Question(ctx, addr)
 	if err != nil {
 		return nil, err
@@ -85,20 +80,21 @@ func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, erro
 		c.Close()
 		return nil, link.Causef(link.StageConnect, "%v: %w", addr, err)
 	}
-	return &greeted{c, h}, nil
+	c.hello = h
+	return c, nil
 }
 
 // agents connects to n distinct agents among the candidates, in order of port: to the first
 // that answers if n is 1. There are fewer when cause says why.
-func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int) ([]*greeted, *link.Cause) {
+func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int) ([]*Conn, *link.Cause) {
 	if n == 1 {
-		g, err := race(ctx, candidates, d.hello, func(g *greeted) { g.Close() })
+		g, err := race(ctx, candidates, d.hello, func(g *Conn) { g.Close() })
 		if err != nil {
 			return nil, link.AsCause(err)
 		}
-		return []*greeted{g}, nil
+		return []*Conn{g}, nil
 	}
-	all := make([]*greeted, len(candidates))
+	all := make([]*Conn, len(candidates))
 	causes := make([]*link.Cause, len(candidates))
 	survey.InParallel(len(candidates), func(i int) {
 		g, err := d.hello(ctx, candidates[i])
@@ -108,7 +104,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 		all[i] = g
 	})
 	seen := map[string]bool{}
-	var out []*greeted
+	var out []*Conn
 	for _, g := range all {
 		switch {
 		case g == nil:
@@ -119,7 +115,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 			out = append(out, g)
 		}
 	}
-	slices.SortFunc(out, func(a, b *greeted) int { return int(a.addr.Port()) - int(b.addr.Port()) })
+	slices.SortFunc(out, func(a, b *Conn) int { return int(a.addr.Port()) - int(b.addr.Port()) })
 	if len(out) > 0 {
 		return out, link.Causef(link.StageHosts, "%v has %d agents for %d names", candidates[0].Addr(), len(out), n)
 	}
@@ -127,7 +123,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 }
 
 // greet measures the way to an agent and calls f.
-func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(context.Context, *Visited, *Conn) error) {
+func (d *Dialer) greet(ctx context.Context, v *Visited, g *Conn, f func(context.Context, *Visited, *Conn) error) {
 	defer func() { g.Close() }() // f may have changed it
 	ctx, cancel := awake.Within(ctx, link.OpenTimeout)
 	defer cancel()
@@ -137,7 +133,7 @@ func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(conte
 		v.Rtt, v.Ahead = time.Since(begun), time.Unix(0, h.ClockNs).Sub(begun.Add(time.Since(begun)/2))
 	}
 	if f != nil {
-		if err := f(ctx, v, g.Conn); err != nil {
+		if err := f(ctx, v, g); err != nil {
 			v.Cause = g.explain(err)
 		}
 	}
