@@ -64,7 +64,7 @@ type driver struct {
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &streams.Files{}, phase: "gathering"},
-		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: newMailbox(), cores: map[int]job.Crash{},
+		identity: cfg.Identity, clock: wire.NewClockAt(before), mail: &mailbox{wake: make(chan struct{}, 1)}, cores: map[int]job.Crash{},
 		alarms: awake.NewAlarms(int(run.Timers), int(run.Limit), int(run.Hang), int(run.Renewal))}
 	r.planner.say = r.say
 	r.course = phases.New(phases.Config{Wish: r.cfg.wish(), MaxRestarts: cfg.MaxRestarts, Beside: cfg.Beside})
@@ -205,8 +205,6 @@ type mailbox struct {
 	mu    sync.Mutex
 	items []run.Event // guarded by mu
 }
-
-func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
 
 func (m *mailbox) put(e run.Event) {
 	m.mu.Lock()

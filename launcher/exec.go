@@ -18,7 +18,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/streams"
-	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // ExecConfig is one command on one host: no rank, no PMI, its streams passed through as they
@@ -98,14 +97,6 @@ func (c *ExecConfig) failed(code int) int {
 		return c.Failed
 	}
 	return code
-}
-
-// status is the exit code of the command's own end.
-func (c *ExecConfig) status(f verdict.Fault) int {
-	if f.Exit.Signal != 0 {
-		return c.failed(f.Status())
-	}
-	return f.Status()
 }
 
 // pick is the host that is meant, as the sources spell it, and the hosts that it is one of.

@@ -169,7 +169,8 @@ const unseen = time.Duration(1)
 // carryHost keeps a host's session on a connection until it is over.
 func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
-		if c := r.predecessor.lostAt(h.Name); c != nil {
+		if p := r.predecessor; p != nil && p.gone[h.Name] != nil {
+			c := p.gone[h.Name]
 			if c.Ending {
 				r.mail.put(run.Frame{Host: h.Index, Frame: (&apiv1.Ending{Why: c.Error()}).Frame(), At: unseen})
 			}

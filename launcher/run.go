@@ -61,7 +61,10 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		return 0
 	}
 	if exec != nil && cause.Event == verdict.Ended { // the command's own exit code says all
-		return exec.status(cause)
+		if cause.Exit.Signal != 0 {
+			return exec.failed(cause.Status())
+		}
+		return cause.Status()
 	}
 	var tail []string
 	if r.sink != nil && (cause.Event == verdict.Ended || cause.Event == verdict.Aborted || cause.Event == verdict.Raised) {

@@ -42,14 +42,6 @@ func (h *predecessor) at(host int, said time.Duration) (at time.Duration, known 
 	return max(before-h.settled.Sub(h.taken[host])-said, 1), true
 }
 
-// lostAt is why a host was not handed over; nil: it was.
-func (h *predecessor) lostAt(host string) *link.Cause {
-	if h == nil {
-		return nil
-	}
-	return h.gone[host]
-}
-
 // anyNumber is where this launcher begins to count its questions. It is random, so that no earlier launcher used these numbers.
 func anyNumber() uint64 {
 	var b [8]byte
