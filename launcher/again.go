@@ -194,9 +194,8 @@ func (r *planner) assembleEnough(ctx, life context.Context, want []hosts.Wanted,
 		}
 		return c.Enough || begins && call.over.Err() != nil
 	}, opener)
-	g := phases.Gathered{Answers: answers(found), Lines: lines, Late: call.over.Err() != nil || errors.Is(context.Cause(ctx), errWaited), Ended: within.Err() != nil,
-		Over: ctx.Err() != nil, Found: finds,
-		Within: fmt.Sprintf("%v (%s)", r.cfg.Wait, r.cfg.WaitBy)}
+	g := phases.Gathered{Answers: answers(found), Lines: lines, Late: call.over.Err() != nil || errors.Is(context.Cause(ctx), errWaited),
+		Ended: within.Err() != nil, Over: ctx.Err() != nil, Found: finds, Within: fmt.Sprintf("%v (%s)", r.cfg.Wait, r.cfg.WaitBy)}
 	cancel()
 	next := r.course.Gathered(g)
 	if next.Do != phases.Place {

@@ -37,12 +37,17 @@ import (
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
+// Words are how the command at hand says things.
+type Words struct {
+	WaitBy  string            // what a user sets Wait with; default "--wait"
+	LocalBy string            // what a user asks for a run on this host alone with; default "--local"
+	Reword  visible.Rewording // of mpiup's own lines, for who typed another command's name; nil: as they are
+}
+
 // Reach is how agents are found and spoken to; every command needs one.
 type Reach struct {
 	hosts.Sources
-	WaitBy     string             // what a user sets Wait with; default "--wait"
-	LocalBy    string             // what a user asks for a run on this host alone with; default "--local"
-	Reword     visible.Rewording  // of mpiup's own lines, for who typed another command's name; nil: as they are
+	Words
 	Identity   *identity.Identity // nil: only the embedded agent can be used
 	NoIdentity error              // why there is none, when hosts turn out to need one
 	Resolver   *resolve.Resolver  // default: this machine's
