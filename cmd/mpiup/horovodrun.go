@@ -32,7 +32,7 @@ func asHorovodrun(p *process, args []string) error {
 	case err != nil:
 		return err
 	case h.Read.Line.Version:
-		_, err = io.WriteString(p.stdout, training.HorovodrunVersion(version))
+		_, err = io.WriteString(p.stdout, "0.28.1 (mpiup "+version+")\n")
 		return err
 	case h.Read.Line.Help:
 		_, err = io.WriteString(p.stdout, training.HorovodrunHelp())

@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -50,20 +51,24 @@ func Sends(l *line.Line, name string) bool {
 // export is -x. A name that is not set is a warning, as with Open MPI. Values are taken as they are,
 // quotes too.
 func (p *openMPIParser) export(v []string) error {
-	name, _, _ := strings.Cut(v[0], "=")
-	if name == "" || strings.ContainsRune(v[0], 0) {
-		return errors.New("a variable has a name, and no zero byte")
+	defs, err := p.exported(v[0])
+	p.Ctx.Env = append(p.Ctx.Env, defs...)
+	return err
+}
+
+func (p *openMPIParser) exported(def string) (defs []string, err error) {
+	name, _, _ := strings.Cut(def, "=")
+	if name == "" || strings.ContainsRune(def, 0) {
+		return nil, errors.New("a variable has a name, and no zero byte")
 	}
-	defs := line.Exported(v[0], p.Out.Lookup, p.Out.Environ)
+	defs = line.Exported(def, p.Out.Lookup, p.Out.Environ)
 	if defs == nil && !strings.HasSuffix(name, "*") {
 		p.Line.Warnings = append(p.Line.Warnings, fmt.Sprintf("could not find environment variable %.100q, so ranks do not get it (-x)", name))
 	}
 	for _, kv := range defs {
-		if err := p.Give(kv); err != nil {
-			return err
-		}
+		err = cmp.Or(err, line.Fits(kv))
 	}
-	return nil
+	return defs, err
 }
 
 // setPrefix is what Open MPI does for --prefix DIR on a remote host.

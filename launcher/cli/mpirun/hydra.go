@@ -148,7 +148,8 @@ func (p *hydraParser) env(v []string) error {
 	if err := variable(v); err != nil {
 		return err
 	}
-	return p.Give(v[0] + "=" + v[1])
+	p.Ctx.Env = append(p.Ctx.Env, v[0]+"="+v[1])
+	return nil
 }
 
 func (p *hydraParser) iface(v []string) error {
@@ -156,13 +157,10 @@ func (p *hydraParser) iface(v []string) error {
 }
 
 func variable(v []string) error {
-	switch {
-	case v[0] == "" || strings.ContainsAny(v[0], "=\x00") || strings.ContainsRune(v[1], 0):
+	if v[0] == "" || strings.ContainsAny(v[0], "=\x00") || strings.ContainsRune(v[1], 0) {
 		return fmt.Errorf("%.60q is no variable's name, or its value has a zero byte", v[0])
-	case len(v[0])+1+len(v[1]) > line.MaxVar:
-		return fmt.Errorf("variable %.60s has %d bytes, more than the %d that one can have", v[0], len(v[0])+1+len(v[1]), line.MaxVar)
 	}
-	return nil
+	return line.Fits(v[0] + "=" + v[1])
 }
 
 // inheriting is -genvnone and its like; own is those of one program.

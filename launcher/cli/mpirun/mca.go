@@ -181,7 +181,7 @@ func (p *openMPIParser) envParam(list string) error {
 		if item == "" {
 			continue
 		}
-		env, err := p.tuneVariable(item)
+		env, err := p.exported(item)
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func (p *openMPIParser) tuneOptions(words []string) (env []string, err error) {
 		if take == 3 {
 			more, err = p.tuneParam(words[1], words[2])
 		} else {
-			more, err = p.tuneVariable(words[1])
+			more, err = p.exported(words[1])
 		}
 		if err != nil {
 			return nil, err
@@ -134,16 +134,6 @@ func (p *openMPIParser) tuneParam(name, value string) ([]string, error) {
 		return nil, p.ownParam(name, unquoted(value))
 	}
 	return []string{"OMPI_MCA_" + name + "=" + unquoted(value)}, nil
-}
-
-// tuneVariable is -x of a file: what it exports is for all programs.
-func (p *openMPIParser) tuneVariable(item string) ([]string, error) {
-	own := p.Ctx.Env
-	p.Ctx.Env = nil
-	err := p.export([]string{item})
-	env := p.Ctx.Env
-	p.Ctx.Env = own
-	return env, err
 }
 
 func (p *openMPIParser) reportPID(v []string) error {

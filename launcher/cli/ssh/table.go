@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 )
@@ -57,13 +58,10 @@ var options = sync.OnceValue(func() map[byte]row {
 // Why says why an entry of Line.Without has no effect.
 func Why(without string) string {
 	word, _, _ := strings.Cut(without, " ")
-	if why, ok := reasons[strings.ToLower(word)]; ok && len(word) > 2 {
-		return why
+	if len(word) > 2 { // a setting
+		word = strings.ToLower(word)
 	}
-	if why, ok := reasons[word]; ok {
-		return why
-	}
-	return "agents are found and trusted by the job's own means"
+	return cmp.Or(reasons[word], "agents are found and trusted by the job's own means")
 }
 
 const (

@@ -22,9 +22,6 @@ func HorovodrunHelp() string {
 		"  horovodrun -np 4 python train.py\n  horovodrun -np 16 -H w0:8,w1:8 --gloo python train.py\n" + line.Options(new(Horovodrun).rows())
 }
 
-// HorovodrunVersion is what horovodrun --version prints.
-func HorovodrunVersion(mpiup string) string { return "0.28.1 (mpiup " + mpiup + ")\n" }
-
 // TorchrunHelp is what torchrun --help prints.
 func TorchrunHelp() string {
 	return "torchrun (mpiup), as of torch 2.15\n\nUsage:\n  torchrun [options] program [args]\n\nExamples:\n" +

@@ -121,14 +121,13 @@ func (p *Parser) Stdin(v []string) error {
 	return nil
 }
 
-// Give is a variable of the program that is being read.
-func (p *Parser) Give(kv string) error {
-	if len(kv) > MaxVar {
-		name, _, _ := strings.Cut(kv, "=")
-		return fmt.Errorf("variable %.60s has %d bytes, more than the %d that one can have", name, len(kv), MaxVar)
+// Fits says whether a program can be started with a variable.
+func Fits(kv string) error {
+	if len(kv) <= MaxVar {
+		return nil
 	}
-	p.Ctx.Env = append(p.Ctx.Env, kv)
-	return nil
+	name, _, _ := strings.Cut(kv, "=")
+	return fmt.Errorf("variable %.60s has %d bytes, more than the %d that one can have", name, len(kv), MaxVar)
 }
 
 // Exported is what -x gives: NAME=value as it is, NAME and PREFIX* with the values of an environment; none where that has no such.
