@@ -267,7 +267,7 @@ func readsOther(words []string) error {
 			_, err := ssh.ParseKeygen(words[1:])
 			return err
 		case "torchrun":
-			_, err := training.ParseTorchrun(words[1:], training.Outside{Lookup: outside.Lookup, Count: func(string) (int, error) { return 1, nil }})
+			_, err := training.ParseTorchrun(words[1:], outside.Lookup, func(string) (int, error) { return 1, nil })
 			return err
 		}
 		family, _, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) string { return "" })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -200,10 +201,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
-		Stdin: p.stdin, StdinTarget: l.Stdin, Report: p.remains(""),
-	}
-	if cfg.StdinTarget == "" {
-		cfg.StdinTarget = "0"
+		Stdin: p.stdin, StdinTarget: cmp.Or(l.Stdin, "0"), Report: p.remains(""),
 	}
 	if l.TagOutput {
 		cfg.Output.Mode = iof.Tag

@@ -27,7 +27,7 @@ func asTorchrun(p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := training.ParseTorchrun(args, training.Outside{Lookup: p.lookup, Count: func(word string) (int, error) { return ranksHere(p, word) }})
+	t, err := training.ParseTorchrun(args, p.lookup, func(word string) (int, error) { return ranksHere(p, word) })
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,10 +207,7 @@ func (u *up) serve(p *process, r *reach.Reach, cfg agent.Config) error {
 	case told != "" && p.code != 0:
 		launcher.End(r, reach.Failf(p.code, "the job has ended with exit code %d; its first pod says: %s", p.code, told))
 	case told == "" && p.code == job.ExitHosts:
-		first := u.part.Of
-		if first == "" {
-			first = "the first pod"
-		}
+		first := cmp.Or(u.part.Of, "the first pod")
 		launcher.End(r, reach.Failf(p.code, "no launcher has come for %v (%s): this pod serves, by %s, and %s is to launch; "+
 			"kubectl logs of that pod says why it does not",
 			r.Wait, r.WaitBy, u.part.By, first))

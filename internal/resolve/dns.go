@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -107,10 +108,7 @@ func (r *Resolver) both(ctx context.Context, name string, c *conf, w way) (heard
 		first, second = second, first
 	}
 	h := heard{addrs: append(first.reply.addrs, second.reply.addrs...)}
-	err := first.err
-	if err == nil {
-		err = second.err
-	}
+	err := cmp.Or(first.err, second.err)
 	for _, a := range []answer{first, second} {
 		h.exists = h.exists || a.err == nil && a.reply.exists()
 		// The TTL of "no IPv6 address" may be anything: that of the addresses there are counts.

@@ -34,6 +34,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,10 +94,7 @@ const maxQuestions = 128
 
 // New makes a Resolver. It reads nothing yet.
 func New(c Config) *Resolver {
-	root := c.Root
-	if root == "" {
-		root = "/"
-	}
+	root := cmp.Or(c.Root, "/")
 	dial := c.Dial
 	if dial == nil {
 		var d net.Dialer

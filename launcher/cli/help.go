@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,10 +91,7 @@ func CommandHelp(c *cobra.Command, extent Extent, look Look) string {
 		return shortHelp(c, look)
 	}
 	var b strings.Builder
-	text := c.Long
-	if text == "" {
-		text = c.Short
-	}
+	text := cmp.Or(c.Long, c.Short)
 	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", strings.TrimSpace(text), look.strong("Usage:"), c.UseLine())
 	if c.HasExample() {
 		fmt.Fprintf(&b, "\n%s\n%s\n", look.strong("Examples:"), c.Example)

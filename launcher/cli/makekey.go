@@ -67,11 +67,7 @@ func hostKeys(p KeygenIO, k ssh.Keygen) error {
 // userKey makes one key. What is there is replaced only where standard input says y, as OpenSSH asks it.
 func userKey(p KeygenIO, k ssh.Keygen) error {
 	if !k.HasC {
-		user := p.User
-		if user == "" {
-			user = fmt.Sprint("uid", os.Getuid())
-		}
-		k.Comment = user + "@" + p.Host
+		k.Comment = cmp.Or(p.User, fmt.Sprint("uid", os.Getuid())) + "@" + p.Host
 	}
 	if !k.Quiet {
 		visible.Fprintf(p.Stdout, "Generating public/private %s key pair.\n", k.Kind)

@@ -1,6 +1,7 @@
 package iof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -79,9 +80,7 @@ type Sink struct {
 
 // New opens what is to be written. Nothing runs before Run.
 func New(cfg Config) (*Sink, error) {
-	if cfg.Hold == 0 {
-		cfg.Hold = DefaultHold
-	}
+	cfg.Hold = cmp.Or(cfg.Hold, DefaultHold)
 	if cfg.Written == nil {
 		cfg.Written = func(int, int) {}
 	}

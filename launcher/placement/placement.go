@@ -43,9 +43,7 @@ import (
 // slot each. An App's N of 0 means one rank a slot (PerNode a host, if set) and is allowed only
 // for a single app. All errors are the user's (exit code 240).
 func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
-	if p.MapBy == "" {
-		p.MapBy = BySlot
-	}
+	p.MapBy = cmp.Or(p.MapBy, BySlot)
 	if err := check(hosts, apps, p); err != nil {
 		return nil, err
 	}

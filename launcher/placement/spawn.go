@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,9 +45,7 @@ func Spawn(sites []Site, batches []Batch, oversubscribe bool) (plan *job.Plan, u
 	sizes := make([]int, len(batches))
 	var hostOf []int
 	for i, b := range batches {
-		if b.MapBy == "" {
-			b.MapBy = BySlot
-		}
+		b.MapBy = cmp.Or(b.MapBy, BySlot)
 		counts, err := b.spread(sites, oversubscribe)
 		if err != nil {
 			return nil, nil, err

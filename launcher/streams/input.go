@@ -14,6 +14,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ type Input struct {
 
 // NewInput returns an Input that Run serves.
 func NewInput(cfg InputConfig) *Input {
-	if cfg.Window == 0 {
-		cfg.Window = DefaultInputWindow
-	}
+	cfg.Window = cmp.Or(cfg.Window, DefaultInputWindow)
 	return &Input{NewPace(cfg.Targets, cfg.Window), cfg}
 }
 

@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,9 +65,7 @@ func (p placing) sequence() error {
 		if l.NoLocal {
 			own = slices.DeleteFunc(own, func(pl hostlist.Place) bool { return line.Short(pl.Name) == line.Short(p.Out.Host) })
 		}
-		if c.N == 0 {
-			c.N = len(own)
-		}
+		c.N = cmp.Or(c.N, len(own))
 		if c.N > len(own) || len(own) == 0 {
 			return fmt.Errorf("--map-by seq: %d ranks of %s and %d hosts for them, one for each, in %s; name more, or ask for fewer ranks",
 				c.N, c.Argv[0], len(own), from)

@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -90,8 +91,6 @@ func ParseKeygen(args []string) (k Keygen, err error) {
 	case !passphrase:
 		return k, errors.New("no passphrase is asked for here: write -N ''")
 	}
-	if k.Kind == "" {
-		k.Kind = "ed25519" // as ssh-keygen 9.5 and later
-	}
+	k.Kind = cmp.Or(k.Kind, "ed25519") // as ssh-keygen 9.5 and later
 	return k, nil
 }

@@ -38,15 +38,9 @@ type Torchrun struct {
 	dir, files, tee, wanted string
 }
 
-// Outside is what a command line may refer to.
-type Outside struct {
-	Lookup func(name string) (string, bool) // a variable
-	// Count is how many ranks a word of --nproc-per-node means in this pod: auto, cpu or gpu.
-	Count func(word string) (int, error)
-}
-
-// ParseTorchrun reads the words after the launcher's own name, and then the variables of options that are not among them.
-func ParseTorchrun(args []string, out Outside) (Torchrun, error) {
+// ParseTorchrun reads the words after the launcher's own name, and then the variables of options that are not among them, by lookup. count is how many
+// ranks a word of --nproc-per-node means in this pod: auto, cpu or gpu.
+func ParseTorchrun(args []string, lookup func(name string) (string, bool), count func(word string) (int, error)) (Torchrun, error) {
 	l := &Torchrun{Nodes: 1, Least: 1, PerNode: 1, rank: All, wanted: "1"}
 	rows := l.rows()
 	program, err := l.Read.Options(line.Rules{Rows: rows, Split: split}, args)
@@ -58,7 +52,7 @@ func ParseTorchrun(args []string, out Outside) (Torchrun, error) {
 	}
 	for i := range rows {
 		r := &rows[i]
-		value, ok := out.Lookup(variable(r))
+		value, ok := lookup(variable(r))
 		if !ok || value == "" || l.Read.Given[r.Name()] || r.Args == 0 && value != "1" {
 			continue
 		}
@@ -66,7 +60,7 @@ func ParseTorchrun(args []string, out Outside) (Torchrun, error) {
 			return Torchrun{}, err
 		}
 	}
-	return l.finish(program, out)
+	return l.finish(program, lookup, count)
 }
 
 // split takes a word apart as torchrun does, to which "_" is "-", and "-r3" is "-r 3".
@@ -81,7 +75,7 @@ func split(word string) (name, value string, joined bool) {
 }
 
 // finish is what the line means as a whole.
-func (l *Torchrun) finish(program []string, out Outside) (Torchrun, error) {
+func (l *Torchrun) finish(program []string, lookup func(string) (string, bool), count func(string) (int, error)) (Torchrun, error) {
 	switch {
 	case len(program) == 0:
 		return Torchrun{}, errors.New("which program? write torchrun --nproc-per-node 4 train.py")
@@ -91,7 +85,7 @@ func (l *Torchrun) finish(program []string, out Outside) (Torchrun, error) {
 	if l.standalone {
 		l.Nodes, l.Least, l.rank, l.addr, l.port, l.endpoint = 1, 1, All, "", "", ""
 	}
-	if err := cmp.Or(l.which(out.Lookup), l.perNode(out.Count), l.meet()); err != nil {
+	if err := cmp.Or(l.which(lookup), l.perNode(count), l.meet()); err != nil {
 		return Torchrun{}, err
 	}
 	if l.role != "" {
@@ -114,7 +108,7 @@ func (l *Torchrun) finish(program []string, out Outside) (Torchrun, error) {
 	}
 	if !l.noPython {
 		python := "python3"
-		if p, ok := out.Lookup("PYTHON_EXEC"); ok && p != "" {
+		if p, ok := lookup("PYTHON_EXEC"); ok && p != "" {
 			python = p
 		}
 		l.Words = append(l.Words, python) // unbuffered by PYTHONUNBUFFERED, which ranks get

@@ -9,24 +9,21 @@ import (
 	"github.com/mpiup/mpiup/test/cost"
 )
 
-// outside is variables, with commas between, and a pod of 3 processors.
-func outside(variables string) Outside {
-	return Outside{
-		Lookup: func(name string) (string, bool) {
-			for kv := range strings.SplitSeq(variables, " ") {
-				if n, v, ok := strings.Cut(kv, "="); ok && n == name {
-					return v, true
-				}
+// parseTorchrun is ParseTorchrun with variables, blanks between, in a pod of 3 processors.
+func parseTorchrun(args []string, variables string) (Torchrun, error) {
+	return ParseTorchrun(args, func(name string) (string, bool) {
+		for kv := range strings.SplitSeq(variables, " ") {
+			if n, v, ok := strings.Cut(kv, "="); ok && n == name {
+				return v, true
 			}
-			return "", false
-		},
-		Count: func(word string) (int, error) {
-			if word == "gpu" {
-				return 0, errors.New("no GPU is here")
-			}
-			return 3, nil
-		},
-	}
+		}
+		return "", false
+	}, func(word string) (int, error) {
+		if word == "gpu" {
+			return 0, errors.New("no GPU is here")
+		}
+		return 3, nil
+	})
 }
 
 func TestLinesOfTorchrun(t *testing.T) {
@@ -95,7 +92,7 @@ func TestLinesOfTorchrun(t *testing.T) {
 		{"--nnodes", "", 0, 0, "", "", "--nnodes needs a value"},
 		{"--nonsense train.py", "", 0, 0, "", "", "unknown option --nonsense"},
 	} {
-		l, err := ParseTorchrun(strings.Fields(tt.line), outside(tt.env))
+		l, err := parseTorchrun(strings.Fields(tt.line), tt.env)
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s (%s): error %v, want %q", tt.line, tt.env, err, tt.err)
 		}
@@ -106,13 +103,13 @@ func TestLinesOfTorchrun(t *testing.T) {
 }
 
 func TestWhatIsForTheRunOfTorchrun(t *testing.T) {
-	l, err := ParseTorchrun(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --max-restarts 3 --monitor-interval 5 --rdzv_conf=timeout=9,last_call_timeout=7,join_timeout=8 --nnodes 2:3 a.py"), outside(""))
+	l, err := parseTorchrun(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --max-restarts 3 --monitor-interval 5 --rdzv_conf=timeout=9,last_call_timeout=7,join_timeout=8 --nnodes 2:3 a.py"), "")
 	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || l.MaxRestarts != 3 || strings.Join(l.Read.Line.Without, ", ") != "--monitor-interval 5, --rdzv-conf timeout=9" ||
 		l.Least != 2 || l.Nodes != 3 || l.LastCall != 7*time.Second || l.Join != 8*time.Second {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, word := range []string{"--help", "-h"} {
-		if l, err := ParseTorchrun([]string{word}, outside("PET_NNODES=1:4")); err != nil || !l.Read.Line.Help {
+		if l, err := parseTorchrun([]string{word}, "PET_NNODES=1:4"); err != nil || !l.Read.Line.Help {
 			t.Errorf("%s: %+v, %v", word, l, err)
 		}
 	}
@@ -126,7 +123,7 @@ func FuzzTorchrun(f *testing.F) {
 	f.Add("-r3 -t 0:1,1:2 --log-dir x a", "PET_RDZV_ENDPOINT=[::1]:9")
 	f.Fuzz(func(t *testing.T, line, env string) {
 		defer cost.Watch(t, cost.Parser, len(line)+len(env))()
-		l, err := ParseTorchrun(strings.Split(line, " "), outside(env))
+		l, err := parseTorchrun(strings.Split(line, " "), env)
 		size := 0
 		for _, w := range append(l.Words, l.Env...) {
 			size += len(w)
