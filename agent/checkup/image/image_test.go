@@ -3,6 +3,7 @@ package image
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,6 +99,40 @@ func TestThisMachine(t *testing.T) {
 	if _, list := Check(c); !slices.ContainsFunc(list, func(f checkup.Finding) bool { return f.Name == "program" && f.Verdict == checkup.Fail }) {
 		t.Errorf("%+v", list)
 	}
+}
+
+// What a shell is to read may be this process's own input or a pipe: nothing is taken of it, or waited for.
+func TestNoScriptIsRead(t *testing.T) {
+	c := inImage(map[string]string{"usr/bin/bash": "exe", "dev/stdin": "echo"})
+	c.Files, c.Program = piped{c.Files.(fstest.MapFS), t}, []string{"bash", "/dev/stdin"}
+	_, list := Check(c)
+	if !slices.ContainsFunc(list, func(f checkup.Finding) bool { return f.Name == "script" && f.Verdict == checkup.Pass }) {
+		t.Errorf("%+v", list)
+	}
+}
+
+// piped is files of which one may not be read.
+type piped struct {
+	fstest.MapFS
+	t *testing.T
+}
+
+func (p piped) Open(name string) (fs.File, error) {
+	f, err := p.MapFS.Open(name)
+	if name == "dev/stdin" {
+		return input{f, p.t}, err
+	}
+	return f, err
+}
+
+type input struct {
+	fs.File
+	t *testing.T
+}
+
+func (i input) Read([]byte) (int, error) {
+	i.t.Error("it is read")
+	return 0, io.EOF
 }
 
 // What a command runs beyond its first word is followed as far as files tell it, and what they do not tell is said not to be checked.
