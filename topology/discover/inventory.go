@@ -80,11 +80,11 @@ func threads(f sysfs.FS) (idset.Set, error) {
 
 // status is what /proc/self/status says of a name.
 func status(f sysfs.FS, name string) (string, error) {
-	text, err := f.Prefix("proc/self/status", 16<<10)
+	text, err := f.Long("proc/self/status") // its line Groups may have 65,536
 	if err != nil {
 		return "", err
 	}
-	value, ok := sysfs.Field(string(text), name+":")
+	value, ok := sysfs.Field(text, name+":")
 	if !ok {
 		return "", fmt.Errorf("/proc/self/status has no %s: %w", name, fs.ErrNotExist)
 	}

@@ -141,6 +141,16 @@ func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
 	}
 }
 
+// A user of many groups has a status whose end, where the masks stand, is far from its beginning.
+func TestManyGroups(t *testing.T) {
+	groups := strings.Repeat("1234567890 ", 1<<16)
+	machine := fstest.MapFS{"proc/self/status": {Data: []byte("Groups:\t" + groups + "\nCpus_allowed_list:\t0-15,24\n")},
+		"proc/self/cgroup": {Data: []byte("0::/\n")}, "proc/self/mountinfo": {}}
+	if inv, err := ReadInventory(sysfs.New(machine)); err != nil || inv.Threads.String() != "0-15,24" {
+		t.Errorf("%+v, %v", inv, err)
+	}
+}
+
 // This machine's own files are understood.
 func TestInventoryHere(t *testing.T) {
 	root := os.DirFS("/")
