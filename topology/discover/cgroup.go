@@ -52,23 +52,22 @@ func FindCgroups(fsys sysfs.FS) *Cgroups {
 			g.groups[c] = group
 		}
 	}
-	if err != nil {
+	if len(g.groups) == 0 {
 		group, err2 := fsys.Text("proc/self/cpuset")
-		if err2 != nil {
-			g.err = err
-			return g
+		if err2 == nil {
+			err = nil
 		}
 		g.groups[""], g.groups["cpuset"] = group, group
 	}
-	mounts, err := cgroupMounts(fsys)
-	g.err = err
+	mounts, err2 := cgroupMounts(fsys)
+	g.err = cmp.Or(err, err2)
 	for _, m := range mounts[:min(len(mounts), maxMounts)] {
 		g.all = append(g.all, g.at(m))
 	}
 	return g
 }
 
-// at is the hierarchy that a mount shows.
+// at is the hierarchy that a mount shows. A captured machine has no group of which it has no file: the one above is taken.
 func (g *Cgroups) at(m podfiles.Mount) hierarchy {
 	h := hierarchy{mount: m.Dir, own: m.Dir, v2: m.Type == "cgroup2"}
 	own := g.groups[""]
@@ -81,10 +80,10 @@ func (g *Cgroups) at(m podfiles.Mount) hierarchy {
 			own = cmp.Or(g.groups[c], own)
 		}
 	}
-	if rest, inside := below(own, m.Root); inside {
-		if candidate := path.Join(h.mount, rest); g.fs.Exists(candidate) {
-			h.own = candidate
-		}
+	if rest, inside := below(own, m.Root); inside && strings.Count(rest, "/") < maxLevels {
+		h.own = path.Join(h.mount, rest)
+		dirs := h.upTo()
+		h.own = dirs[max(0, slices.IndexFunc(dirs, g.fs.Exists))]
 	}
 	return h
 }

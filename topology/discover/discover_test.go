@@ -164,6 +164,45 @@ cpu cpuset
 -- dev/cpuset/batch/cpus --
 6-7
 `, "6-7", "0-1"},
+		{"v1 at a place of its own, and no table of this process's groups", `
+-- proc/mounts --
+x /c cgroup rw,cpuset 0 0
+-- c/cpuset.cpus --
+6
+-- c/cpuset.mems --
+1
+`, "6", "1"},
+		{"v2, and a table of groups without a line", `
+-- proc/self/cgroup --
+-- proc/self/cpuset --
+/job
+-- sys/fs/cgroup/cpuset.cpus.effective --
+0-7
+-- sys/fs/cgroup/job/cpuset.cpus.effective --
+3
+-- sys/fs/cgroup/job/cpuset.mems.effective --
+0
+`, "3", "0"},
+		{"v2 in a captured tree, which has nothing of the group itself", `
+-- proc/self/cgroup --
+0::/1/2
+-- proc/self/mountinfo --
+30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw
+-- sys/fs/cgroup/cpuset.cpus.effective --
+0-7
+-- sys/fs/cgroup/1/cpuset.cpus.effective --
+5
+-- sys/fs/cgroup/1/cpuset.mems.effective --
+1
+`, "5", "1"},
+		{"a group of more levels than are looked at", `
+-- proc/self/cgroup --
+0::` + strings.Repeat("/a", 65) + `
+-- sys/fs/cgroup/cpuset.cpus.effective --
+0-3
+-- sys/fs/cgroup` + strings.Repeat("/a", 65) + `/cpuset.cpus.effective --
+2
+`, "0-3", "0-1"},
 		{"a group outside of the root", `
 -- proc/self/cpuset --
 /../../etc
