@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ var ErrNone = errors.New("it holds no report: mpiup run --report DIR writes one"
 
 // Read reads a report's JSON. What it takes is bounded. Of what is no report it takes nothing, and the error is ErrNone.
 func Read(r *bufio.Reader) (*Report, error) {
+	if _, err := r.Peek(1); err != nil && err != io.EOF { // nobody knows what it holds
+		return nil, err
+	}
 	if !IsJSON(r) {
 		return nil, ErrNone
 	}

@@ -2,9 +2,12 @@ package report
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +118,17 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		if _, err := Read(asRead(tt.text)); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// What cannot be read may well be a report: it is not taken for a log.
+func TestReadTellsOfAFileThatCannotBeRead(t *testing.T) {
+	broken := errors.New("input/output error")
+	for _, text := range []string{"", `{"version":1`} {
+		r := bufio.NewReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)))
+		if _, err := Read(r); !errors.Is(err, broken) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
