@@ -134,8 +134,11 @@ func (r *planner) inherit(ctx, life context.Context, at int, o *reach.Opener) (f
 		f.Outrun = true
 		return nil, next, f
 	}
-	lines := r.predecessor.lines()
-	if next = r.course.Adopted(any, ctx.Err() != nil, j.Restarts, of.Launcher, lines); any {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(r.predecessor.gone)) {
+		lines = append(lines, fmt.Sprintf("host %s was not handed over: %v", name, r.predecessor.gone[name]))
+	}
+	if next = r.course.Adopted(any, ctx.Err() != nil, j.Restarts, of.Launcher, lines[:min(len(lines), 5)]); any {
 		r.plan, r.begun = j.Plan, j.Begun
 		r.remains.Takes(j.Begun, j.Left, j.Spent)
 		r.settle(j)
@@ -159,14 +162,6 @@ func (r *planner) settle(j *phases.Journal) {
 		r.course.Known = append(r.course.Known, w)
 	}
 	r.enter("launching")
-}
-
-// lines are why hosts were not handed over.
-func (h *predecessor) lines() (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(h.gone)) {
-		lines = append(lines, fmt.Sprintf("host %s was not handed over: %v", name, h.gone[name]))
-	}
-	return lines[:min(len(lines), 5)]
 }
 
 // CommandOf is what launchers compare of a command line, of whose words the first so many are flags of mpiup's.

@@ -85,7 +85,11 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 	if have {
 		return won, nil
 	}
-	return won, mostTelling(causes)
+	best := *link.Telling(causes)
+	for _, c := range causes { // of which all must have refused
+		best.Refused = best.Refused && (c == nil || c.Refused)
+	}
+	return won, &best
 }
 
 type answeredKey struct{}
@@ -95,15 +99,6 @@ func noteAnswer(ctx context.Context) {
 	if note, ok := ctx.Value(answeredKey{}).(func()); ok {
 		note()
 	}
-}
-
-// mostTelling is telling, but all must have refused for the result to count as refused.
-func mostTelling(causes []*link.Cause) *link.Cause {
-	best := *link.Telling(causes)
-	for _, c := range causes {
-		best.Refused = best.Refused && (c == nil || c.Refused)
-	}
-	return &best
 }
 
 // resolveCause is a name's that was not found. pods says that hosts are pods.
