@@ -22,9 +22,7 @@ import (
 //	  3 hosts, w[7-9], at port 21111: connection refused
 type board struct {
 	names []string
-	out   io.Writer
-	term  bool
-	width func() int
+	to    *Reach // where it is shown
 
 	mu      sync.Mutex
 	missing []*link.Cause // per host; nil: it answered, guarded by mu
@@ -39,7 +37,7 @@ type board struct {
 var notYet = &link.Cause{Stage: link.StageResolve, Err: fmt.Errorf("not reached yet")}
 
 func newBoard(names []string, r *Reach) *board {
-	b := &board{names: names, out: r.Stderr, term: r.Terminal, width: r.Width, missing: make([]*link.Cause, len(names)), left: len(names)}
+	b := &board{names: names, to: r, missing: make([]*link.Cause, len(names)), left: len(names)}
 	for i := range b.missing {
 		b.missing[i] = notYet
 	}
@@ -108,7 +106,7 @@ func (b *board) showing(ctx context.Context) (hide func()) {
 func (b *board) show(ctx context.Context) {
 	begun := time.Now()
 	pause := firstLine
-	if b.term {
+	if b.to.Terminal {
 		pause = firstDraw
 	}
 	t := time.NewTimer(pause)
@@ -118,7 +116,7 @@ func (b *board) show(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if b.drawn > 0 {
-				io.WriteString(b.out, b.back())
+				io.WriteString(b.to.Stderr, b.back())
 			}
 			return
 		case now := <-t.C:
@@ -128,11 +126,11 @@ func (b *board) show(ctx context.Context) {
 				since += fmt.Sprintf(", %v left", inSeconds(left))
 			}
 			switch {
-			case b.term:
+			case b.to.Terminal:
 				b.draw(since)
 				t.Reset(redraw)
 			case b.take() || waited >= due:
-				fmt.Fprintf(b.out, "mpiup: %s\n", visible.Line(b.line(since)))
+				fmt.Fprintf(b.to.Stderr, "mpiup: %s\n", visible.Line(b.line(since)))
 				if waited >= due {
 					due = min(3*due, waited+time.Minute)
 				}
@@ -157,7 +155,7 @@ func (b *board) take() bool {
 func (b *board) back() string { return fmt.Sprintf("\r\x1b[%dA\x1b[J", b.drawn) }
 
 func (b *board) draw(since string) {
-	cols := b.width()
+	cols := b.to.Width()
 	if cols < 20 {
 		cols = defaultCols
 	}
@@ -171,7 +169,7 @@ func (b *board) draw(since string) {
 		s.WriteByte('\n')
 	}
 	b.drawn = len(rows)
-	io.WriteString(b.out, s.String())
+	io.WriteString(b.to.Stderr, s.String())
 }
 
 // rows is the table, with at most most hosts.
