@@ -263,9 +263,3 @@ func number(text string) int {
 	}
 	return int(n)
 }
-
-// OfRank says of a line of any log that it is a rank's, or may be by what stands before it.
-func OfRank(text string) bool {
-	l := new(scanner).parse(text)
-	return l.ofRank() || inRecord().MatchString(text)
-}

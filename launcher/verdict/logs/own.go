@@ -53,7 +53,7 @@ func (o *own) outer(text string) {
 		}
 	}
 	switch text = strings.TrimSpace(text); {
-	case text == "", strings.HasPrefix(text, "mpiup: "), strings.HasPrefix(text, "mpiup-report "):
+	case text == "", strings.HasPrefix(text, "mpiup: "):
 		return
 	case strings.HasPrefix(text, `{"time":`):
 		if o.plain {

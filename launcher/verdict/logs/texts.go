@@ -73,6 +73,6 @@ var (
 	levelLetter                                   = hinted("levelLetter")
 	loose, enqueued, timedOut, others             = unhinted("loose"), hinted("enqueued"), hinted("timedOut"), unhinted("others")
 	stalledRank, elasticRank, jobSize, rankInside = unhinted("stalledRank"), hinted("elasticRank"), hinted("jobSize"), unhinted("rankInside")
-	inRecord, guess, tried, hydraCode             = unhinted("inRecord"), unhinted("guess"), unhinted("tried"), unhinted("hydraCode")
+	guess, tried, hydraCode                       = unhinted("guess"), unhinted("tried"), unhinted("hydraCode")
 	ownLog, mixed, numbered, bar                  = unhinted("ownLog"), hinted("mixed"), hinted("numbered"), unhinted("bar")
 )
