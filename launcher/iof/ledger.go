@@ -20,10 +20,6 @@ type laneKey struct {
 	stream job.Stream
 }
 
-func newLedger(written func(id, n int)) *ledger {
-	return &ledger{written: written, lead: map[laneKey]int{}}
-}
-
 // done: the launcher's own stream has written n bytes.
 func (l *ledger) done(k laneKey, n int) { l.count(k, n) }
 

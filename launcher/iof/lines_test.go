@@ -17,7 +17,7 @@ func script(t *testing.T, cfg Config, terminal bool, steps string) (results []st
 	cfg.Hold = time.Second
 	var b bytes.Buffer
 	credit := map[int]int{}
-	o := newOut(&b, "test", func(k laneKey, n int) { credit[k.id] += n }, nil)
+	o := &out{to: &b, name: "test", done: func(k laneKey, n int) { credit[k.id] += n }}
 	ls := newLines(&cfg, o, terminal)
 	ls.open()
 	now, sent := noon, map[int]int{}
@@ -108,7 +108,7 @@ func TestLongLinesFlow(t *testing.T) {
 	cfg := Config{Hold: time.Hour}
 	var b bytes.Buffer
 	back := 0
-	ls := newLines(&cfg, newOut(&b, "test", func(_ laneKey, n int) { back += n }, nil), false)
+	ls := newLines(&cfg, &out{to: &b, name: "test", done: func(_ laneKey, n int) { back += n }}, false)
 	ls.open()
 	for i := range 64 {
 		ls.put(piece{id: i % 2, data: make([]byte, 32<<10)}, noon)
@@ -156,7 +156,7 @@ func checkLines(t *testing.T, mode Mode, data [2][]byte, plan []byte) {
 	cfg := Config{Mode: mode, Hold: time.Second}
 	var b bytes.Buffer
 	back := 0
-	ls := newLines(&cfg, newOut(&b, "test", func(_ laneKey, n int) { back += n }, nil), false)
+	ls := newLines(&cfg, &out{to: &b, name: "test", done: func(_ laneKey, n int) { back += n }}, false)
 	ls.open()
 	now, left := noon, data
 	for i := 0; len(left[0])+len(left[1]) > 0; i++ {

@@ -39,10 +39,6 @@ const (
 	largeWrite = 16 << 10
 )
 
-func newOut(to io.Writer, name string, done func(laneKey, int), broken func(error)) *out {
-	return &out{to: to, name: name, done: done, broken: broken}
-}
-
 func (o *out) open() {
 	o.w = o.to
 	if f, ok := o.to.(*os.File); ok {

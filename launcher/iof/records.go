@@ -31,10 +31,6 @@ type record struct {
 	holding bool
 }
 
-func newRecords(cfg *Config, o *out) *records {
-	return &records{cfg: cfg, out: o, lanes: map[laneKey]*record{}}
-}
-
 func (rs *records) put(p piece, now time.Time) {
 	k := laneKey{p.id, p.stream}
 	r := rs.lanes[k]

@@ -87,7 +87,8 @@ func New(cfg Config) (*Sink, error) {
 	if err := cfg.Open(); err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, tails: newTails(), words: newWords(), book: newLedger(cfg.Written)}
+	s := &Sink{cfg: cfg, tails: &tails{ends: map[laneKey][]byte{}}, words: &words{of: map[int]*hearing{}},
+		book: &ledger{written: cfg.Written, lead: map[laneKey]int{}}}
 	if cfg.Dir != "" || cfg.Files != [2]Pattern{} {
 		s.byID = newFiles(&s.cfg, s.book)
 		s.files = newDestination(s.byID, s.book.filed)
@@ -140,9 +141,9 @@ func (s *Sink) streams() {
 
 // terminal makes the destination for one of the launcher's streams.
 func (s *Sink) terminal(w io.Writer, name string) (*destination, *out) {
-	o := newOut(w, name, s.book.done, s.cfg.Broken)
+	o := &out{to: w, name: name, done: s.book.done, broken: s.cfg.Broken}
 	if s.cfg.Mode == JSON {
-		return newDestination(newRecords(&s.cfg, o), s.book.done), o
+		return newDestination(&records{cfg: &s.cfg, out: o, lanes: map[laneKey]*record{}}, s.book.done), o
 	}
 	return newDestination(newLines(&s.cfg, o, streams.IsTerminal(w)), s.book.done), o
 }

@@ -107,7 +107,7 @@ func FuzzJSON(f *testing.F) {
 		var b bytes.Buffer
 		back := 0
 		cfg := Config{Hold: time.Hour}
-		rs := newRecords(&cfg, newOut(&b, "test", func(_ laneKey, n int) { back += n }, nil))
+		rs := &records{cfg: &cfg, out: &out{to: &b, name: "test", done: func(_ laneKey, n int) { back += n }}, lanes: map[laneKey]*record{}}
 		rs.open()
 		for d := data; len(d) > 0; {
 			n := min(len(d), 1+int(split)*300)
@@ -328,7 +328,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestTail(t *testing.T) {
-	tl := newTails()
+	tl := &tails{ends: map[laneKey][]byte{}}
 	for i := range 5000 {
 		tl.add(0, job.Stdout, []byte{byte('a' + i%26), '\n'})
 	}
@@ -353,7 +353,7 @@ func TestSaid(t *testing.T) {
 	if got := (*Sink)(nil).Said(); got != nil {
 		t.Errorf("of no run: %q", got)
 	}
-	s := &Sink{tails: newTails(), cfg: Config{Ranks: 2, Host: func(id int) string { return []string{"w0", "w\n1"}[id] }}}
+	s := &Sink{tails: &tails{ends: map[laneKey][]byte{}}, cfg: Config{Ranks: 2, Host: func(id int) string { return []string{"w0", "w\n1"}[id] }}}
 	s.tails.add(1, job.Stderr, []byte("oh\nno"))
 	s.tails.add(1, job.Stdout, []byte("step 1\r2\n"))
 	s.tails.add(0, job.Stdout, []byte("step 1\n"))

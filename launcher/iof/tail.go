@@ -22,8 +22,6 @@ type tails struct {
 	ends map[laneKey][]byte // at most twice tailBytes each, guarded by mu
 }
 
-func newTails() *tails { return &tails{ends: map[laneKey][]byte{}} }
-
 func (t *tails) add(id int, s job.Stream, data []byte) {
 	if len(data) > tailBytes {
 		data = data[len(data)-tailBytes:]

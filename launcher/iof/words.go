@@ -86,8 +86,6 @@ const (
 	traceMessage
 )
 
-func newWords() *words { return &words{of: map[int]*hearing{}} }
-
 // chained are the lines between two tracebacks of which the second is of an exception that came of the first.
 var chained = []string{
 	"During handling of the above exception, another exception occurred:",

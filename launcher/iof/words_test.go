@@ -32,7 +32,7 @@ func said(texts ...string) (list []Raised) {
 
 // What is said on standard error counts until the process has gone on for long on standard output.
 func TestWordsArePast(t *testing.T) {
-	w := newWords()
+	w := &words{of: map[int]*hearing{}}
 	w.add(5, job.Stderr, []byte("sh: 1: nvidia-smi: not found\n"))
 	w.add(5, job.Stdout, make([]byte, maxOutlived))
 	if got := w.words(5); got.Past || len(got.First) != 1 {
@@ -64,7 +64,7 @@ func TestWordsAreOutlived(t *testing.T) {
 		{"long after", 0, 2 * maxAge, true, true, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWords()
+			w := &words{of: map[int]*hearing{}}
 			w.add(5, job.Stderr, []byte(harmless))
 			for i := range tt.lines {
 				w.add(5, job.Stderr, fmt.Appendf(nil, "step %d\n", i))
@@ -121,7 +121,7 @@ func TestWords(t *testing.T) {
 		tt.want.Mute = tt.want.Raised != nil && tt.name != "one after which it said more"
 		for _, cut := range []int{1 << 15, 1, 7, 100} { // in one piece, and in many
 			t.Run(fmt.Sprint(tt.name, " by ", cut), func(t *testing.T) {
-				w := newWords()
+				w := &words{of: map[int]*hearing{}}
 				for at := 0; at < len(tt.said); at += cut {
 					w.add(5, job.Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
 				}
@@ -135,7 +135,7 @@ func TestWords(t *testing.T) {
 
 // However much a process writes, little of it is kept.
 func TestWordsAreBounded(t *testing.T) {
-	w := newWords()
+	w := &words{of: map[int]*hearing{}}
 	for i := range 2000 {
 		w.add(0, job.Stderr, []byte(fmt.Sprintf("Traceback (most recent call last):\n  File \"x\"\nE%d: %s\n%s\n%s\n%s\n", i, strings.Repeat("a", 3000), strings.Repeat("b", 3000), strings.Repeat("c", 3000), strings.Repeat("d", 3000))))
 	}
@@ -157,7 +157,7 @@ func TestFramesInPieces(t *testing.T) {
 	const text = "[w0:4711] *** Process received signal ***\n[w0:4711] [ 0] /lib/libc.so.6(+0x42520)[0x7f]\n[w0:4711] [ 1] ./solver(apply_flux+0x1d)[0x55]\n[w0:4711] [ 2] ./solver(main+0x9a)[0x55]\n"
 	for _, before := range []string{"", strings.Repeat("line\nanother line\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", 3)} {
 		for _, piece := range []int{1, 7, 1 << 20} {
-			w := newWords()
+			w := &words{of: map[int]*hearing{}}
 			for rest := before + text; rest != ""; {
 				n := min(piece, len(rest))
 				w.add(3, job.Stderr, []byte(rest[:n]))

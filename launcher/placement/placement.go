@@ -98,10 +98,6 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 		return fmt.Errorf("there is no host to run on")
 	case len(apps) == 0:
 		return fmt.Errorf("there is no program to run")
-	case p.MapBy != BySlot && p.MapBy != ByNode && p.MapBy != ByRound:
-		return fmt.Errorf("mapping by %q is not known; use slot, node or ppr:N:node", p.MapBy)
-	case p.RankBy != "" && p.RankBy != BySlot && p.RankBy != ByNode:
-		return fmt.Errorf("ranking by %q is not known; use slot or node", p.RankBy)
 	case p.PerNode < 0 || p.PerNode > MaxRanks:
 		return fmt.Errorf("%d ranks per host; use 1 to %d", p.PerNode, MaxRanks)
 	}
