@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -38,10 +39,7 @@ func show(p *process, text string) error {
 
 // page executes the user's pager, else less or cat, with the text as its standard input. It returns where there is no shell.
 func page(env []string, getenv func(string) string, text string) {
-	words := []string{"sh", "-c", getenv("PAGER")}
-	if words[2] == "" {
-		words[2] = "command -v less >/dev/null && exec less; exec cat"
-	}
+	words := []string{"sh", "-c", cmp.Or(getenv("PAGER"), "command -v less >/dev/null && exec less; exec cat")}
 	fd, err := unix.MemfdCreate("help", 0)
 	if err != nil {
 		return

@@ -152,13 +152,12 @@ const minSilence = time.Second
 
 // Check finds times that cannot work.
 func (f *LeaseFlags) Check() error {
-	for _, t := range []struct {
-		flag string
-		d    time.Duration
-	}{{"--launcher-timeout", f.LauncherTimeout}, {"--node-timeout", f.NodeTimeout}} {
-		if t.d < minSilence {
-			return fmt.Errorf("%s %v is too short to tell silence from a busy machine; use %v or more", t.flag, t.d, minSilence)
-		}
+	flag, d := "--launcher-timeout", f.LauncherTimeout
+	if d >= minSilence {
+		flag, d = "--node-timeout", f.NodeTimeout
+	}
+	if d < minSilence {
+		return fmt.Errorf("%s %v is too short to tell silence from a busy machine; use %v or more", flag, d, minSilence)
 	}
 	return nil
 }
