@@ -314,7 +314,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		}
 		return &finding{kind: kind, likely: true, general: true, weak: true, who: ending{rank: -1}}
 	}
-	if !ok || s.General && measured().Match(text) {
+	if !ok || s.General && measured().Match(text) || s.Kind == verdict.ExitCode && good(text) {
 		return nil
 	}
 	return &finding{
