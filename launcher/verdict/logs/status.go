@@ -33,7 +33,7 @@ func status(text string) (f finding, ok bool) {
 	case strings.HasPrefix(text, "Exit_status=-"), strings.HasPrefix(text, "debug"): // PBS's own, of a job that it ended; ssh's, of a host
 		return f, false
 	case m != nil && m[1] == "":
-		code = number(m[2] + m[3])
+		code = number(m[2])
 	case m != nil && m[1][0] == '-':
 		signal = number(m[1][1:])
 	case m != nil:
