@@ -72,7 +72,8 @@ func (r *Reader) guilty() *finding {
 func (r *Reader) unended() (f *finding) {
 	for key, h := range r.lanes {
 		ends := slices.ContainsFunc(h.recent[max(len(h.recent)-2, 0):], func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
-		if (ends || h.trace == frames) && !h.shrug && h.ignored == 0 && !r.ended && (f == nil || cut(h.before) < f.line) {
+		first := f == nil || cmp.Or(strings.Compare(cut(h.before), f.line), key.file-f.file) < 0 // in whatever order lanes come
+		if (ends || h.trace == frames) && !h.shrug && h.ignored == 0 && !r.ended && first {
 			f = &finding{kind: verdict.Python, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
 		}
 	}

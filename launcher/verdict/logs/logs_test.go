@@ -185,6 +185,21 @@ func TestNumbersThatAreNoRanks(t *testing.T) {
 	}
 }
 
+// Of files that end in one traceback, the first is the one that is told of, each time.
+func TestFilesThatEndInOneTraceback(t *testing.T) {
+	for range 30 {
+		var r Reader
+		for range 4 {
+			r.File()
+			r.Line("Traceback (most recent call last):")
+			r.Line(`  File "t.py", line 2, in step`)
+		}
+		if f := r.guilty(); f == nil || f.file != 1 || said(&r) != "kind probably python-exception rank unknown" {
+			t.Fatalf("%+v, %s", f, said(&r))
+		}
+	}
+}
+
 // Each row of texts.txt is of a name that is used, and its patterns are some.
 func TestTexts(t *testing.T) {
 	var code string
