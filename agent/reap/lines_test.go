@@ -3,6 +3,7 @@ package reap
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,10 @@ func TestLines(t *testing.T) {
 		if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.err)
 		}
+	}
+	closed := func([]byte) error { return os.ErrClosed } // f's own: what it writes to is closed
+	if o, err := Lines(t.Context(), s, sh("echo on; exec sleep 10"), 1000, closed); !errors.Is(err, os.ErrClosed) || o.Exit.Signal != 9 {
+		t.Errorf("f fails since something is closed: %v, %+v", err, o.Exit)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := time.Now()

@@ -3,7 +3,6 @@ package reap
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,9 +139,12 @@ func Lines(ctx context.Context, s *Supervisor, cmd Command, limit int, f func([]
 		for err == nil && lines.Scan() {
 			err = f(lines.Bytes())
 		}
-		if err = cmp.Or(err, lines.Err()); err != nil && !errors.Is(err, os.ErrClosed) {
-			return fmt.Errorf("%s: %w", cmd.Argv[0], err)
+		if err == nil && !errors.Is(lines.Err(), os.ErrClosed) { // closed as ctx ended
+			err = lines.Err()
 		}
-		return nil
+		if err != nil {
+			err = fmt.Errorf("%s: %w", cmd.Argv[0], err)
+		}
+		return err
 	})
 }
