@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -112,6 +113,29 @@ func TestOtherMessages(t *testing.T) {
 	}
 	if err := (Codec{}).Unmarshal(nil, "text"); err == nil {
 		t.Error("decoded into what is no message")
+	}
+}
+
+// A launcher's codec vets what an agent answers, however it comes in. Frames are vetted where they are taken, and an agent's codec
+// leaves launchers' words as they are.
+func TestAnswersAreVetted(t *testing.T) {
+	for _, size := range []int{1, 2 * large, 3 * frameSize} {
+		said := &apiv1.HelloReply{Name: "w-0\x1b[2J", Version: strings.Repeat("v\n", size)}
+		got := &apiv1.HelloReply{}
+		err := (Codec{Vet: true}).Unmarshal(split(encode(t, said).Materialize(), frameSize), got)
+		if err != nil || strings.ContainsAny(got.Name+got.Version, "\x1b\n") {
+			t.Errorf("an answer of %d bytes: %.40q, %.40q, %v", proto.Size(said), got.Name, got.Version, err)
+		}
+		frame := &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: said.Version}}}
+		for of, tt := range map[string]struct {
+			codec Codec
+			sent  proto.Message
+		}{"a frame": {Codec{Vet: true}, frame}, "what a launcher says": {Codec{}, said}} {
+			got := tt.sent.ProtoReflect().New().Interface()
+			if err := tt.codec.Unmarshal(split(encode(t, tt.sent).Materialize(), frameSize), got); err != nil || !proto.Equal(got, tt.sent) {
+				t.Errorf("%s of %d bytes is changed (%v)", of, proto.Size(tt.sent), err)
+			}
+		}
 	}
 }
 
