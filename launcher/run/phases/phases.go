@@ -3,16 +3,14 @@
 // What is told moves it, and it says what is to be done next; who carries that out tells what came of it. An attempt at running the ranks is
 // launcher/run's, which is thrown away whole when they start again.
 //
-// What is to be done, and what tells what came of it, if that leads on:
+// What is to be done, and what tells what came of it:
 //
-//	Seek    │ Sought ─▶ Gather
-//	Gather  │ Gathered ─▶ Gather, Place │ Held ─▶ Adopt
-//	Adopt   │ Adopted ─▶ Gather, Attempt
-//	Place   │ the ranks have their places ─▶ Attempt
-//	Attempt │ Attempted ─▶ Rest
-//	Rest    │ Rested ─▶ Gather
-//
-// Each may lead to End.
+//	seek    │ Sought ─▶ gather │ Sought ─▶ end
+//	gather  │ Gathered ─▶ gather │ Held ─▶ adopt │ Gathered ─▶ place │ Gathered ─▶ end │ Held ─▶ end
+//	adopt   │ Adopted ─▶ gather │ Adopted ─▶ attempt │ Adopted ─▶ end
+//	place   │ placed ─▶ attempt
+//	attempt │ Attempted ─▶ rest │ Attempted ─▶ end
+//	rest    │ Rested ─▶ gather
 //
 // Which hosts take part, and which ranks they get:
 //

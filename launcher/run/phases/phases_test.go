@@ -1,8 +1,11 @@
 package phases
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,19 +33,43 @@ import (
 //	seat | rested                                                      what was ordered is done; seat begins an attempt
 //	start ID | exit ID CODE | ours ID | end ID | ending NAME | lost NAME TEXT | gone NAME | resumed NAME | came NAME SIZE    what the attempt is told
 //	turn | attempted [AFTER]                                           at its end
+//
+// The drawing in the package's comment is of what they play.
 func TestScripts(t *testing.T) {
+	played, players := map[move]bool{}, 0
 	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
-		s := &script{t: t, out: out, now: run.Now{Wall: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Clock: time.Hour}}
+		players++
+		s := &script{t: t, out: out, played: played, now: run.Now{Wall: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Clock: time.Hour}}
 		return func(line string) {
 			words := strings.Fields(line)
 			s.do(words[0], words[1:])
 			s.addUp()
 		}
 	})
+	var table []golden.Move
+	for _, m := range slices.SortedFunc(maps.Keys(played), func(a, b move) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), strings.Compare(a.told, b.told))
+	}) {
+		table = append(table, golden.Move{From: done[m.from], Event: m.told, To: done[m.to]})
+	}
+	if files, _ := filepath.Glob("testdata/*.txt"); players == len(files) { // else only some were asked for
+		golden.Drawing(t, "phases.go", "What is to be done, and what tells what came of it:", table)
+	}
 }
+
+// move is from what was to be done, by what was told, to what is to be done next.
+type move struct {
+	from Do
+	told string
+	to   Do
+}
+
+var done = [...]string{"seek", "gather", "adopt", "place", "attempt", "rest", "end"}
 
 type script struct {
 	t       *testing.T
+	played  map[move]bool
+	doing   Do
 	out     *strings.Builder
 	now     run.Now
 	cfg     Config
@@ -85,26 +112,26 @@ func (s *script) do(command string, args []string) {
 		for _, name := range args {
 			all = append(all, model.Wanted{Entry: hostlist.Entry{Name: name}})
 		}
-		s.take(s.course.Sought(all))
+		s.take("Sought", s.course.Sought(all))
 	case "answers":
 		s.gathered(args)
 	case "held":
 		own := Held{Command: []byte("mine"), Text: "mine"}
 		h := Held{Launcher: args[1], Command: []byte(args[2]), Text: args[2], Taken: len(args) > 3, Left: time.Minute}
-		s.take(s.course.Held(args[0], []Held{h}, own, s.hold))
+		s.take("Held", s.course.Held(args[0], []Held{h}, own, s.hold))
 	case "vain":
-		s.take(s.course.Adopted(false, false, 0, "l0", nil))
+		s.take("Adopted", s.course.Adopted(false, false, 0, "l0", nil))
 	case "adopted":
 		s.answers = nil
 		for _, name := range args[1:] {
 			s.answers = append(s.answers, answer(name, s.number(args[0])))
 		}
-		s.take(s.course.Adopted(true, false, 0, "l0", nil))
+		s.take("Adopted", s.course.Adopted(true, false, 0, "l0", nil))
 		s.begun(Places(s.answers), s.answers, true)
 	case "seat":
 		s.seat()
 	case "rested":
-		s.take(s.course.Rested())
+		s.take("Rested", s.course.Rested())
 	case "start":
 		of((&apiv1.Started{Rank: uint32(s.number(args[0])), Pid: 7}).Frame())
 	case "exit":
@@ -147,7 +174,7 @@ func (s *script) begin(args []string) {
 			s.cfg.Apps[0].N = 0
 		}
 	}
-	s.course, s.attempt, s.plan = New(s.cfg), nil, nil
+	s.course, s.attempt, s.plan, s.doing = New(s.cfg), nil, nil, Seek
 	s.at = s.now.Wall
 	s.seats, s.want, s.rec = s.at, 0, report.Recorder{}
 	s.rec.Begin(report.Report{Begun: s.at})
@@ -171,7 +198,7 @@ func (s *script) gathered(args []string) {
 		}
 	}
 	s.answers = g.Answers
-	s.take(s.course.Gathered(g))
+	s.take("Gathered", s.course.Gathered(g))
 }
 
 // seat places the ranks and begins an attempt.
@@ -191,6 +218,8 @@ func (s *script) seat() {
 		seated, say = s.course.Seat(s.choice, chosen)
 		s.say(say)
 	}
+	s.played[move{s.doing, "placed", Attempt}] = true
+	s.doing = Attempt
 	s.begun(seated, chosen, false)
 }
 
@@ -277,7 +306,7 @@ func (s *script) attempted(args []string) {
 	if s.attempt = nil; next.Do == Rest {
 		s.rec.Enter(s.at, "gathering")
 	}
-	s.take(next)
+	s.take("Attempted", next)
 }
 
 // addUp lets time pass, and sees that the ranks' time is accounted for, over all attempts.
@@ -304,13 +333,15 @@ func (s *script) say(lines []string) {
 	}
 }
 
-// take shows what is to be done next.
-func (s *script) take(o Order) {
+// take shows what is to be done next, by what was told.
+func (s *script) take(told string, o Order) {
+	s.played[move{s.doing, told, o.Do}] = true
+	s.doing = o.Do
 	if s.say(o.Say); o.Failure != nil {
 		fmt.Fprintf(s.out, "  %d %s\n", o.Failure.Code, strings.Join(o.Failure.Lines, "\n  "))
 	}
 	s.choice = o.Choice
-	text := [...]string{"seek", "gather", "adopt", "place", "attempt", "rest", "end"}[o.Do]
+	text := done[o.Do]
 	for _, w := range o.Want {
 		text += " " + w.Entry.Name
 	}
