@@ -14,7 +14,7 @@ var ownJSON = map[string]string{
 	"agent/host":          "the agent's own record, for itself",
 	"launcher/run/phases": "for the next launcher",
 	"launcher/doctor":     "a baseline: numbers, and names that were checked",
-	"launcher/report":     "packed, for mpiup report",
+	"launcher/report":     "machines, packed for their size alone",
 	"launcher/runmetrics": "for Trainer and mpiup-otel",
 	"cmd/mpiup":           "trial, a line of a rank's output, which doctor reads",
 	"cmd/mpiup/draw":      "its texts are made visible one by one (clean)",
