@@ -223,7 +223,7 @@ func (r *Reader) tell(who ending, by string) {
 		switch close := r.number-max(f.number, f.told.at) <= after && f.lane.file == r.file; {
 		case close && f.who.rank < 0 && f.who.fits(who) && (f.told.by != byMany || who.rank < 0):
 			f.who, f.told.by, f.told.at = f.who.or(who), by, r.number
-			f.own = !r.listed && f.who.rank >= 0 && (f.kind == verdict.OutOfMemory || !strings.HasPrefix(by, "srun: "))
+			f.told.own = !r.listed && f.who.rank >= 0 && (f.kind == verdict.OutOfMemory || !strings.HasPrefix(by, "srun: "))
 		case close && f.told.by == by && who.rank >= 0:
 			f.among, f.told.at = f.among.Union(setOf(f.who.rank, who.rank)), r.number
 		}

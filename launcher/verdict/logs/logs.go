@@ -120,7 +120,6 @@ type finding struct {
 	who       ending
 	among     idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
 	told      told      // whose it is
-	own       bool      // its own line names its process, and no launcher's
 	lane      lane
 	file      int
 	number    int
@@ -129,10 +128,11 @@ type finding struct {
 	time      time.Time
 }
 
-// told is the line after a finding that told whose it is, and its number.
+// told is what told whose a finding is: the line after it, with its number, or its own.
 type told struct {
-	by string
-	at int
+	by  string
+	at  int
+	own bool // it names the process by itself, as no launcher's does
 }
 
 // File begins another log.
@@ -210,7 +210,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	f.over = r.ended && f.weight == verdict.Echo || f.weight != verdict.Ending && slices.ContainsFunc(r.found[verdict.Ending], f.late) // all ends with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
-		f.own = r.at == r.number && r.recent.rank >= 0 && !r.listed
+		f.told.own = r.at == r.number && r.recent.rank >= 0 && !r.listed
 	}
 	if m := srunTasks().Find(l.text); m != nil {
 		f.among, _ = idset.Within(m[1], maxTask)

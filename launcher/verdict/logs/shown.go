@@ -32,7 +32,7 @@ func (r *Reader) shown(f *finding, n named) named {
 	}
 	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among,
 		pids: map[int]bool{0: true, f.who.pid: true}, seen: map[string]bool{f.line: true}}
-	c.own = c.tagged || f.own || f.spoken() == n.who.rank
+	c.own = c.tagged || f.told.own || f.spoken() == n.who.rank
 	c.add(n.who.rank, f.lane.rank)
 	for _, list := range r.found {
 		for _, g := range list {
