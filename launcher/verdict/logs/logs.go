@@ -106,26 +106,25 @@ const (
 
 // finding is one line that tells of a failure.
 type finding struct {
-	kind      verdict.Kind
-	weight    verdict.Weight
-	likely    bool
-	general   bool     // by words so general that all else is believed first
-	weak      bool     // a warning, or of a start that may have been tried again
-	warns     bool     // it calls itself a warning
-	over      bool     // the program went on after it, or a later line takes it back
-	final     bool     // it is an end, or its process ended right after it
-	restarted bool     // its launcher started the ranks again after it
-	why       []string // the program's own words before it
-	line      string
-	who       ending
-	among     idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
-	told      told      // whose it is
-	lane      lane
-	file      int
-	number    int
-	order     int
-	steps     int // lines of progress before it
-	time      time.Time
+	kind    verdict.Kind
+	weight  verdict.Weight
+	likely  bool
+	general bool     // by words so general that all else is believed first
+	weak    bool     // a warning, or of a start that may have been tried again
+	warns   bool     // it calls itself a warning
+	over    bool     // the program went on after it, or a later line takes it back
+	final   bool     // it is an end, or its process ended right after it, and no launcher started the ranks again
+	why     []string // the program's own words before it
+	line    string
+	who     ending
+	among   idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
+	told    told      // whose it is
+	lane    lane
+	file    int
+	number  int
+	order   int
+	steps   int // lines of progress before it
+	time    time.Time
 }
 
 // told is what told whose a finding is: the line after it, with its number, or its own.

@@ -78,7 +78,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 				if len(h.open) < maxOpen && !slices.Contains(h.open, g) {
 					h.open = append(h.open, g)
 				}
-				g.restarted = true
+				g.final = false
 			}
 		}
 		h.steps = 0
@@ -95,7 +95,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		return
 	}
 	for _, g := range h.open {
-		g.over = g.over || !g.final || g.restarted
+		g.over = g.over || !g.final
 	}
 	h.open = nil
 	r.takeBack(func(g *finding) bool {
