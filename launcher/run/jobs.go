@@ -68,7 +68,7 @@ func (r *Run) serveSpawns() {
 			r.growing = &o
 			r.give(Grow{r.who.Jobs(), r.who.Processes(), len(o.Plan.Placements)})
 		case spawn.Refuse:
-			r.give(Dismiss{})
+			r.give(r.sites.dismiss())
 			r.refuse(o.Ask, o.Why)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Run) join(o spawn.Order) {
 // joined goes on with the first ask once its hosts were reached, or not.
 func (r *Run) joined(e Reached) {
 	if r.job == jobStopping {
-		r.give(Dismiss{})
+		r.give(r.sites.dismiss())
 		return
 	}
 	for _, f := range e.Sites {
@@ -130,7 +130,7 @@ func (r *Run) grown(err error) {
 	} else {
 		r.refuse(o.Ask, err)
 	}
-	r.give(Dismiss{})
+	r.give(r.sites.dismiss())
 	r.serveSpawns()
 	for _, h := range r.live() {
 		r.idle(h)

@@ -65,3 +65,11 @@ func (r *sites) found(f model.Host) {
 	}
 	s.reached = &f
 }
+
+// dismiss lets those go that were reached and are no hosts of the run.
+func (r *sites) dismiss() Dismiss {
+	for _, s := range r.list {
+		s.reached = nil
+	}
+	return Dismiss{}
+}
