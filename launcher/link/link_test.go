@@ -314,3 +314,30 @@ func TestClosedSessionIsNoLoss(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// A session that is resumed while the run ends is closed as every other one is.
+func TestSessionsAreClosedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		opened, open := 0, 0
+		attach := func(context.Context, context.Context, netip.AddrPort, *apiv1.Open) (*Session, error) {
+			stream := make(told, 1)
+			if opened++; opened == 1 {
+				stream <- errors.New("reset")
+			} else {
+				end()
+			}
+			open++
+			return &Session{Stream: stream, Open: &apiv1.Open{}, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: "one"}},
+				Close: func() { open--; close(stream) }, Explain: AsCause}, nil
+		}
+		first, err := attach(ctx, ctx, netip.AddrPort{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := New(Config{Name: "w0", First: first, Attach: attach, Timeout: time.Second, Clock: wire.NewClock()})
+		if lost := h.Run(ctx); lost != nil || opened != 2 || open != 0 {
+			t.Errorf("of %d sessions %d are open (%v)", opened, open, lost)
+		}
+	})
+}
