@@ -78,6 +78,8 @@ func TestVersion(t *testing.T) {
 		{name: "mpirun", line: "--display map a.out", world: world{env: "MPIUP_FAMILY=openmpi4"}, why: "MPIUP_FAMILY says so"},
 		{name: "mpirun", line: "a.out", world: world{env: "MPIUP_FAMILY=OpenMPI5"}, program: "Open MPI 4.1.6", want: true, why: "MPIUP_FAMILY says so"},
 		{name: "mpirun", line: "--version", why: "nothing says otherwise"},
+		{name: "mpirun", line: "--version a.out", program: "Open MPI 5.0.7", want: true, why: "a.out needs a library of Open MPI 5"},
+		{name: "mpirun", line: "--version -np 2 --display map", want: true, why: "Open MPI 4.1 has no --display"},
 	} {
 		l, err := Parse(line.OpenMPI, words(t, tt.line), tt.outside())
 		if err != nil {
@@ -92,6 +94,17 @@ func TestVersion(t *testing.T) {
 		})
 		if five != tt.want || why != tt.why {
 			t.Errorf("%s %s: %t, since %s; not %t, since %s", tt.name, tt.line, five, why, tt.want, tt.why)
+		}
+	}
+}
+
+// Open MPI's mpirun --version complains of a wrong option behind it, too, up to the first program.
+func TestVersionOfAWrongLine(t *testing.T) {
+	for args, wrong := range map[string]bool{"--version --bogus": true, "--help -np x a.out": true, "--version a.out : --bogus": false, "--version :": false} {
+		for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
+			if _, err := Parse(f, words(t, args), world{}.outside()); (err != nil) != wrong {
+				t.Errorf("%s, %s: %v", f, args, err)
+			}
 		}
 	}
 }

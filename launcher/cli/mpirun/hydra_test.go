@@ -80,7 +80,7 @@ func TestHydra(t *testing.T) {
 		}},
 		{line: "-bootstrap=ssh -print-all-exitcodes a", is: without("-bootstrap=ssh", "-print-all-exitcodes")},
 		{line: "-ppn 1 -H b a", is: func(l *line.Line) {
-			*l = line.Line{Family: line.Hydra, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
+			*l = line.Line{Family: line.Hydra, Contexts: []line.Context{{Argv: []string{"b", "a"}}}, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
 		}},
 		{line: "-usize 5 a", is: func(l *line.Line) { l.Universe = "5" }},
 		{line: "-usize SYSTEM a", is: func(l *line.Line) { l.Universe = "SYSTEM" }},

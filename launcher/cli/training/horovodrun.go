@@ -39,7 +39,7 @@ func (l *Horovodrun) add(words ...string) { l.options = append(l.options, words.
 // ParseHorovodrun reads the words after the launcher's own name.
 func ParseHorovodrun(args []string) (Horovodrun, error) {
 	l := &Horovodrun{}
-	program, err := l.Read.Options(line.Rules{Rows: l.rows(), Split: func(word string) (name, value string, joined bool) {
+	program, err := l.Read.Options(line.Rules{Rows: l.rows(), Hasty: true, Split: func(word string) (name, value string, joined bool) {
 		return strings.Cut(word, "=")
 	}}, args)
 	for _, o := range l.Read.Line.Options {

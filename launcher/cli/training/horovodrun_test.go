@@ -65,8 +65,8 @@ func TestWhatIsForTheRunOfHorovodrun(t *testing.T) {
 	if err != nil || !l.Gloo || l.MPI || l.Start != 90*time.Second || len(l.Read.Line.Without) != 1 || l.Read.Line.Without[0] != "-p 22" {
 		t.Errorf("%+v, %v", l, err)
 	}
-	for _, word := range []string{"--version", "-v", "--help", "-h"} {
-		if l, err := ParseHorovodrun([]string{word}); err != nil || !l.Read.Line.Version && !l.Read.Line.Help {
+	for _, word := range []string{"--version", "-v", "--help", "-h"} { // argparse looks no further
+		if l, err := ParseHorovodrun([]string{word, "--bogus"}); err != nil || !l.Read.Line.Version && !l.Read.Line.Help {
 			t.Errorf("%s: %+v, %v", word, l, err)
 		}
 	}

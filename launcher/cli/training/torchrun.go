@@ -43,7 +43,7 @@ type Torchrun struct {
 func ParseTorchrun(args []string, lookup func(name string) (string, bool), count func(word string) (int, error)) (Torchrun, error) {
 	l := &Torchrun{Nodes: 1, Least: 1, PerNode: 1, rank: All, wanted: "1"}
 	rows := l.rows()
-	program, err := l.Read.Options(line.Rules{Rows: rows, Split: split}, args)
+	program, err := l.Read.Options(line.Rules{Rows: rows, Hasty: true, Split: split}, args)
 	switch {
 	case err != nil:
 		return Torchrun{}, err

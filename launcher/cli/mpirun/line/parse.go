@@ -22,6 +22,8 @@ type Rules struct {
 	Folded func(option string)
 	// Anywhere says that all options may stand before any program.
 	Anywhere bool
+	// Hasty says that who asks for help or the version wants nothing else, whatever stands behind.
+	Hasty bool
 	// ReadPrograms reads the text of a file of programs.
 	ReadPrograms func(file, text string) error
 	// Hosts reads a hostfile.
@@ -89,16 +91,18 @@ func (p *Parser) Programs(args []string) error {
 	}
 	for p.First = true; ; p.First = false {
 		words, rest, more := Cut(args)
-		if err := p.Program(words); err != nil || p.Line.Version || p.Line.Help {
+		if err := p.Program(words); err != nil {
 			return err
 		}
+		only := p.Line.Version || p.Line.Help // which need no program
 		switch {
 		case len(p.Ctx.Argv) > 0:
 			p.Line.Contexts = append(p.Line.Contexts, p.Ctx)
+		case only:
 		case more || len(words) > 0 && !p.First:
 			return fmt.Errorf("program %d has no name; a program stands on each side of \":\"", len(p.Line.Contexts)+1)
 		}
-		if !more {
+		if !more || only {
 			return nil
 		}
 		args = rest
@@ -123,7 +127,7 @@ func Cut(args []string) (before, after []string, found bool) {
 	return args, nil, false
 }
 
-// options takes the options at the front of words and returns the program's. Who asks for help or the version wants nothing else.
+// options takes the options at the front of words and returns the program's.
 func (p *Parser) options(words []string) ([]string, error) {
 	for len(words) > 0 {
 		word := words[0]
@@ -151,7 +155,7 @@ func (p *Parser) options(words []string) ([]string, error) {
 		}
 		p.Line.Options = append(p.Line.Options, Option{Name: name, Values: values, Words: words[:1+take]})
 		words = rest[take:]
-		if err := p.Take(word, r, values); err != nil || p.Line.Version || p.Line.Help {
+		if err := p.Take(word, r, values); err != nil || p.Rules.Hasty && (p.Line.Version || p.Line.Help) {
 			return nil, err
 		}
 	}
