@@ -56,7 +56,7 @@ func ParseTorchrun(args []string, lookup func(name string) (string, bool), count
 		if !ok || value == "" || l.Read.Given[r.Name()] || r.Args == 0 && value != "1" {
 			continue
 		}
-		if err := l.Read.Take(variable(r)+"="+value, r, []string{value}); err != nil {
+		if err := l.Read.Take(r, line.Option{Values: []string{value}, Words: []string{variable(r) + "=" + value}}); err != nil {
 			return Torchrun{}, err
 		}
 	}

@@ -153,9 +153,10 @@ func (p *Parser) options(words []string) ([]string, error) {
 		if len(values) < r.Args && r.Level != Refused {
 			return nil, fmt.Errorf("%s needs %s", word, Values(r.Args))
 		}
-		p.Line.Options = append(p.Line.Options, Option{Name: name, Values: values, Words: words[:1+take]})
+		o := Option{Name: name, Values: values, Words: words[:1+take]}
+		p.Line.Options = append(p.Line.Options, o)
 		words = rest[take:]
-		if err := p.Take(word, r, values); err != nil || p.Rules.Hasty && (p.Line.Version || p.Line.Help) {
+		if err := p.Take(r, o); err != nil || p.Rules.Hasty && (p.Line.Version || p.Line.Help) {
 			return nil, err
 		}
 	}
@@ -201,12 +202,9 @@ func (p *Parser) unknown(word, name string) error {
 	return unknown(word, name, p.table)
 }
 
-// Take does what an option says that was written as word, or as a variable's NAME=value.
-func (p *Parser) Take(word string, r *Row, value []string) error {
-	written := strings.Join(append([]string{word}, value...), " ")
-	if len(value) > 0 && strings.Contains(word, "=") {
-		written = word
-	}
+// Take does what an option says, or a variable in its place, whose one word is NAME=value.
+func (p *Parser) Take(r *Row, o Option) error {
+	word, written := o.Words[0], strings.Join(o.Words, " ")
 	switch {
 	case r.Level == Refused:
 		return fmt.Errorf("%.60s: %s", word, r.Means)
@@ -219,7 +217,7 @@ func (p *Parser) Take(word string, r *Row, value []string) error {
 	if r.Set == nil {
 		return nil
 	}
-	if err := r.Set(value); err != nil {
+	if err := r.Set(o.Values); err != nil {
 		return fmt.Errorf("%.200s: %w", written, err)
 	}
 	return nil
