@@ -155,6 +155,29 @@ func FuzzRankfile(f *testing.F) {
 	})
 }
 
+func TestListsOfMapBy(t *testing.T) {
+	for text, want := range map[string]string{
+		"pe-list=0,2-3": "0,4 2,6 3,7", "PE-LIST=1:ordered": "1,5 ordered", "pe-list:0-1": "0,4 1,5", "pe-list:=3:ordered": "3,7 ordered", ":pe-list=1,0:span": "1,5 0,4",
+		"pe-list": "the list of CPUs is empty", "pe-list=": "the list of CPUs is empty", "pe-list0": `"pe-list0" is not known`, "pe-lists=0": `"pe-lists=0" is not known`,
+	} {
+		m, err := ParseMapBy(text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", text, err, want)
+			}
+			continue
+		}
+		sets, err := m.CPUs.On(eight(t), false)
+		got := texts(sets)
+		if m.Ordered {
+			got = append(got, "ordered")
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 func FuzzWords(f *testing.F) {
 	for _, s := range []string{"ppr:2:numa:PE=2", "socket:span,oversubscribe", "pe-list=0,1:ordered", "core:overload-allowed", "user:0+1,2", "rankfile:FILE=f"} {
 		f.Add(s, "socket:2")

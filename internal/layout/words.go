@@ -45,8 +45,11 @@ func ParseMapBy(text string) (m Mapping, err error) {
 	case "likwid", "lsf":
 		return m, fmt.Errorf("mapping by %s is not done: name the hosts in their order, --map-by seq, or the CPUs too, --rankfile FILE", policy)
 	default:
-		if list, ok := strings.CutPrefix(policy, "pe-list"); ok {
-			if m.CPUs, err = ParseCPUs(strings.TrimPrefix(list, "=")); err != nil {
+		if name, list, joined := strings.Cut(policy, "="); name == "pe-list" {
+			if !joined { // pe-list:0-3
+				list, rest, _ = strings.Cut(strings.TrimPrefix(rest, "="), ":")
+			}
+			if m.CPUs, err = ParseCPUs(list); err != nil {
 				return m, err
 			}
 			break
