@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 
 	"fmt"
@@ -152,14 +153,14 @@ const minSilence = time.Second
 
 // Check finds times that cannot work.
 func (f *LeaseFlags) Check() error {
-	flag, d := "--launcher-timeout", f.LauncherTimeout
-	if d >= minSilence {
-		flag, d = "--node-timeout", f.NodeTimeout
+	return cmp.Or(tooShort("--launcher-timeout", f.LauncherTimeout), tooShort("--node-timeout", f.NodeTimeout))
+}
+
+func tooShort(flag string, silence time.Duration) error {
+	if silence >= minSilence {
+		return nil
 	}
-	if d < minSilence {
-		return fmt.Errorf("%s %v is too short to tell silence from a busy machine; use %v or more", flag, d, minSilence)
-	}
-	return nil
+	return fmt.Errorf("%s %v is too short to tell silence from a busy machine; use %v or more", flag, silence, minSilence)
 }
 
 // Given are the flags that a command line has but some, as another command takes them.
