@@ -81,8 +81,11 @@ func parseFile(text, name string, d Dialect, ranks bool) (places []Place, entrie
 				places = append(places, Place{Name: e.Name, CPUs: cpus, Line: line})
 			}
 		}
-		if len(entries) > MaxHosts || len(places) > MaxPlaces {
+		switch {
+		case len(entries) > MaxHosts:
 			return nil, nil, fmt.Errorf("hostfile %s line %d: more than %d hosts", name, line, MaxHosts)
+		case len(places) > MaxPlaces:
+			return nil, nil, fmt.Errorf("hostfile %s line %d: more than %d ranks", name, line, MaxPlaces)
 		}
 	}
 	if len(entries) == 0 {

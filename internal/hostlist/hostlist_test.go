@@ -3,6 +3,7 @@ package hostlist
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -155,7 +156,37 @@ func TestReadFile(t *testing.T) {
 	if _, err = ReadFile(large, Own); err == nil || err.Error() != "hostfile "+large+": larger than 16777216 bytes; is this a hostfile?" {
 		t.Error(err)
 	}
+	if _, err = ReadFile("/proc/self/mem", Own); err == nil || err.Error() != "hostfile /proc/self/mem: input/output error" { // no page is at 0
+		t.Error(err)
+	}
 	if _, err = ReadFile(dir, Own); err == nil || err.Error() != "hostfile "+dir+": is a directory" {
+		t.Error(err)
+	}
+}
+
+// mpirun --hostfile <(list-hosts) is a pipe, into which a script writes as it goes.
+func TestReadFileOfAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	written := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		for _, b := range []byte("w0 slots=2\nw1\n") {
+			if _, err := w.Write([]byte{b}); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- nil
+	}()
+	got, err := ReadFile(fmt.Sprintf("/dev/fd/%d", r.Fd()), Own)
+	if err != nil || text(got) != "w0:2 w1" {
+		t.Error(text(got), err)
+	}
+	if err := <-written; err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
+	letters := strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyz", ""), "\n") + "\n"
 	for _, tt := range []struct{ file, want string }{
 		{"n0\nn1\nn0\n", "n0 n1 n0 | n0:2 n1"},
 		{"n0 slots=2\nn1 1,3 # cores\nme@n0\n", "n0 n1[1,3] n0 | n0:3 n1"},
@@ -17,6 +18,7 @@ func TestPlaces(t *testing.T) {
 		{"", "!hostfile f names no host"},
 		{"n0\nn1 x=2\n", `!hostfile f line 2: host n1: "x=" is not known`},
 		{"n0 slots=1\nn0 slots=1\n", "!hostfile f line 2: host n0 is on line 1 already"},
+		{strings.Repeat(letters, MaxPlaces/26+1), fmt.Sprintf("!hostfile f line %d: more than %d ranks", MaxPlaces+1, MaxPlaces)},
 		{strings.Repeat("n0\n", MaxSlots+1), fmt.Sprintf("!hostfile f line %d: host n0: %d slots", MaxSlots+1, MaxSlots+1)},
 	} {
 		places, entries, err := ParsePlaces(tt.file, "f")
