@@ -247,3 +247,30 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+// A mapping by node says nothing of the numbers where --rank-by does, for mpirun and mpiup run alike.
+func TestOrdersOfWords(t *testing.T) {
+	hosts := []job.Host{host(t, "w0:4"), host(t, "w1:4")}
+	for words, want := range map[string]string{
+		"-np 4 --map-by node":                "w0 w1 w0 w1",
+		"-np 4 --map-by node --rank-by node": "w0 w1 w0 w1",
+		"-np 4 --map-by node --rank-by slot": "w0 w0 w1 w1",
+		"-np 4 --map-by node --rank-by fill": "w0 w0 w1 w1",
+		"-np 4 --map-by node --rank-by core": "w0 w0 w1 w1",
+		"-np 4 --map-by slot --rank-by core": "w0 w0 w0 w0",
+		"-np 6 --map-by slot --rank-by node": "w0 w1 w0 w1 w0 w0",
+	} {
+		p, n := policyOf(t, words)
+		plan, err := Place(hosts, []job.App{{Argv: []string{"a"}, N: n}}, p)
+		if err != nil {
+			t.Fatalf("%s: %v", words, err)
+		}
+		var got []string
+		for _, pl := range plan.Placements {
+			got = append(got, plan.Hosts[pl.Host].Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %s, not %s", words, got, want)
+		}
+	}
+}
