@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -53,7 +54,9 @@ func TestHydra(t *testing.T) {
 		{line: "-iface eth1 a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
 		{line: "a", world: world{env: "I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost, l.Contexts[0].N = 2, 0 }},
 		{line: "-ppn 4 a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost = 4 }},
+		{line: "-rr a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost = 1 }},
 		{line: "a", world: world{env: "I_MPI_PERHOST=all"}},
+		{line: "a", world: world{env: "I_MPI_HYDRA_IFACE=eth3 HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth2")},
 		{line: "a : b", is: func(l *line.Line) {
 			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 1}}
 		}},
@@ -114,4 +117,18 @@ func TestHydra(t *testing.T) {
 		{line: "-rankmap 0,1 a", says: "name the hosts in their order"},
 		{line: "a", world: world{env: "I_MPI_PERHOST=x"}, says: `I_MPI_PERHOST: "x" is no number`},
 	})
+}
+
+// Shells leave a blank where a variable of theirs is empty.
+func TestVariablesOfBlanks(t *testing.T) {
+	o := world{}.outside()
+	o.Lookup = func(name string) (string, bool) {
+		return "  ", slices.Contains([]string{"MPIEXEC_TIMEOUT", "HYDRA_IFACE", "I_MPI_HYDRA_IFACE", "I_MPI_PERHOST", "I_MPI_GTOOL"}, name)
+	}
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
+		l, err := Parse(f, []string{"a"}, o)
+		if err != nil || l.Timeout != 0 || l.PerHost != 0 || l.Tools != nil || len(l.Contexts) != 1 || len(l.Contexts[0].Env) != 0 {
+			t.Errorf("%s: %+v, %v", f, l, err)
+		}
+	}
 }

@@ -37,6 +37,7 @@ func TestLinesOfHorovodrun(t *testing.T) {
 		{"-np 2 --min-np 1 --mpi ./a", "", "--mpi: ranks of an elastic job meet by Gloo"},
 		{"-np 2 --host-discovery-script ./d -H a:1 ./a", "", "--host-discovery-script says who the hosts are"},
 		{"-np 2 --blacklist-cooldown-range 1", "", "--blacklist-cooldown-range needs 2 values"},
+		{"-np 2 --blacklist-cooldown-range=1 2 ./a", "", "--blacklist-cooldown-range takes 2 values, in words of their own"}, // argparse: expected 2 arguments
 		{"-np 2 --log-level LOUD ./a", "", "the levels are"},
 		{"-np 2 --cache-capacity -1 ./a", "", "no whole number"},
 		{"-np 2 --cycle-time-ms nan ./a", "", "no number of 0 or more"},
