@@ -101,11 +101,27 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// What is refused is refused for its reason, with a value behind "=" or in words of its own, or without any.
+func TestRefusedWithAnyValue(t *testing.T) {
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
+		for _, r := range rowsOf(f) {
+			for _, name := range r.Spelled() {
+				for _, args := range [][]string{{name}, {name + "=1"}, {name + "="}, {name, "1"}, {name, "1", "2"}} {
+					_, err := Parse(f, args, world{}.outside()) // of no option a panic
+					if r.Level == line.Refused && (err == nil || err.Error() != args[0]+": "+r.Means) {
+						t.Errorf("%s: %q: %v, not %s", f, args, err, r.Means)
+					}
+				}
+			}
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"-np\x004\x00a", "-genv\x00A=1\x00-n\x002\x00a\x00:\x00b", "--map-by\x00ppr:2:node:pe=2\x00-H\x00a:2,b\x00a", "--app\x00v",
 		"-configfile\x00v", "--hostfile\x00v\x00-H\x00h\x00a", "--mca\x00orte_default_hostfile\x00v\x00a",
 		"--map-by\x00seq\x00--hostfile\x00v\x00a\x00:\x00-H\x00h\x00b", "--map-by\x00seq:FILE=v\x00a", "--rankfile\x00v\x00a", "--mca\x00rmaps\x00seq\x00-H\x00a,b:2\x00a",
-		"-umask\x0007\x00-gtool\x00x:0\x00a", "-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
+		"--debug=1\x00a", "-umask\x0007\x00-gtool\x00x:0\x00a", "-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
 		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
 	}
 	f.Fuzz(func(t *testing.T, words, env, file string) {

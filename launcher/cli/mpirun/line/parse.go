@@ -140,8 +140,11 @@ func (p *Parser) options(words []string) ([]string, error) {
 		}
 		name, value, joined := p.Rules.Split(word)
 		r, values, err := p.find(word, name, value, joined)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case r.Level == Refused: // whatever values it has
+			return nil, p.Take(r, Option{Words: words[:1]})
 		}
 		take := min(r.Args-len(values), len(rest))
 		values = append(values, rest[:take]...)
@@ -150,7 +153,7 @@ func (p *Parser) options(words []string) ([]string, error) {
 			name, v, _ := strings.Cut(values[0], "=")
 			values = []string{name, v}
 		}
-		if len(values) < r.Args && r.Level != Refused {
+		if len(values) < r.Args {
 			return nil, fmt.Errorf("%s needs %s", word, Values(r.Args))
 		}
 		o := Option{Name: name, Values: values, Words: words[:1+take]}
