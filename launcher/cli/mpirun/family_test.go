@@ -78,6 +78,7 @@ func TestVersion(t *testing.T) {
 		{name: "mpirun", line: "--display map a.out", world: world{env: "MPIUP_FAMILY=openmpi4"}, why: "MPIUP_FAMILY says so"},
 		{name: "mpirun", line: "a.out", world: world{env: "MPIUP_FAMILY=OpenMPI5"}, program: "Open MPI 4.1.6", want: true, why: "MPIUP_FAMILY says so"},
 		{name: "mpirun", line: "--version", why: "nothing says otherwise"},
+		{name: "mpirun", line: "--app f", world: world{files: map[string]string{"f": "-np 2 a.out x\n"}}, program: "Open MPI 5.0.7", want: true, why: "a.out needs a library of Open MPI 5"},
 		{name: "mpirun", line: "--version a.out", program: "Open MPI 5.0.7", want: true, why: "a.out needs a library of Open MPI 5"},
 		{name: "mpirun", line: "--version -np 2 --display map", want: true, why: "Open MPI 4.1 has no --display"},
 	} {
