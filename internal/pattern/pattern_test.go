@@ -45,3 +45,18 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+func TestTable(t *testing.T) {
+	table := TableOf("# what ends\nend\tdone\nend\tgone\n\ncode\texit\t^exit (\\d+)\ncode\tquit\t^quit (\\d+)\nhead\t\t^a\n")
+	for text, want := range map[string]bool{"all is done": true, "it is gone": true, "exit 7": false} {
+		if table.In(text, "end") != want {
+			t.Errorf("%q: not %v", text, want)
+		}
+	}
+	if m := table.Hinted("code")().Find("quit 7"); len(m) != 3 || m[2] != "7" {
+		t.Errorf("%q", m)
+	}
+	if !table.Unhinted("head")().MatchString("abc") || len(table.Texts("none")) != 0 {
+		t.Error("a pattern without words is not found, or texts are that nobody wrote")
+	}
+}

@@ -53,13 +53,36 @@ var Signs = sync.OnceValue(func() []Sign {
 	return all
 })
 
-var words = sync.OnceValue(func() *pattern.Words {
-	var texts []string
-	for _, s := range Signs() {
-		texts = append(texts, strings.ToLower(s.Text))
+//go:embed plain.txt
+var plainText string
+
+var general = sync.OnceValue(func() []Sign {
+	all, err := readSigns(plainText)
+	if err != nil { // as the tests would have seen
+		panic(err)
 	}
-	return pattern.Looked(texts)
+	return all
 })
+
+// Plain is what general words tell of a line that tells of a failure; Sign.General: if it says besides that something failed. nil: nothing.
+func Plain(text string) *Sign {
+	if i := generalWords().First(strings.ToLower(text)); i >= 0 {
+		return &general()[i]
+	}
+	return nil
+}
+
+var words, generalWords = wordsOf(func() []Sign { return Signs() }), wordsOf(func() []Sign { return general() })
+
+func wordsOf(table func() []Sign) func() *pattern.Words {
+	return sync.OnceValue(func() *pattern.Words {
+		var texts []string
+		for _, s := range table() {
+			texts = append(texts, strings.ToLower(s.Text))
+		}
+		return pattern.Looked(texts)
+	})
+}
 
 // readSigns takes the table's text apart, whose first lines say how it is written.
 func readSigns(text string) (all []Sign, err error) {
@@ -73,13 +96,13 @@ func readSigns(text string) (all []Sign, err error) {
 		}
 		if head, ok := strings.CutPrefix(row, "= "); ok {
 			if of, err = readHead(head); err != nil {
-				return nil, fmt.Errorf("signs.txt:%d: %w", n, err)
+				return nil, fmt.Errorf("row %d: %w", n, err)
 			}
 			continue
 		}
 		if row[0] == '"' {
 			if row, err = strconv.Unquote(row); err != nil {
-				return nil, fmt.Errorf("signs.txt:%d: %w", n, err)
+				return nil, fmt.Errorf("row %d: %w", n, err)
 			}
 		}
 		s, text, guess := of, strings.TrimPrefix(row, "?"), row[0] == '?'

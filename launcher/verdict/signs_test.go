@@ -89,7 +89,7 @@ func TestLinesOfMountsThatDoNotAnswer(t *testing.T) {
 
 // What is no sign is told of by its line.
 func TestSignsThatAreNone(t *testing.T) {
-	for text, want := range map[string]string{"# a\n= tired\nx\n": `signs.txt:2: "tired" is no kind`, "= crash heavy\n": `signs.txt:1: "heavy" is no weight`, "= crash\n\"x\n": "signs.txt:2: invalid syntax"} {
+	for text, want := range map[string]string{"# a\n= tired\nx\n": `row 2: "tired" is no kind`, "= crash heavy\n": `row 1: "heavy" is no weight`, "= crash\n\"x\n": "row 2: invalid syntax"} {
 		if list, err := readSigns(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, %v", text, list, err)
 		}

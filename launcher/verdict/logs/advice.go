@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -43,7 +44,7 @@ var adviceText string
 // advices are those of advice.txt, by whose log it is and by kind.
 var advices = sync.OnceValue(func() map[string]map[verdict.Kind][]string {
 	all := map[string]map[verdict.Kind][]string{"slurm": {}, "plain": {}}
-	for _, c := range rows(adviceText, 3) {
+	for _, c := range pattern.Rows(adviceText, 3) {
 		all[c[0]][verdict.Kind(c[1])] = append(all[c[0]][verdict.Kind(c[1])], c[2])
 	}
 	return all

@@ -14,6 +14,7 @@ type crowd struct {
 	said  string         // the last line that only a process that is alone writes, or that wants more of them
 	times int            // how often it came, whatever its numbers
 	mixed []int          // ranks whose tags stand in one line
+	faint *finding       // the latest line that sounds like a failure, which no sign knows
 	dumps []int          // processes whose stacks Open MPI has written
 }
 

@@ -22,14 +22,14 @@ var factsText string
 
 // facts are those of facts.txt, and their words.
 var facts, factWords = sync.OnceValue(func() (all []fact) {
-	for _, c := range rows(factsText, 3) {
+	for _, c := range pattern.Rows(factsText, 3) {
 		all = append(all, fact{Hinted: pattern.With(c[1], c[2]), first: c[0] == "first" || c[0] == "ours", waits: c[0] == "waits",
 			own: c[0] == "ours", self: c[0] == "self", headed: c[1][0] == '^'})
 	}
 	return all
 }), sync.OnceValue(func() *pattern.Words {
 	var words []string
-	for _, c := range rows(factsText, 3) {
+	for _, c := range pattern.Rows(factsText, 3) {
 		if c[1][0] != '^' {
 			words = append(words, strings.ToLower(c[1]))
 		}
@@ -261,6 +261,13 @@ func complains(text string) bool {
 		return level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
 	}
 	return complaint().Match(text)
+}
+
+// fails says that a line sounds like a failure's, whoever wrote it.
+func fails(text string) bool {
+	level, ok := stated(text)
+	mild := ok && level <= Warn || warns(text) || has(text, "harmless") || measured().Match(text) || shrugged(text) || good(text)
+	return !mild && failure().MatchString(text)
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or

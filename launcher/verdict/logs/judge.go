@@ -63,7 +63,7 @@ func (r *Reader) guilty() *finding {
 			return r.earlier(r.behind(slices.MinFunc(list, compare)))
 		}
 		if w == 0 {
-			return r.unended()
+			return cmp.Or(r.unended(), r.lastWords())
 		}
 	}
 }
@@ -78,6 +78,14 @@ func (r *Reader) unended() (f *finding) {
 		}
 	}
 	return f
+}
+
+// lastWords is the failure of which a log's last lines sound, though no sign knows them; nil: of none.
+func (r *Reader) lastWords() *finding {
+	if f := r.crowd.faint; f != nil && f.kind != "" && !r.ended && f.file == r.file && r.number-f.number <= before {
+		return f
+	}
+	return nil
 }
 
 // behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and
@@ -128,7 +136,12 @@ func (r *Reader) behind(f *finding) *finding {
 			if g.general && (g.kind == f.kind || g.number-f.number > before) || !g.general && g.order > f.order && !what {
 				return false
 			}
-			return !g.weak && g.kind != verdict.Network && g.file == f.file
+			return !g.weak && (g.kind != verdict.Network || g.general) && g.file == f.file
+		})
+	}
+	if len(list) == 0 && f.weight == verdict.Ending && f.kind == verdict.ExitCode {
+		list = r.of(verdict.Echo, func(g *finding) bool {
+			return g.general && g.kind != verdict.MPIError && is(g.kind, "complains") && g.file == f.file && g.order < f.order && f.number-g.number <= 2*after
 		})
 	}
 	if len(list) == 0 {

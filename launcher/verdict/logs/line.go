@@ -55,21 +55,11 @@ var tagsText string
 
 // tags are those of tags.txt.
 var tags = sync.OnceValue(func() (all []pattern.Hinted) {
-	for _, c := range rows(tagsText, 2) {
+	for _, c := range pattern.Rows(tagsText, 2) {
 		all = append(all, pattern.With(c[0], strings.ReplaceAll(c[1], "HOSTNAME", hostName)))
 	}
 	return all
 })
-
-// rows are a table's, of so many cells with tabs between them.
-func rows(text string, cells int) (all [][]string) {
-	for row := range strings.Lines(text) {
-		if c := strings.Split(strings.TrimSuffix(row, "\n"), "\t"); row[0] != '#' && len(c) == cells {
-			all = append(all, c)
-		}
-	}
-	return all
-}
 
 var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 

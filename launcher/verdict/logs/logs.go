@@ -307,16 +307,22 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return f
 	}
 	if s == nil && complains(text) && !shrugged(text) {
-		kind := verdict.ExitCode
+		f := finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
 		if m := levelLetter().Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
-			kind = verdict.Crash
+			f.kind = verdict.Crash
 		}
-		return &finding{kind: kind, likely: true, general: true, weak: true, who: ending{rank: -1}}
+		f.plainly(text, "complains")
+		return &f
+	}
+	if s == nil && !r.ended && fails(text) {
+		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: lane{r.file, l.who.rank}}
+		f.plainly(text, "complains")
+		r.crowd.faint = &f
 	}
 	if !ok || s.General && measured().Match(text) || s.Kind == verdict.ExitCode && good(text) {
 		return nil
 	}
-	return &finding{
+	f := &finding{
 		kind:    s.Kind,
 		weight:  s.Weight(),
 		likely:  s.Likely || s.Kind == verdict.Killed && s.Weight() == verdict.Cause,
@@ -324,6 +330,24 @@ func (r *Reader) look(l line, h *heard) *finding {
 		weak:    warns(text) || is(s.Kind, "starts"),
 		warns:   !last && mild(text, s),
 		who:     ending{rank: -1},
+	}
+	if carries := has(text, "carries"); carries && f.kind == verdict.Crash {
+		f.plainly(text, "raised")
+	} else if carries && (f.weight == verdict.Echo || f.weak) {
+		f.likely = f.likely || f.weight == verdict.Echo
+		f.weight, f.general, f.weak = verdict.Wait, true, f.warns
+	}
+	return f
+}
+
+// plainly takes the kind that general words of a line tell, where it is one of a name's.
+func (f *finding) plainly(text, name string) {
+	said := text
+	if name == "raised" { // not its class
+		_, said, _ = strings.Cut(text, ": ")
+	}
+	if p := verdict.Plain(text); p != nil && is(p.Kind, name) && (!p.General || failure().MatchString(said)) {
+		f.kind, f.likely, f.weight = p.Kind, true, min(f.weight, verdict.Of(p.Kind).Weight)
 	}
 }
 
@@ -404,6 +428,9 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	}
 	if f.kind == verdict.DiskFull && strings.Contains(h.before, "SemLock") { // a semaphore is a file of /dev/shm
 		f.kind = verdict.SharedMemory
+	}
+	if f.kind == verdict.Python && f.weight == verdict.Program && (s == nil || s.General) && !has(text, "programs") {
+		f.plainly(text, "raised")
 	}
 	const survived = 200 // lines after which an exception has ended nothing
 	if h.last != nil && h.quiet > survived {

@@ -3,6 +3,7 @@ package logs
 import (
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -45,7 +46,13 @@ func status(text string) (f finding, ok bool) {
 		}
 	default:
 		if m := bySignal().Find(text); m != nil {
-			signal = number(strings.Join(m[1:], ""))
+			name := strings.ToUpper(strings.Join(m[1:], ""))
+			signal = number(name)
+			for n := range bySignals {
+				if job.SignalName(n) == name {
+					signal = n
+				}
+			}
 		}
 	}
 	switch f, ok = bySignals[signal]; {

@@ -190,7 +190,7 @@ func (r *Reader) awaited(f *finding) named {
 func (r *Reader) tellers() (list []int) {
 	for _, w := range []verdict.Weight{verdict.Echo, verdict.Wait, verdict.Program} {
 		for _, f := range r.found[w] {
-			if f.over || f.kind == verdict.Interrupted || f.kind == verdict.Mismatch || f.weak && f.kind == verdict.ExitCode || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
+			if f.over || f.kind == verdict.Interrupted || f.kind == verdict.Mismatch || f.weak && f.general || w == verdict.Program && verdict.Of(f.kind).Weight > verdict.Wait {
 				continue
 			}
 			rank := r.known(f.who)
