@@ -92,7 +92,8 @@ func (c *company) meet(g *finding, rank int, table bool) {
 		return
 	}
 	weak := g.weak && !f.weak
-	like := !weak && (f.kind == g.kind || f.crashed() && g.crashed())
+	code := exitCode().Find(g.line) // a program of Fortran exits with the number of its error
+	like := !weak && (f.kind == g.kind || f.crashed() && g.crashed() || code != nil && strings.Contains(f.line, "severe ("+code[1]+")"))
 	failed := verdict.Of(g.kind).Weight > verdict.Wait && !g.killed() && !g.ofTheJob()
 	ended := failed && !weak && g.weight >= verdict.Ending
 	if like || ended && !c.own {
