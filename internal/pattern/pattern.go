@@ -1,7 +1,8 @@
 // Package pattern is regular expressions that cost nothing until they are used: mpiup is one binary, and most of its runs match
 // none of those that read logs of failures. PURE: what it keeps follows from the text alone.
 //
-// A pattern may be used by any number of goroutines.
+// A pattern may be used by any number of goroutines. Words are texts that are looked for at once, and Twins finds lines that differ in their
+// numbers alone.
 package pattern
 
 import (

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -16,6 +17,7 @@ type crowd struct {
 	mixed []int          // ranks whose tags stand in one line
 	faint *finding       // the latest line that sounds like a failure, which no sign knows
 	dumps []int          // processes whose stacks Open MPI has written
+	twins pattern.Twins  // what several said of this file, each with its number
 }
 
 var numbers = map[string]int{"one": 1, "two": 2, "three": 3, "four": 4}
@@ -26,7 +28,8 @@ var helps = map[string]verdict.Kind{"mpi_init:startup:internal-failure": verdict
 	"orterun:executable-not-found": verdict.ProgramNotFound, "prun:executable-not-found": verdict.ProgramNotFound}
 
 // see takes a line into account.
-func (c *crowd) see(l line) {
+func (c *crowd) see(l line, at int) {
+	c.twins.See(at, l.text, max(l.who.rank, l.label-1))
 	if _, help, sent := strings.Cut(l.text, "sent help message help-"); sent && len(c.alike) < maxFound {
 		c.alike = append(c.alike, helps[help[strings.LastIndex(help, " ")+1:]])
 	}
@@ -72,7 +75,7 @@ func (c *crowd) tells(text string) *finding {
 
 // again counts how often processes wrote a line, each its own.
 func (c *crowd) again(text string) int {
-	if alike(text) != alike(c.said) {
+	if pattern.Alike(text) != pattern.Alike(c.said) {
 		c.times = 0
 	} else if text == c.said && strings.Contains(text, "pid") { // one process's
 		return c.times

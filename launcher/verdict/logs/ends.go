@@ -141,7 +141,7 @@ func (r *Reader) learn(l line) {
 			who = r.torch.who
 			r.named = &who
 		} else if f.first && r.named == nil {
-			r.named, r.first = &who, lead{by: alike(l.text), at: r.number}
+			r.named, r.first = &who, lead{by: pattern.Alike(l.text), at: r.number}
 		}
 		if !f.waits {
 			if r.torch.time != "" && r.at == r.number-1 { // the same entry of the table
@@ -149,7 +149,7 @@ func (r *Reader) learn(l line) {
 			}
 			r.recent, r.at, r.listed = who, r.number, f.first || r.torch.time != ""
 			if s, ok := verdict.Recognise(l.text); !ok || s.Weight() > verdict.Wait { // who waits is not who failed
-				r.tell(who, alike(l.text))
+				r.tell(who, pattern.Alike(l.text))
 			}
 		}
 		return

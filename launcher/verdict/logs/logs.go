@@ -163,7 +163,7 @@ func (r *Reader) Line(text string) {
 		r.plain = true
 		l.who.rank = -1
 	}
-	r.crowd.see(l)
+	r.crowd.see(l, r.number)
 	if l.who.host != "" && len(r.hosts) < 2 {
 		r.hosts[l.who.host] = true
 	}
@@ -231,6 +231,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.order += len(g)
 	}
 	*list = append(*list, f)
+	r.crowd.twins.Watch()
 	if h := r.lanes[key]; h != nil && len(h.open) < maxOpen {
 		h.open = append(h.open, f)
 		h.steps = 0

@@ -12,6 +12,7 @@ import (
 //
 //	its tag, or its own line names it     others that failed alike, or that complained before, are as likely
 //	a launcher names it, or a neighbour   and so are all others that ended by themselves: a launcher tells whom it saw first
+//	its words, with another's number      that one is as likely (pattern.Twins)
 //	a kind that strikes all alike         needs its own word, and another rank in another state
 
 // company is what a log shows of other processes than the one that a finding is about.
@@ -40,6 +41,11 @@ func (r *Reader) shown(f *finding, n named) named {
 				c.meet(g, r.rankOf(g), r.torch.time != "")
 			}
 		}
+	}
+	if f.file == r.file {
+		c.add(r.crowd.twins.Others(f.number, c.rank, func(line string) bool {
+			return (!c.tagged || f.weight == verdict.Ending) && !f.crashed() && !f.killed() && troubles().MatchString(line) && !warns(line)
+		})...)
 	}
 	contrast := false
 	for key, h := range r.lanes {

@@ -35,4 +35,5 @@ var (
 	stalledRank, elasticRank, jobSize, rankInside = unhinted("stalledRank"), hinted("elasticRank"), hinted("jobSize"), unhinted("rankInside")
 	guess, tried, hydraCode, failure              = unhinted("guess"), unhinted("tried"), unhinted("hydraCode"), unhinted("failure")
 	ownLog, mixed, numbered, bar                  = unhinted("ownLog"), hinted("mixed"), hinted("numbered"), unhinted("bar")
+	troubles                                      = unhinted("troubles")
 )

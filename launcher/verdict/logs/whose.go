@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -212,14 +211,6 @@ func (r *Reader) reporters(n named) string {
 		return ""
 	}
 	return setOf(list...).String()
-}
-
-var anyNumber = pattern.Of(`[0-9a-f]*[0-9][0-9a-f]*`)
-
-// alike is the beginning of a line without what differs from rank to rank: its numbers, and addresses.
-func alike(text string) string {
-	text = anyNumber().ReplaceAllString(text, "")
-	return text[:min(len(text), 60)]
 }
 
 // victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
