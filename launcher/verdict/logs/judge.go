@@ -63,12 +63,13 @@ func (r *Reader) guilty() *finding {
 			return r.earlier(r.behind(slices.MinFunc(list, compare)))
 		}
 		if w == 0 {
-			return cmp.Or(r.unended(), r.lastWords())
+			return r.unended()
 		}
 	}
 }
 
-// unended is the exception of a traceback in which a log ends, of which it may have the last lines alone; nil: it ends in none.
+// unended is the exception of a traceback in which a log ends, of which it may have the last lines alone, or the failure of which its last lines
+// sound, though no sign knows them; nil: it ends in none.
 func (r *Reader) unended() (f *finding) {
 	for key, h := range r.lanes {
 		ends := slices.ContainsFunc(h.recent[max(len(h.recent)-2, 0):], func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
@@ -77,15 +78,10 @@ func (r *Reader) unended() (f *finding) {
 			f = &finding{kind: verdict.Python, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
 		}
 	}
-	return f
-}
-
-// lastWords is the failure of which a log's last lines sound, though no sign knows them; nil: of none.
-func (r *Reader) lastWords() *finding {
-	if f := r.crowd.faint; f != nil && f.kind != "" && !r.ended && f.file == r.file && r.number-f.number <= before {
-		return f
+	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before {
+		return c
 	}
-	return nil
+	return f
 }
 
 // behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and
@@ -143,6 +139,9 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Echo, func(g *finding) bool {
 			return g.general && g.kind != verdict.MPIError && is(g.kind, "complains") && g.file == f.file && g.order < f.order && f.number-g.number <= 2*after
 		})
+	}
+	if len(list) == 0 && f.near != nil && f.number-f.near.number <= after && (f.kind == verdict.ExitCode || f.kind == verdict.Interrupted) {
+		list = append(list, f.near)
 	}
 	if len(list) == 0 {
 		return f

@@ -113,6 +113,7 @@ type finding struct {
 	weak    bool     // a warning, or of a start that may have been tried again
 	warns   bool     // it calls itself a warning
 	over    bool     // the program went on after it, or a later line takes it back
+	near    *finding // of an end: what sounded like its reason
 	final   bool     // it is an end, or its process ended right after it, and no launcher started the ranks again
 	why     []string // the program's own words before it
 	line    string
@@ -216,6 +217,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.who.rank = -1
 	}
 	if f.final = f.weight == verdict.Ending; f.final {
+		f.near = r.crowd.faint
 		for _, g := range r.open {
 			g.final = g.final || !g.over && g.lane.file == r.file && r.number-g.number <= after
 		}
@@ -317,8 +319,9 @@ func (r *Reader) look(l line, h *heard) *finding {
 	}
 	if s == nil && !r.ended && fails(text) {
 		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: lane{r.file, l.who.rank}}
-		f.plainly(text, "complains")
-		r.crowd.faint = &f
+		if f.plainly(text, "complains"); f.kind != "" {
+			r.crowd.faint = &f
+		}
 	}
 	if !ok || s.General && measured().Match(text) || s.Kind == verdict.ExitCode && good(text) {
 		return nil
@@ -334,6 +337,8 @@ func (r *Reader) look(l line, h *heard) *finding {
 	}
 	if carries := has(text, "carries"); carries && f.kind == verdict.Crash {
 		f.plainly(text, "raised")
+	} else if f.general && f.kind == verdict.ExitCode {
+		f.plainly(text, "complains")
 	} else if carries && (f.weight == verdict.Echo || f.weak) {
 		f.likely = f.likely || f.weight == verdict.Echo
 		f.weight, f.general, f.weak = verdict.Wait, true, f.warns
@@ -343,11 +348,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 
 // plainly takes the kind that general words of a line tell, where it is one of a name's.
 func (f *finding) plainly(text, name string) {
-	said := text
-	if name == "raised" { // not its class
-		_, said, _ = strings.Cut(text, ": ")
-	}
-	if p := verdict.Plain(text); p != nil && is(p.Kind, name) && (!p.General || failure().MatchString(said)) {
+	if p := verdict.Plain(text); p != nil && is(p.Kind, name) && (!p.General || failure().MatchString(text)) {
 		f.kind, f.likely, f.weight = p.Kind, true, min(f.weight, verdict.Of(p.Kind).Weight)
 	}
 }

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -15,6 +16,8 @@ func TestStatus(t *testing.T) {
 		"child killed by signal 9": verdict.Killed, "terminated with signal: 11": verdict.Segfault, "exited on signal 15": verdict.Killed, "exited on signal 2": verdict.Interrupted,
 		"process exited with code 0": "", "exit code: 0": "", "forwarding signal 12 to job": "", "Exit_status=-11": "", "code 7 of the exit survey": "", "killed by signal 99": "",
 		"exit code 1390": "", "exited after 137 s": "", "Signal 11 received by node 5, process 7 (thread 2a)": verdict.Segfault, "Signal 6 received by process 7": verdict.Crash,
+		"process 0 terminated with signal SIGBUS": verdict.SharedMemory, "worker exited: SIGSEGV": verdict.Segfault, "was signaled to shutdown with signal 4": verdict.Crash,
+		"killed (SIGUSR1 came before)": "", "STEP 7 KILLED WITH NO SIGNAL": "",
 	} {
 		f, ok := status(text)
 		if f.kind != want || ok != (want != "") {
@@ -30,5 +33,34 @@ func TestStatus(t *testing.T) {
 		if v, _ := r.Verdict(); v.Kind != want {
 			t.Errorf("%q is %q, want %q", text, v.Kind, want)
 		}
+	}
+}
+
+// Where no sign knows a program's last words, general words tell of what kind they probably are; a line in the middle of a log is none of them.
+func TestLastWords(t *testing.T) {
+	for text, want := range map[string]verdict.Kind{
+		"RuntimeError: link to 10.0.0.7 is gone: no route to host": verdict.Network, "ValueError: need 2 GPUs, have 1": verdict.Python,
+		"RuntimeError: xccl communicator failed": verdict.NCCL, "KeyError: 'bad alloc'": verdict.Python,
+		"OSError: the leader of the mesh timed out": verdict.Rendezvous, "  what():  halo pair 7 was reset by peer": verdict.PeerLost,
+		"F0101 12:00:00.1 7 x.cc:3] Check failed: rcclGather(x) is 2": verdict.NCCL, "solver stopped: can't allocate, bad alloc": verdict.OutOfMemory,
+		"ERROR: too many open files in the pool": verdict.Limits, "the reader could not go on: stale NFS handle": verdict.StuckIO,
+		"all 7 checks of the GPU": "", "INFO: retried after a connection was refused": "", "the demo failed to impress": "",
+	} {
+		for after, want := range map[string]verdict.Kind{"": want, "a\nb\nc\nd": ""} {
+			var r Reader
+			for l := range strings.SplitSeq(text+"\n"+after, "\n") {
+				r.Line(l)
+			}
+			if v, _ := r.Verdict(); v.Kind != want && (after == "" || strings.HasPrefix(text, "the reader")) {
+				t.Errorf("%q before %q is %q, want %q", text, after, v.Kind, want)
+			}
+		}
+	}
+	var r Reader
+	for _, l := range []string{"the mesh's leader timed out", "process 3 exited with code 1"} {
+		r.Line(l)
+	}
+	if v, _ := r.Verdict(); v.Kind != verdict.Rendezvous || !v.Likely {
+		t.Errorf("the line before an exit code tells %q, want the reason", v.Kind)
 	}
 }
