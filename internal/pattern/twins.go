@@ -14,15 +14,21 @@ const (
 	places  = 8   // numbers of a line, and its tag before them
 	looked  = 300 // bytes of it
 	meaning = 12  // letters without which it says too little
-	enough  = 24  // and after which others may go on as they like
+	enough  = 24  // and after which others may go on as they like, but for a code
 )
 
-// shape is a line without its numbers: a hash of its beginning, one of that to the first of them where it tells of a process's end, and they.
+// shape is a line: its numbers, and what it is without them, from its whole to its first words where those tell of a process's end.
 type shape struct {
-	at          int
-	line        string
-	text, start uint64 // 0: says too little
-	numbers     [places + 1]int32
+	at      int
+	line    string
+	numbers [places + 1]int32
+	parts   [3]part
+}
+
+// part is a line to where others may go on as they like: a hash, and how many numbers stand in it. Hash 0 says too little.
+type part struct {
+	hash uint64
+	upto int
 }
 
 // Twins finds lines that begin alike but for their numbers, or with one word of an end: what several processes say, each with its number. It
@@ -46,7 +52,7 @@ func (t *Twins) See(at int, line string, tag int) {
 	if t.seen++; t.seen <= t.until {
 		t.watch(s)
 	}
-	t.note(s)
+	t.note(&s)
 }
 
 // Watch looks for twins of the line that was seen last, and of those around it.
@@ -58,43 +64,38 @@ func (t *Twins) Watch() {
 }
 
 func (t *Twins) watch(s shape) {
-	if s.text == 0 && s.start == 0 || len(t.watched) >= marks {
+	if s.parts == [3]part{} || len(t.watched) >= marks {
 		return
 	}
 	s.line = strings.Clone(s.line)
 	t.watched = append(t.watched, s)
-	for _, key := range s.keys() {
-		if t.by[key] != nil {
+	for _, p := range s.parts {
+		if p.hash == 0 || t.by[p.hash] != nil {
 			continue
 		}
 		if t.by == nil {
 			t.by = map[uint64]*[places + 1][]int32{}
 		}
-		t.by[key] = &[places + 1][]int32{}
-		for _, l := range t.last[:min(t.seen, window)] {
-			if l.text == key || l.start == key {
+		t.by[p.hash] = &[places + 1][]int32{}
+		for i := range min(t.seen, window) {
+			if l := &t.last[i]; l.parts[0] == p || l.parts[1] == p || l.parts[2] == p {
 				t.note(l)
 			}
 		}
 	}
 }
 
-// keys are what a line is watched by.
-func (s *shape) keys() []uint64 {
-	return slices.DeleteFunc([]uint64{s.text, s.start}, func(key uint64) bool { return key == 0 })
-}
-
 // note keeps the numbers of a twin.
-func (t *Twins) note(s shape) {
+func (t *Twins) note(s *shape) {
 	if len(t.by) == 0 {
 		return
 	}
-	for _, key := range [...]uint64{s.text, s.start} {
-		all := t.by[key]
+	for _, p := range s.parts {
+		all := t.by[p.hash]
 		if all == nil {
 			continue
 		}
-		for i, n := range s.numbers {
+		for i, n := range s.numbers[:p.upto] {
 			if n >= 0 && len(all[i]) < values && !slices.Contains(all[i], n) {
 				all[i] = append(all[i], n)
 			}
@@ -110,11 +111,11 @@ func (t *Twins) Others(at, number int, tells func(string) bool) (all []int) {
 		if place < 0 || apart > around || s.numbers[0] >= 0 && place > 0 || apart > 0 && !tells(s.line) { // with another's tag it is not that one's
 			continue
 		}
-		for _, key := range s.keys() {
-			if key == s.start && place != 1 {
+		for _, p := range s.parts {
+			if p.hash == 0 || place >= p.upto {
 				continue
 			}
-			for _, n := range t.by[key][place] {
+			for _, n := range t.by[p.hash][place] {
 				if int(n) != number {
 					all = append(all, int(n))
 				}
@@ -133,41 +134,43 @@ func shapeOf(line string, tag int) shape {
 		tag, line = int(value(head)), strings.TrimLeft(rest+line[min(len(line), 8):], " ")
 	}
 	s.numbers[0] = int32(tag)
-	hash, letters, next := uint64(basis), 0, 1
+	hash, codes, letters, next := uint64(basis), uint64(0), 0, 1
+	if tag >= 0 {
+		hash = prime
+	}
 	for i := 0; i < len(line); i++ {
 		c := line[i]
 		switch {
 		case isDigit(c):
 			n, end := numberAt(line, i)
 			if told(line[:i]) {
-				hash ^= uint64(max(n, 0)) << 32
-			}
-			if letters >= enough {
-				i = end - 1
-				continue
+				codes = codes<<8 ^ uint64(max(n, 0)+1)
 			}
 			if next == 1 && n >= 0 && ofEnd(line[:i]) {
-				s.start = hash
+				s.parts[0] = part{hash, 2}
 			}
 			if next <= places {
 				s.numbers[next] = n
 				next++
 			}
 			c, i = '#', end-1
-		case letters >= enough, c == ' ' && i > 0 && line[i-1] == ' ':
+		case c == ' ' && i > 0 && line[i-1] == ' ':
 			continue
 		case isLetter(c):
-			letters++
+			if letters++; letters == enough {
+				s.parts[1] = part{hash, next}
+			}
 		}
 		hash = (hash ^ uint64(c)) * prime
 	}
-	for ; next <= places; next++ {
-		s.numbers[next] = -1
+	for i := next; i <= places; i++ {
+		s.numbers[i] = -1
 	}
-	if letters >= meaning {
-		if s.text = hash; tag >= 0 {
-			s.text = (hash ^ ':') * prime
-		}
+	if s.parts[1].hash != 0 {
+		s.parts[1].hash ^= codes * prime
+	}
+	if letters >= meaning || tag >= 0 && letters > 2 {
+		s.parts[2] = part{hash ^ codes*prime + 1, next}
 	}
 	return s
 }
@@ -181,7 +184,8 @@ func numberAt(line string, from int) (n int32, end int) {
 	for end = from; end < len(line) && isDigit(line[end]); end++ {
 	}
 	n = value(line[from:end])
-	if from > 0 && (line[from-1] == '-' || isLetter(line[from-1]) && !ofProcess(line[:from])) || from > 1 && line[from-1] == '.' && isDigit(line[from-2]) ||
+	if from > 0 && (line[from-1] == '-' || isLetter(line[from-1]) && !ofProcess(line[:from])) ||
+		from > 1 && line[from-1] == '.' && isDigit(line[from-2]) ||
 		end+1 < len(line) && line[end] == '.' && isDigit(line[end+1]) {
 		n = -1
 	}
@@ -213,7 +217,7 @@ func told(start string) bool {
 // ofProcess says that a text goes on with a process's number.
 func ofProcess(start string) bool {
 	start = strings.TrimRight(start, " #:=[(")
-	return slices.Contains(processes, strings.ToLower(start[strings.LastIndexAny(start, " \t([=:_")+1:]))
+	return slices.Contains(processes, strings.ToLower(start[strings.LastIndexAny(start, " \t([=:_/.,'\"-")+1:]))
 }
 
 var processes = []string{"pe", "rank", "task", "proc", "process", "processor", "node", "image", "worker", "mpi", "p"}
