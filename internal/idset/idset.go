@@ -40,6 +40,16 @@ func Of(ids ...int) Set {
 	return s
 }
 
+// Possible is the set of those ids that one can hold: numbers from outside may be none.
+func Possible(ids ...int) (s Set) {
+	for _, id := range ids {
+		if id >= 0 && id <= MaxID {
+			s.Add(id)
+		}
+	}
+	return s
+}
+
 // Range is the set lo, lo+1 ... hi, empty if hi < lo. It panics as Add does.
 func Range(lo, hi int) Set {
 	var s Set

@@ -1,6 +1,7 @@
 package idset
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -116,6 +117,12 @@ func TestOperationsAgreeWithAMap(t *testing.T) {
 		if err != nil || !back.Equal(a) {
 			t.Fatalf("round trip of %s: %s, %v", a, back, err)
 		}
+	}
+}
+
+func TestPossible(t *testing.T) {
+	if got := Possible(3, -1, MaxID, MaxID+1, 0).String(); got != fmt.Sprintf("0,3,%d", MaxID) {
+		t.Error(got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -225,7 +226,7 @@ func (r *Reader) tell(who ending, by string) {
 			f.who, f.told.by, f.told.at = f.who.or(who), by, r.number
 			f.told.own = !r.listed && f.who.rank >= 0 && (f.kind == verdict.OutOfMemory || !strings.HasPrefix(by, "srun: "))
 		case close && f.told.by == by && who.rank >= 0:
-			f.among, f.told.at = f.among.Union(setOf(f.who.rank, who.rank)), r.number
+			f.among, f.told.at = f.among.Union(idset.Possible(f.who.rank, who.rank)), r.number
 		}
 	}
 }

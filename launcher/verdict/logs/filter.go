@@ -128,7 +128,7 @@ func (f *Filter) Nothing() string {
 		switch i {
 		case 0:
 			return fmt.Sprintf("no line is of %s: the log has lines of %s",
-				f.want.Ranks.Named("rank"), setOf(slices.Collect(maps.Keys(f.ranks))...).Named("rank"))
+				f.want.Ranks.Named("rank"), idset.Possible(slices.Collect(maps.Keys(f.ranks))...).Named("rank"))
 		case 1:
 			return fmt.Sprintf("no line says that it is of host %s: those that name a host are of %s; mpiup run --tag-with host writes it into each, in the next run", f.want.Host, hostlist.Listed(slices.Sorted(maps.Keys(f.hosts))))
 		case 2:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -264,7 +265,7 @@ func (r *Reader) silent() (int, string, bool) {
 	for file := range r.file + 1 {
 		spoke = spoke || r.lanes[lane{file, quiet}] != nil
 	}
-	waited := setOf(slices.Collect(maps.Keys(said))...)
+	waited := idset.Possible(slices.Collect(maps.Keys(said))...)
 	if !spoke && r.size == 0 { // the log may lack that rank, and others
 		return -1, fmt.Sprintf("ranks %s waited in a collective operation, and no line is of rank %d: look there first", waited, quiet), false
 	}

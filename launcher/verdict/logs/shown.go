@@ -78,17 +78,7 @@ func (r *Reader) shown(f *finding, n named) named {
 }
 
 // add takes ranks for those that may have failed.
-func (c *company) add(ranks ...int) { c.ranks = c.ranks.Union(setOf(ranks...)) }
-
-// setOf is a set of those that are ranks: neither -1 nor so high that they must be something else.
-func setOf(ranks ...int) (set idset.Set) {
-	for _, rank := range ranks {
-		if rank >= 0 && rank <= idset.MaxID {
-			set.Add(rank)
-		}
-	}
-	return set
-}
+func (c *company) add(ranks ...int) { c.ranks = c.ranks.Union(idset.Possible(ranks...)) }
 
 // meet takes another finding into account. table says that torchrun's tells when each rank ended.
 func (c *company) meet(g *finding, rank int, table bool) {

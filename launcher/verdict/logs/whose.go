@@ -95,7 +95,7 @@ func (r *Reader) accused(f *finding) named {
 }
 
 func several(ranks []int) named {
-	set := setOf(ranks...)
+	set := idset.Possible(ranks...)
 	switch set.Len() {
 	case 0:
 		return named{who: ending{rank: -1}}
@@ -210,7 +210,7 @@ func (r *Reader) reporters(n named) string {
 	if len(list) == 0 {
 		return ""
 	}
-	return setOf(list...).String()
+	return idset.Possible(list...).String()
 }
 
 // victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
