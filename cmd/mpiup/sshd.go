@@ -52,7 +52,7 @@ func (l *sshdLine) value(flag byte, value string) {
 	case 'o':
 		l.server.Read(value)
 	case 'h':
-		l.server.Read(`HostKey "` + value + `"`)
+		l.server.HostKeys = append(l.server.HostKeys, value)
 	case 'p':
 		l.server.Read("Port " + value)
 	}

@@ -167,7 +167,7 @@ func TestKeysThatSSHNames(t *testing.T) {
 		}
 	}
 	p := &process{env: []string{"HOME=" + home}}
-	l, err := parseSSHD([]string{"-D", "-f", home + "/sshd_config", "-h", "/h"})
+	l, err := parseSSHD([]string{"-D", "-f", home + "/sshd_config", "-h", "/h", "-h", `/of "b" keys`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestKeysThatSSHNames(t *testing.T) {
 		}
 		got = append(got, strings.TrimPrefix(k.File, home))
 	}
-	if s := strings.Join(got, " "); s != "/auth/id_rsa /auth/id_ecdsa /auth/id_ed25519 /h /host" {
+	if s := strings.Join(got, " "); s != `/auth/id_rsa /auth/id_ecdsa /auth/id_ed25519 /h /of "b" keys /host` {
 		t.Error(s)
 	}
 	if l, err = parseSSHD([]string{"-D"}); err != nil || serverKeys(p, l) != nil {
