@@ -29,16 +29,12 @@ var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Abort
 func status(text string) (f finding, ok bool) {
 	code, signal := 0, 0
 	switch m := exitCode().Find(text); {
-	case !strings.Contains(text, "ignal") && !strings.Contains(text, "SIG") && m == nil:
-		return f, false
 	case strings.HasPrefix(text, "Exit_status=-"), strings.HasPrefix(text, "debug"): // PBS's own, of a job that it ended; ssh's, of a host
 		return f, false
-	case m != nil && m[1] == "":
-		code = number(m[2])
-	case m != nil && m[1][0] == '-':
-		signal = number(m[1][1:])
+	case m != nil && strings.Contains(strings.Join(m[1:], ""), "-"):
+		signal = number(strings.Join(m[1:], "")[1:])
 	case m != nil:
-		code = number(m[1])
+		code = number(strings.Join(m[1:], ""))
 		if h := hydraCode().FindStringSubmatch(text); h != nil && bySignals[code].kind != "" && code > 2 && code != 5 { // rather a program's 5 than SIGTRAP's
 			signal = code
 		} else if code > 128 && code < 160 {

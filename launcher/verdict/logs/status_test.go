@@ -17,7 +17,8 @@ func TestStatus(t *testing.T) {
 		"process exited with code 0": "", "exit code: 0": "", "forwarding signal 12 to job": "", "Exit_status=-11": "", "code 7 of the exit survey": "", "killed by signal 99": "",
 		"exit code 1390": "", "exited after 137 s": "", "Signal 11 received by node 5, process 7 (thread 2a)": verdict.Segfault, "Signal 6 received by process 7": verdict.Crash,
 		"process 0 terminated with signal SIGBUS": verdict.SharedMemory, "worker exited: SIGSEGV": verdict.Segfault, "was signaled to shutdown with signal 4": verdict.Crash,
-		"killed (SIGUSR1 came before)": "", "STEP 7 KILLED WITH NO SIGNAL": "",
+		"process finished with rc: 137": verdict.Killed, "exited (code=-9)": verdict.Killed, "process 12 got signal 11": verdict.Segfault, "rc=1": "",
+		"failed with status 404": "", "CL error code -5": "", "killed (SIGUSR1 came before)": "", "STEP 7 KILLED WITH NO SIGNAL": "",
 	} {
 		f, ok := status(text)
 		if f.kind != want || ok != (want != "") {
