@@ -59,7 +59,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 // guilty is the finding that explains most, of those that explain as much the first. What is over explains nothing.
 func (r *Reader) guilty() *finding {
 	for w := verdict.Cause; ; w-- {
-		list := r.of(w, func(f *finding) bool { return !f.warns })
+		list := r.of(w, func(f *finding) bool { return !f.warns && !(f.complains() && r.lanes[f.lane].since() >= calms) })
 		if len(list) > 0 {
 			return r.earlier(r.behind(slices.MinFunc(list, compare)))
 		}
@@ -67,6 +67,30 @@ func (r *Reader) guilty() *finding {
 			return r.unended()
 		}
 	}
+}
+
+// complains says that a finding is a mere complaint, which no sign knows and no end follows.
+func (f *finding) complains() bool {
+	return f.weak && f.general && f.kind == verdict.ExitCode && !f.final
+}
+
+// greets says that ranks have met in the latest lines of a process.
+func (h *heard) greets() bool { return h != nil && slices.ContainsFunc(h.recent, met().Match) }
+
+// since counts the latest lines of a process after it complained. One by which ranks meet counts for more.
+func (h *heard) since() (n int) {
+	for _, text := range h.recent {
+		switch {
+		case has(text, "boiler"):
+		case stackLine().MatchString(text), reasons().MatchString(text):
+			n = 0
+		case met().Match(text):
+			n += calms / 2
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // unended is the exception of a traceback in which a log ends, of which it may have the last lines alone, or the failure of which its last lines
@@ -79,7 +103,7 @@ func (r *Reader) unended() (f *finding) {
 			f = &finding{kind: verdict.Python, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
 		}
 	}
-	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before {
+	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before && (!r.lanes[c.lane].greets() || ends().MatchString(c.line)) {
 		return c
 	}
 	return f
@@ -101,6 +125,11 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
 			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
 		})
+	case f.kind == verdict.NoFinalize, f.crashed() && f.who.rank < 0 && r.named != nil && r.first.at < f.number-1: // of any end; mpiexec's own
+		list = append(r.of(verdict.Ending, func(g *finding) bool { return g.kind == verdict.Abort && !g.likely && precedes(g, f) }),
+			r.of(verdict.Echo, func(g *finding) bool {
+				return g.kind == verdict.FabricError && !g.weak && !f.crashed() && precedes(g, f)
+			})...)
 	case f.killed(), f.kind == verdict.Terminated, f.kind == verdict.AgentLost: // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {

@@ -229,9 +229,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	if len(*list) >= maxFound {
 		return
 	}
-	for _, g := range r.found {
-		f.order += len(g)
-	}
+	f.order = len(slices.Concat(r.found[:]...))
 	*list = append(*list, f)
 	r.crowd.twins.Watch()
 	if h := r.lanes[key]; h != nil && len(h.open) < maxOpen {
@@ -263,7 +261,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		h.head, _, _ = strings.Cut(text, "Traceback (")
 		h.shrugged()
 		return nil
-	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ ") == ""),
+	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ .[]()") == ""),
 		h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
 	case h.trace == frames:

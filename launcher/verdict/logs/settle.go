@@ -8,18 +8,14 @@ import (
 )
 
 // What takes a finding back: the program caught it, what was awaited came, or the job went on.
-var (
-	initing = "Init COMPLETE"                        // NCCL
-	noCUDA  = "not interested in CUDA-aware support" // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for
-)
-
 const (
 	outlives = 3  // lines of progress after which a program has outlived what it wrote
 	together = 10 // and after which all ranks have, whoever wrote those lines
+	calms    = 5  // lines that complain of nothing, after which nothing ended
 	handles  = 3  // lines in which it says that it handled something
-)
 
-const maxRecent = 12
+	maxRecent = 12
+)
 
 // remember keeps a line as one of the latest.
 func (h *heard) remember(text string) {
@@ -73,13 +69,11 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		r.takeBack(func(g *finding) bool { return g.kind == verdict.HostsMissing })
 	}
 	if has(l.text, "restarts") {
-		for _, list := range r.found {
-			for _, g := range list {
-				if len(h.open) < maxOpen && !slices.Contains(h.open, g) {
-					h.open = append(h.open, g)
-				}
-				g.final = false
+		for _, g := range slices.Concat(r.found[:]...) {
+			if len(h.open) < maxOpen && !slices.Contains(h.open, g) {
+				h.open = append(h.open, g)
 			}
+			g.final = false
 		}
 		h.steps = 0
 	}
@@ -107,9 +101,9 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 func (r *Reader) well(text string) {
 	here := func(g *finding) bool { return g.file == r.file && !g.final }
 	switch {
-	case strings.HasSuffix(text, initing):
+	case strings.HasSuffix(text, "Init COMPLETE"): // NCCL
 		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
-	case strings.Contains(text, noCUDA):
+	case strings.Contains(text, "not interested in CUDA-aware support"): // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for
 		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
 	case met().Match(text) && !alone().Match(text):
 		r.takeBack(func(g *finding) bool { return here(g) && is(g.kind, "meets") })

@@ -35,11 +35,9 @@ func (r *Reader) shown(f *finding, n named) named {
 		pids: map[int]bool{0: true, f.who.pid: true}, seen: map[string]bool{f.line: true}}
 	c.own = c.tagged || f.told.own || f.spoken() == n.who.rank
 	c.add(n.who.rank, f.lane.rank)
-	for _, list := range r.found {
-		for _, g := range list {
-			if g != f && !g.over && !g.warns {
-				c.meet(g, r.rankOf(g), r.torch.time != "")
-			}
+	for _, g := range slices.Concat(r.found[:]...) {
+		if g != f && !g.over && !g.warns {
+			c.meet(g, r.rankOf(g), r.torch.time != "")
 		}
 	}
 	if f.file == r.file {

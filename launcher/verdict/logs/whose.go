@@ -29,13 +29,10 @@ func (r *Reader) whose(f *finding) named {
 	switch {
 	case n.sure == verdict.OneOfSeveral:
 		n.who = ending{rank: -1}
-	case n.who.rank < 0 && f.ofTheJob():
-		n.sure = verdict.Certain
-		if f.likely || f.weak {
-			n.sure = verdict.Probable
-		}
-	case n.who.rank < 0:
+	case n.who.rank < 0 && !f.ofTheJob():
 		n.sure = verdict.Unknown
+	case n.who.rank < 0 && !f.likely && !f.weak:
+		n.sure = verdict.Certain
 	case f.likely || f.weak, f.kind == verdict.NCCL: // which has it of another one more often than of its own
 		n.sure = verdict.Probable
 	}
@@ -53,13 +50,8 @@ func (f *finding) byItself() bool {
 	return is(f.kind, "byItself") || f.kind == verdict.Crash && f.weight == verdict.Program
 }
 
-// ofTheJob says that a kind of failure is no rank's: whoever is named nearby was only ended with it.
-func ofTheJob(k verdict.Kind) bool { return is(k, "ofTheJob") }
-
-// ofTheJob says that a failure is the whole job's.
-func (f *finding) ofTheJob() bool {
-	return ofTheJob(f.kind) || has(f.line, "whole")
-}
+// ofTheJob says that a failure is no rank's but the whole job's: whoever is named nearby was only ended with it.
+func (f *finding) ofTheJob() bool { return is(f.kind, "ofTheJob") || has(f.line, "whole") }
 
 func (r *Reader) accused(f *finding) named {
 	switch {
@@ -215,12 +207,10 @@ func (r *Reader) reporters(n named) string {
 
 // victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
 func (r *Reader) victim(f *finding) (first *finding) {
-	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
-		for _, g := range r.found[w] {
-			if g.who.rank >= 0 && !g.weak && !g.over && !(r.first.killed && g.killed()) &&
-				f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
-				first = g
-			}
+	for _, g := range slices.Concat(r.found[verdict.Wait+1:]...) {
+		if g.who.rank >= 0 && !g.weak && !g.over && !(r.first.killed && g.killed()) &&
+			f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
+			first = g
 		}
 	}
 	return first
