@@ -125,11 +125,9 @@ func (r *Reader) behind(f *finding) *finding {
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
 			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
 		})
-	case f.kind == verdict.NoFinalize, f.crashed() && f.who.rank < 0 && r.named != nil && r.first.at < f.number-1: // of any end; mpiexec's own
+	case f.kind == verdict.NoFinalize: // as Open MPI says of any end
 		list = append(r.of(verdict.Ending, func(g *finding) bool { return g.kind == verdict.Abort && !g.likely && precedes(g, f) }),
-			r.of(verdict.Echo, func(g *finding) bool {
-				return g.kind == verdict.FabricError && !g.weak && !f.crashed() && precedes(g, f)
-			})...)
+			r.of(verdict.Echo, func(g *finding) bool { return g.kind == verdict.FabricError && !g.weak && precedes(g, f) })...)
 	case f.killed(), f.kind == verdict.Terminated, f.kind == verdict.AgentLost: // by the batch system, of which another line tells why
 		list = r.of(verdict.Ending, func(g *finding) bool {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
@@ -147,8 +145,9 @@ func (r *Reader) behind(f *finding) *finding {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
 		})
-		list = append(list, r.of(verdict.Ending, func(g *finding) bool { // which calls abort(), in some MPI
-			return has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort") && g.lane == f.lane && g.number-f.number <= before
+		list = append(list, r.of(verdict.Ending, func(g *finding) bool { // which calls abort(), in some MPI; or mpiexec itself crashed, at last
+			own := f.crashed() && f.who.rank < 0 && r.named != nil && r.first.at < f.number-1 && g.kind == verdict.Abort && !g.likely && precedes(g, f)
+			return own || has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort") && g.lane == f.lane && g.number-f.number <= before
 		})...)
 	}
 	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself
