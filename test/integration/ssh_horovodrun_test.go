@@ -2,6 +2,7 @@ package integration
 
 import (
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -63,7 +64,10 @@ func TestHorovodrun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.horovod(t, append([]string{"--start-timeout", "150"}, c.args...)...).Wait(t)
-			if r.Code != 0 || inOrder(r.Stdout) != c.stdout {
+			// Where two threads of horovodrun 0.28.1 wait for one process, Python's multiprocessing gives one of them no exit code (None), and
+			// that thread says so of a task that went well. The run goes on.
+			stdout := strings.Replace(r.Stdout, "Launching horovod task function was not successful:\n\n", "", 1)
+			if r.Code != 0 || inOrder(stdout) != c.stdout {
 				t.Errorf("ended with %d, printed %q and %.4000s", r.Code, r.Stdout, r.Stderr)
 			}
 		})
