@@ -72,7 +72,7 @@ func Plain(text string) *Sign {
 	return nil
 }
 
-var words, generalWords = wordsOf(func() []Sign { return Signs() }), wordsOf(func() []Sign { return general() })
+var words, generalWords = wordsOf(Signs), wordsOf(general)
 
 func wordsOf(table func() []Sign) func() *pattern.Words {
 	return sync.OnceValue(func() *pattern.Words {

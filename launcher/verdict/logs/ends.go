@@ -255,20 +255,19 @@ func warns(text string) bool {
 
 // complains says that a line tells of an error by its own word: its level, or how it begins.
 func complains(text string) bool {
-	if measured().Match(text) || has(text, "harmless") {
-		return false
+	level, said := stated(text)
+	does := level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
+	if !said {
+		does = complaint().Match(text)
 	}
-	if level, said := stated(text); said {
-		return level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
-	}
-	return complaint().Match(text)
+	return does && !measured().Match(text) && !has(text, "harmless") // which takes longer
 }
 
 // fails says that a line sounds like a failure's, whoever wrote it.
 func fails(text string) bool {
 	level, ok := stated(text)
-	mild := ok && level <= Warn || warns(text) || has(text, "harmless") || measured().Match(text) || shrugged(text) || good(text)
-	return !mild && failure().MatchString(text)
+	return failure().MatchString(text) &&
+		!(ok && level <= Warn || warns(text) || has(text, "harmless") || measured().Match(text) || shrugged(text) || good(text))
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or

@@ -229,7 +229,9 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	if len(*list) >= maxFound {
 		return
 	}
-	f.order = len(slices.Concat(r.found[:]...))
+	for _, g := range r.found {
+		f.order += len(g)
+	}
 	*list = append(*list, f)
 	r.crowd.twins.Watch()
 	if h := r.lanes[key]; h != nil && len(h.open) < maxOpen {
@@ -315,7 +317,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		f.plainly(text, "complains")
 		return &f
 	}
-	if s == nil && !r.ended && fails(text) {
+	if s == nil && !r.ended && verdict.Plain(text) != nil && fails(text) {
 		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: lane{r.file, l.who.rank}}
 		if f.plainly(text, "complains"); f.kind != "" {
 			r.crowd.faint = &f

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
@@ -228,6 +229,17 @@ func TestTexts(t *testing.T) {
 	for row := range strings.Lines(adviceText) {
 		if c := strings.Split(row, "\t"); row[0] != '#' && row != "\n" && (len(c) != 3 || verdict.Of(verdict.Kind(c[1])).Title == "") {
 			t.Errorf("%q is no advice", row)
+		}
+	}
+}
+
+// A hint of two letters is one letter to look for, since a word's first may be either: nearly each line of a log would be matched.
+func TestHintsAreWords(t *testing.T) {
+	for _, c := range pattern.Rows(textsText, 3) {
+		for word := range strings.SplitSeq(c[1], "|") {
+			if letter := word != "" && word[0] >= 'a' && word[0] <= 'z'; letter && len(word) < 3 {
+				t.Errorf("the pattern %s is looked for by %q, which stands everywhere: write a longer word, or ^ and the letters that it begins with", c[0], word)
+			}
 		}
 	}
 }
