@@ -100,6 +100,7 @@ func (r *Run) signal(sig int) {
 			r.set(Grace, r.cfg.Grace)
 		}
 	}
+	r.verdict.Sent = r.verdict.Sent.Union(idset.Of(a.forward...))
 	r.forwardSignals(a.forward)
 	if a.kill {
 		r.stop("the launcher was told to kill", true)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/docs"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Each error of CUDA has advice of its own.
@@ -27,6 +28,55 @@ func TestAdviceFollowsTheWords(t *testing.T) {
 		list := Advice(f.Kind, f.Text, false)
 		if !ok || f.Kind != GPUError || !strings.HasPrefix(list[0], want) {
 			t.Errorf("%s: %s, %q", line, f.Kind, list)
+		}
+	}
+}
+
+// Whoever fails is told what to do, also where there are no pods, and of no vendor's tool alone where the words are not of that vendor.
+func TestEveryKindHasAdviceWithoutPods(t *testing.T) {
+	for _, a := range Kinds {
+		list := Do(a.Kind, "", true)
+		if len(list) == 0 && a.Kind != Terminated { // which is said of pods alone
+			t.Errorf("nothing to do about %s", a.Kind)
+		}
+		for _, do := range list {
+			for _, word := range []string{"ordon", "pod", "CSI", "kube"} {
+				if strings.Contains(strings.ReplaceAll(do, "podPids", ""), word) {
+					t.Errorf("%s: %q where there are no pods", a.Kind, do)
+				}
+			}
+		}
+	}
+	for line, want := range map[string]string{
+		"RuntimeError: HIP error: out of resources":                                        "rocm-smi",
+		"RuntimeError: HIP error: invalid device function":                                 "no kernel image",
+		"RuntimeError: CUDA error: operation not permitted when stream is capturing":       "as the program asks",
+		"RuntimeError: CUDA error: initialization error":                                   "spawn",
+		"RuntimeError: CUDA error: peer access is not supported between these two devices": "nvidia-smi topo -p2p",
+		"RuntimeError: CUDA error: an illegal instruction was encountered":                 "a kernel went wrong",
+		"Error 803: system has unsupported display driver / cuda driver combination":       "cuda-compat",
+	} {
+		if list := Advice(GPUError, line, true); !strings.Contains(strings.ToLower(list[0]), want) {
+			t.Errorf("%s: %q", line, list)
+		}
+	}
+}
+
+// A run that ended before it had ranks: who ends the launcher ends no pod where there is none, and too few slots are no wrong word.
+func TestEarly(t *testing.T) {
+	for _, tt := range []struct {
+		code int
+		bare bool
+		line string
+		want Kind
+	}{
+		{job.ExitPreempted, true, "got SIGTERM in the pause before restart 3, after rank 0 on w0 exited with code 3", Interrupted},
+		{job.ExitPreempted, false, "got SIGTERM in the pause before restart 3, after rank 0 on w0 exited with code 3", Terminated},
+		{job.ExitUsage, true, "40 ranks asked for, but the 2 hosts have 4 slots (w0: 2, w1: 2); use -n 4 or less, give more slots, or pass --oversubscribe", Slots},
+		{job.ExitUsage, true, "--launcher-timeout 1s: at least 5s", Usage},
+	} {
+		if v := Early(tt.code, false, []string{tt.line}, Circumstances{Bare: tt.bare}); v.Kind != tt.want {
+			t.Errorf("%s: %s, want %s", tt.line, v.Kind, tt.want)
 		}
 	}
 }

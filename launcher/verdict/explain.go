@@ -40,6 +40,9 @@ func (c *Case) account(f Fault) account {
 			a.what += " (" + said.Where + ")"
 		}
 	}
+	if c.Sent.Contains(f.Exit.Signal) {
+		a.what += ", which mpiup got and passed on"
+	}
 	if s, ok := c.signalled(f); ok && f.Event != Signalled {
 		a.what += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(s.Code))
 		a.behind = c.Holdup
@@ -129,7 +132,11 @@ func (f Fault) speaks() bool {
 
 // advice is what to do about it, by what the rank said where that is known.
 func (c *Case) advice(f Fault, said Finding, spoke bool) string {
-	switch {
+	switch k, _, device := c.broken(f); {
+	case device && f.Event == Ended && !f.broke() && !f.OOM: // whatever the program made of it
+		return Advice(k, "", c.Bare)[0]
+	case c.Sent.Contains(f.Exit.Signal):
+		return ""
 	case spoke && f.speaks():
 		if do := Advice(said.Kind, said.Text, c.Bare); said.Text != "" && len(do) > 0 {
 			return do[0]

@@ -88,6 +88,8 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return NoInit, false
 	case f.Unfinalized && f.Exit.Status() == 0:
 		return NoFinalize, false
+	case c.Sent.Contains(sig):
+		return Interrupted, false
 	case sig == job.SIGBUS:
 		return SharedMemory, lacks.Text == ""
 	case sig == job.SIGSEGV:

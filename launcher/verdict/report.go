@@ -144,8 +144,11 @@ func (w Wrote) hint() string {
 // another launcher has the run, and nobody took a pod away.
 func Early(code int, outrun bool, lines []string, where Circumstances) Verdict {
 	v := Verdict{Kind: byCode(code), ExitCode: code, Evidence: lines, said: lines}
-	if outrun {
+	switch s, ok := Recognise(strings.Join(lines, "\n")); {
+	case outrun || v.Kind == Terminated && where.Bare: // no pod ends, and somebody ends the launcher
 		v.Kind = Interrupted
+	case ok && v.Kind == Usage && s.Kind == Slots:
+		v.Kind = Slots
 	}
 	if code > 128 && v.Kind == Interrupted {
 		v.Signal = job.SignalName(code - 128)
@@ -192,7 +195,7 @@ func (v Verdict) Where() string {
 		add("pid", fmt.Sprint(v.PID))
 	}
 	add("GPU", v.GPU)
-	add("PCI", v.PCI)
+	add(map[bool]string{false: "PCI", true: "its GPU is at PCI"}[v.GPU == "" && strings.HasPrefix(string(v.Kind), "gpu-")], v.PCI)
 	add("adapter", v.HCA)
 	return strings.Join(parts, ", ")
 }

@@ -22,6 +22,7 @@ import (
 //	well [KEY=VALUE ...]                 a rank that ended with 0
 //	mute ID                              a process said nothing after its last traceback
 //	stopped at=TIME                     the ranks were told to end
+//	passed-on NUMBER                    a signal that mpiup got and passed on
 //	holdup TEXT                         who waited for whom
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
 //	verdict
@@ -80,6 +81,8 @@ func (p *play) do(word, rest string) {
 			name, value, _ := strings.Cut(key, "=")
 			*map[string]*string{"phase": &p.where.Phase, "node": &p.where.Node, "gpu": &p.where.GPU, "pci": &p.where.PCI}[name] = value
 		}
+	case "passed-on":
+		p.c.Sent.Add(p.number(rest))
 	case "passed":
 		p.c.Passed = p.number(rest)
 	case "well":

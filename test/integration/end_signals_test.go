@@ -38,6 +38,13 @@ func TestSignalsAreForwarded(t *testing.T) {
 	if res := r.Wait(t).Fails(t, 130, "\nmpiup: interrupted\n"); strings.Contains(res.Stderr, "who sent it") {
 		t.Error(res.Stderr)
 	}
+	// Nor those that die of another one that mpiup got, as of a terminal that is closed.
+	r = l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", "echo ready; exec sleep 1000"}})
+	r.Says(t, "ready\nready\n")
+	r.Signal(t, syscall.SIGHUP)
+	if res := r.Wait(t).Fails(t, 129, "(SIGHUP), which mpiup got and passed on", "\nmpiup: interrupted; "); strings.Contains(res.Stderr, "who sent it") {
+		t.Error(res.Stderr)
+	}
 }
 
 func TestTermEndsARun(t *testing.T) {

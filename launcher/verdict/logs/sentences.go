@@ -17,7 +17,7 @@ type ownBlock struct {
 const maxBlock = 24
 
 var (
-	ownWhere = pattern.Of(`^(?:node \S+(?:, |$))?(?:pid (\d+)(?:, |$))?(?:GPU (\S+?)(?:, |$))?(?:PCI (\S+?)(?:, |$))?(?:adapter (\S+))?$`)
+	ownWhere = pattern.Of(`^(?:node \S+(?:, |$))?(?:pid (\d+)(?:, |$))?(?:GPU (\S+?)(?:, |$))?(?:(?:its GPU is at )?PCI (\S+?)(?:, |$))?(?:adapter (\S+))?$`)
 	ownOdd   = pattern.Of(`^rank (\d+) (?:of spawned job \d+ )?on (\S+?)(?: \(pid (\d+)\))? is the odd one out: `)
 )
 
@@ -110,7 +110,7 @@ func (r *Reader) notice(text string) {
 	switch {
 	case strings.HasPrefix(text, "no rank has worked for "), strings.HasPrefix(text, "no rank has shown work for "):
 		r.hang = &verdict.Verdict{Kind: verdict.Stalled, Likely: true, Confidence: verdict.Unknown, Evidence: []string{cut(text)}}
-	case strings.HasPrefix(text, "ranks work again"):
+	case strings.HasPrefix(text, "ranks work again"), strings.HasSuffix(text, "sleeps for a time that it has chosen, and waits for no other"):
 		r.hang = nil
 	case r.hang != nil && !verdict.Advises(text) && len(r.hang.Evidence) < maxBlock:
 		if m := ownOdd().FindStringSubmatch(text); m != nil && r.hang.Rank == nil {

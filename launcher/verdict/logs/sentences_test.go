@@ -139,9 +139,15 @@ func TestNoticeOfAStall(t *testing.T) {
 	if !ok || v.Kind != verdict.Stalled || !v.Likely || rankOf(v) != 1 || v.Host != "127.0.0.21" || v.PID != 19196 || v.Confidence != verdict.Probable || v.Advice[0] != StillRuns {
 		t.Errorf("%v %+v", ok, v)
 	}
-	r.Line("[1 w0] step 2")
-	if v, ok := r.Verdict(); ok {
-		t.Errorf("it goes on, and is %+v", v)
+	for _, over := range []string{"[1 w0] step 2", "mpiup: ranks work again",
+		"mpiup: --on-stall abort does not end the run: every rank sleeps for a time that it has chosen, and waits for no other"} {
+		r := &Reader{}
+		for _, l := range append(slices.Clone(notice), over) {
+			r.Line(l)
+		}
+		if v, ok := r.Verdict(); ok {
+			t.Errorf("%s: it goes on, and is %+v", over, v)
+		}
 	}
 }
 
