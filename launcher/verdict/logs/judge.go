@@ -141,12 +141,14 @@ func (r *Reader) behind(f *finding) *finding {
 			return g.kind == verdict.Killed && (g.lane == f.lane || g.who.rank == f.who.rank) && g.order < f.order && f.number-g.number <= after
 		})
 	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
+		code := hydraCode().FindStringSubmatch(f.line) // which MPI_Abort may have been told, and is no signal's
 		list = r.of(verdict.Program, func(g *finding) bool {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
 		})
 		list = append(list, r.of(verdict.Ending, func(g *finding) bool { // which calls abort(), in some MPI; or mpiexec itself crashed, at last
-			own := f.crashed() && f.who.rank < 0 && r.named != nil && r.first.at < f.number-1 && g.kind == verdict.Abort && !g.likely && precedes(g, f)
+			given := code != nil && strings.Contains(g.line, " "+code[1]) || f.who.rank < 0 && r.named != nil && r.first.at < f.number-1
+			own := f.crashed() && given && g.kind == verdict.Abort && !g.likely && precedes(g, f)
 			return own || has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort") && g.lane == f.lane && g.number-f.number <= before
 		})...)
 	}
@@ -188,9 +190,7 @@ func (r *Reader) behind(f *finding) *finding {
 }
 
 // late says that the batch system or a launcher had ended the whole job of a finding, as another one tells.
-func (f *finding) late(g *finding) bool {
-	return g.file == f.file && has(g.line, "late")
-}
+func (f *finding) late(g *finding) bool { return g.file == f.file && has(g.line, "late") }
 
 // earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.
 func (r *Reader) earlier(f *finding) *finding {

@@ -24,7 +24,7 @@ func is(k verdict.Kind, name string) bool { return slices.Contains(texts(name), 
 var hinted, unhinted = table.Hinted, table.Unhinted
 
 var (
-	ended, met, passed, shrugs                    = hinted("ended"), hinted("met"), hinted("passed"), hinted("shrugs")
+	ended, met, passed, shrugs, troubles          = hinted("ended"), hinted("met"), hinted("passed"), hinted("shrugs"), unhinted("troubles")
 	alone, wants, command                         = hinted("alone"), hinted("wants"), hinted("command")
 	raisedLine, warning, complaint, measured      = hinted("raisedLine"), hinted("warning"), hinted("complaint"), hinted("measured")
 	exitCode, bySignal                            = hinted("exitCode"), hinted("bySignal")
@@ -35,5 +35,4 @@ var (
 	stalledRank, elasticRank, jobSize, rankInside = unhinted("stalledRank"), hinted("elasticRank"), hinted("jobSize"), unhinted("rankInside")
 	guess, tried, hydraCode, failure              = unhinted("guess"), unhinted("tried"), unhinted("hydraCode"), unhinted("failure")
 	ownLog, mixed, numbered, bar, ends            = unhinted("ownLog"), hinted("mixed"), hinted("numbered"), unhinted("bar"), unhinted("ends")
-	troubles                                      = unhinted("troubles")
 )
