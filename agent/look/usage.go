@@ -39,13 +39,17 @@ type Kernel struct {
 	Syscall string // "futex", from /proc/PID/syscall
 	Wchan   string // "futex_wait_queue", from /proc/PID/wchan
 	Mount   string // whose answer it waits for: "/data (nfs4, filer:/export)"; Where leaves it out
+	Child   string // where its only child waits that it waits for; Where leaves it out, too
 }
 
-// String is where, in words: "read on /data (nfs4, filer:/export)"; "" where nothing shows.
+// String is where, in words: "read on /data (nfs4, filer:/export)", "wait4 for a child in clock_nanosleep"; "" where nothing shows.
 func (k Kernel) String() string {
 	where := cmp.Or(k.Syscall, k.Wchan)
 	if k.Mount != "" {
 		where = strings.TrimSpace(where + " on " + k.Mount)
+	}
+	if k.Child != "" {
+		where += " for a child in " + k.Child
 	}
 	return where
 }
@@ -163,8 +167,36 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 		u.Name, u.State, u.Delay = s.Name, s.State, s.Delay
 		u.Kernel = Where(proc, u.Main)
 		u.Kernel.Mount = heldOn(proc, u.Main, u.State, u.Kernel)
+		if child := onlyChild(u.Main, stats); child != 0 && (u.Kernel.Syscall == "wait4" || u.Kernel.Syscall == "waitid") {
+			u.Kernel.Child = Where(proc, child).String() // as of a program that calls system(3): it sleeps where its child does
+		}
 	}
 	return u
+}
+
+// onlyChild goes down from a process while each has one child; 0: it has none, or several.
+func onlyChild(top int, stats map[int]proctree.Stat) (child int) {
+	at := top
+	for range len(stats) {
+		n := 0
+		for pid, s := range stats {
+			if s.PPID == at {
+				n, child = n+1, pid
+			}
+		}
+		switch n {
+		case 0:
+			if at == top {
+				return 0
+			}
+			return at
+		case 1:
+			at = child
+		default:
+			return 0
+		}
+	}
+	return 0
 }
 
 // mainOf goes down from a leader while it has one child and has done little itself: a shell or a wrapper that waits.
@@ -193,7 +225,7 @@ func Where(proc proctree.Proc, pid int) (k Kernel) {
 		k.Wchan = symbol(text)
 	}
 	if text, err := proctree.ReadSome(file(proc, pid, "syscall"), maxStat); err == nil {
-		k.Syscall = parseSyscall(text)
+		k.Syscall = begunAgain(parseSyscall(text), k.Wchan)
 	}
 	return k
 }
@@ -239,6 +271,20 @@ func parseIO(text []byte) (n uint64) {
 		}
 	}
 	return n
+}
+
+// begunAgain is the call that the kernel has begun again after a stop, as a look at its stack is one: of restart_syscall(2)'s one sleeps, one waits
+// for a futex and one polls (Linux, restart_block.fn). A sleep's own functions are the scheduler's, which wchan leaves out: it shows their caller.
+func begunAgain(call, wchan string) string {
+	switch {
+	case call != "restart_syscall" || wchan == "":
+		return call
+	case strings.Contains(wchan, "futex"):
+		return "futex"
+	case strings.Contains(wchan, "poll"):
+		return "poll"
+	}
+	return "clock_nanosleep"
 }
 
 // parseSyscall is the call that /proc/PID/syscall names by its number; "" where the process runs.

@@ -67,6 +67,45 @@ func TestWhoWorks(t *testing.T) {
 	}
 }
 
+// A call that was begun again is told by its own name: a rank that sleeps is asleep after a look at its stack, too.
+func TestBegunAgain(t *testing.T) {
+	for _, tt := range []struct{ call, wchan, want string }{
+		{"restart_syscall", "hrtimer_nanosleep", "clock_nanosleep"},
+		{"restart_syscall", "do_syscall_64", "clock_nanosleep"}, // Linux 6.18
+		{"restart_syscall", "futex_do_wait", "futex"},
+		{"restart_syscall", "do_poll.constprop.0", "poll"},
+		{"restart_syscall", "", "restart_syscall"},
+		{"read", "pipe_read", "read"},
+	} {
+		if got := begunAgain(tt.call, tt.wchan); got != tt.want {
+			t.Errorf("%s in %q: %q, want %q", tt.call, tt.wchan, got, tt.want)
+		}
+	}
+}
+
+// A program that waits for its child's sleep sleeps for a time that it has chosen; one of several children tells nothing.
+func TestOnlyChild(t *testing.T) {
+	s := func(parent int) proctree.Stat { return proctree.Stat{PPID: parent, State: 'S'} }
+	for _, tt := range []struct {
+		name  string
+		stats map[int]proctree.Stat
+		want  int
+	}{
+		{"none", map[int]proctree.Stat{1: s(0)}, 0},
+		{"a shell and its child", map[int]proctree.Stat{1: s(0), 2: s(1), 3: s(2)}, 3},
+		{"two", map[int]proctree.Stat{1: s(0), 2: s(1), 3: s(1)}, 0},
+		{"two of a child", map[int]proctree.Stat{1: s(0), 2: s(1), 3: s(2), 4: s(2)}, 0},
+		{"what no kernel says", map[int]proctree.Stat{1: s(2), 2: s(1)}, 0},
+	} {
+		if got := onlyChild(1, tt.stats); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	if k := (Kernel{Syscall: "wait4", Child: "clock_nanosleep"}); k.String() != "wait4 for a child in clock_nanosleep" {
+		t.Error(k)
+	}
+}
+
 // A shell that waits for a program that sleeps, on this machine.
 func TestLook(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "echo; sleep 1000; :")
