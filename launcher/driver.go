@@ -119,7 +119,7 @@ func (r *driver) hear() {
 func (r *driver) words(id int) verdict.Said {
 	w := r.sink.Words(id)
 	tail, _ := r.sink.Tail(id)
-	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Mute: w.Mute}
+	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Gone: w.Gone, Mute: w.Mute}
 	if !w.Gone {
 		said.First = w.First
 	}

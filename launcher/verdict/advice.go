@@ -70,7 +70,7 @@ func Advises(line string) bool {
 			return true
 		}
 	}
-	return advising().MatchString(line) || line == WriteHint || line == crashHint || line == dumpedHint || line == crashedHint
+	return advising().MatchString(line) || line == WriteHint || line == adviceNoneLost || line == crashHint || line == dumpedHint || line == crashedHint
 }
 
 // advising is how hints begin (Fault.hint, rankHint).

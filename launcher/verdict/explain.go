@@ -137,6 +137,8 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return Advice(k, "", c.Bare)[0]
 	case c.Sent.Contains(f.Exit.Signal):
 		return ""
+	case spoke && f.speaks() && c.losesNone(f.ID):
+		return adviceNoneLost
 	case spoke && f.speaks():
 		if do := Advice(said.Kind, said.Text, c.Bare); said.Text != "" && len(do) > 0 {
 			return do[0]

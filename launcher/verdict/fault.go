@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -100,15 +101,9 @@ func (f Fault) Status() int {
 		if f.broke() || f.Uncalled {
 			return job.ExitInit
 		}
-		if s := f.Exit.Status(); s != 0 {
-			return s
-		}
-		return 1
+		return cmp.Or(f.Exit.Status(), 1)
 	case Aborted:
-		if c := f.Code & 0xff; c != 0 {
-			return c
-		}
-		return 1
+		return cmp.Or(f.Code&0xff, 1)
 	case NotStarted:
 		if f.Init {
 			return job.ExitInit

@@ -95,7 +95,7 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 	case sig == job.SIGSEGV:
 		return Segfault, false
 	case spoke && f.speaks():
-		return said.Kind, said.Likely
+		return said.Kind, said.Likely || c.losesNone(f.ID)
 	case sig == job.SIGABRT, sig == job.SIGILL, sig == job.SIGFPE, sig == job.SIGTRAP, sig == job.SIGSYS:
 		return Crash, false
 	case sig == job.SIGKILL && spoke && said.Kind == OutOfMemory:
@@ -206,33 +206,23 @@ func byEvent(f Fault) Kind {
 
 // byCode is the kind of what mpiup's own exit code says.
 func byCode(code int) Kind {
-	switch code {
-	case job.ExitTimeout:
-		return TimeOut
-	case job.ExitUsage:
-		return Usage
-	case job.ExitHosts:
-		return HostsMissing
-	case job.ExitResolve:
-		return DNS
-	case job.ExitConnect:
-		return Network
-	case job.ExitTLS:
-		return Identity
-	case job.ExitVersion:
-		return OtherVersion
-	case job.ExitExec:
-		return ProgramNotFound
-	case job.ExitInit:
-		return InitFailed
-	case job.ExitAgentLost:
-		return AgentLost
-	case job.ExitPreempted:
-		return Terminated
-	case job.ExitOutput:
-		return OutputLost
-	case job.ExitInternal:
-		return Broken
+	own := map[int]Kind{
+		job.ExitTimeout:   TimeOut,
+		job.ExitUsage:     Usage,
+		job.ExitHosts:     HostsMissing,
+		job.ExitResolve:   DNS,
+		job.ExitConnect:   Network,
+		job.ExitTLS:       Identity,
+		job.ExitVersion:   OtherVersion,
+		job.ExitExec:      ProgramNotFound,
+		job.ExitInit:      InitFailed,
+		job.ExitAgentLost: AgentLost,
+		job.ExitPreempted: Terminated,
+		job.ExitOutput:    OutputLost,
+		job.ExitInternal:  Broken,
+	}
+	if k, is := own[code]; is {
+		return k
 	}
 	if code > 128 && code < 160 {
 		return Interrupted

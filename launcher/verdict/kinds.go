@@ -93,6 +93,7 @@ const (
 	adviceRendezvous = "another rank never came: see what it did instead, and whether the ranks' hosts reach each other at MASTER_ADDR and MASTER_PORT"
 	adviceCollective = "another rank did not take part in the operation: see which one was elsewhere (py-spy dump), or ended"
 	advicePeerLost   = "another rank ended, or the network between them broke: what that one wrote, and its host, tell why"
+	adviceNoneLost   = "no other rank had failed: what it lost may be no rank, and it may have gone on after that line"
 )
 
 // Kinds is what there is to say of each kind. The page troubleshooting is made of it.

@@ -142,7 +142,7 @@ func (f Fault) final() bool {
 
 // Again says whether the ranks may do better when they are started again: a rank failed, or a host was lost, or the run
 // hung. docs/restart.md has the table. Else why says, where nobody asked for the end, what mpiup saw that each start would come to:
-// a rank's words alone never are that.
+// a rank's words alone never are that, nor the exit code of one that had run for a while.
 func (c *Case) Again() (again bool, why string) {
 	f, ok := c.Cause()
 	if !ok {
@@ -158,7 +158,7 @@ func (c *Case) Again() (again bool, why string) {
 	switch {
 	case f.Event == Ended && f.broke():
 		return false, "its agent saw that the rank's MPI library and mpiup do not go together"
-	case f.Event == Ended && unexecuted(f.Exit.Status(), c.found[f.ID].Line) && slices.Contains(notExecuted, k):
+	case f.Event == Ended && unexecuted(f.Exit.Status(), c.found[f.ID].Line) && slices.Contains(notExecuted, k) && !c.found[f.ID].Late:
 		return false, fmt.Sprintf("code %d means that the program cannot be executed, and it would not be the next time", f.Exit.Status())
 	}
 	return true, ""

@@ -296,3 +296,12 @@ func (c *Case) reporters(f Fault) (ids idset.Set) {
 	}
 	return ids
 }
+
+// losesNone says that a rank says in a line among others that it lost another one, and no other has failed: it may have lost a server.
+func (c *Case) losesNone(id int) bool {
+	said := c.found[id]
+	failed := func(g Fault) bool {
+		return g.ID != id && (g.Event == Ended || g.Event == Aborted || g.Event == HostLost)
+	}
+	return said.Loose && said.Echo && !slices.ContainsFunc(c.faults, failed)
+}

@@ -10,6 +10,7 @@ import (
 type Said struct {
 	First  []string    // its first lines, which it has not outlived
 	Began  bool        // it went on for a while after these
+	Gone   bool        // or said so much after them that none is here
 	Raised []Exception // ends of Python tracebacks
 	Mute   bool        // it has said nothing since the last of these
 	Last   []string    // its last lines
@@ -35,6 +36,7 @@ type Finding struct {
 	Echo   bool   // ranks say so that lost another one, or waited for it
 	Likely bool   // it may be another kind
 	Loose  bool   // a line among others says so, which the rank may have outlived
+	Late   bool   // and it had run for a while, so that it could be executed
 }
 
 // Read finds the reason in what a rank said: the last exception of Python's, else the last line that a row knows.
@@ -98,7 +100,8 @@ func (s Said) line(lines []string, early bool) (Finding, bool) {
 		if early && f.Echo {
 			continue
 		}
-		f.Loose, f.Likely = true, f.Likely || early || slices.Contains(notExecuted, f.Kind) && !unexecuted(s.Code, lines[i]) // it may have done without
+		without := slices.Contains(notExecuted, f.Kind) && !unexecuted(s.Code, lines[i]) // it may have done
+		f.Loose, f.Late, f.Likely = true, early || s.Began || s.Gone, f.Likely || early || without
 		return f, true
 	}
 	return Finding{}, false

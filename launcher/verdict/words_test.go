@@ -74,6 +74,28 @@ func TestReadEarly(t *testing.T) {
 	}
 }
 
+// A program that had run for a while could be executed, whatever code it ends with at last.
+func TestReadLate(t *testing.T) {
+	const line = "sh: 1: upload: not found"
+	for _, tt := range []struct {
+		name string
+		said Said
+		late bool
+	}{
+		{"at once", Said{First: []string{line}, Last: []string{line}, Code: 127}, false},
+		{"it says no more for a while", Said{First: []string{line}, Last: []string{line}, Early: true, Code: 127}, true},
+		{"a while after its first line", Said{First: []string{"epoch 1", line}, Last: []string{line}, Began: true, Code: 127}, true},
+		{"after many lines", Said{Last: []string{line}, Gone: true, Code: 127}, true},
+	} {
+		f, _ := Read(tt.said)
+		c := Case{found: map[int]Finding{1: f}}
+		c.Add(Fault{Event: Ended, ID: 1, Exit: job.Exit{Code: 127}})
+		if again, why := c.Again(); f.Kind != ProgramNotFound || f.Late != tt.late || again != tt.late || again != (why == "") {
+			t.Errorf("%s: %+v, again %t %q", tt.name, f, again, why)
+		}
+	}
+}
+
 // Each of a run's limits has its sentence, and one exit code.
 func TestLimits(t *testing.T) {
 	for limit, want := range map[Limit]string{
