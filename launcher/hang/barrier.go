@@ -205,7 +205,7 @@ func (p *Picture) All(r Words, mpi bool) (lines []string) {
 	case !silent.Empty():
 		return []string{r.subject(silent) + " not called MPI_Init; all others have"}
 	}
-	return []string{"all ranks have called MPI_Init and none waits in its barrier or MPI_Finalize's: they are in the program's own code or in MPI calls"}
+	return []string{"all ranks are between MPI_Init and MPI_Finalize: in the program's own code, or in other calls of MPI"}
 }
 
 // Absent is a line for ranks that others wait for at a place.

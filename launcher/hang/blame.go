@@ -26,7 +26,7 @@ const Brief = 10 * time.Second
 type Blame struct {
 	Odd  []Odd
 	Sure bool   // ranks wait for them in an exchange, or a collective; else it follows from what they do
-	Both []Does // of two ranks that idle, and of which neither is named
+	Few  []Does // of one rank or two that idle, and of which neither is named
 }
 
 // Does is what a rank does.
@@ -79,13 +79,13 @@ func (f Facts) Blame() Blame {
 		return Blame{}
 	}
 	b := Blame{Odd: f.Watch.odd(s)}
-	if len(b.Odd) == 0 && s.Idle.Len() == 2 {
+	if few := s.Idle.Len() <= 2 && s.Busy.Empty(); len(b.Odd) == 0 && few && !s.Asleep {
 		for id := range s.Idle.All() {
 			does := Does{id, "idles"}
 			if where := f.Watch.ranks[id].where; where != "" {
 				does.What = "waits in " + where
 			}
-			b.Both = append(b.Both, does)
+			b.Few = append(b.Few, does)
 		}
 	}
 	return b
@@ -171,8 +171,11 @@ func (b Blame) Lines(n Names) (lines []string) {
 			lines = append(lines, n.Ranks(o.IDs)+" are the odd ones out: "+o.Many)
 		}
 	}
-	if len(b.Both) == 2 {
-		one, other := b.Both[0], b.Both[1]
+	switch len(b.Few) {
+	case 1:
+		return append(lines, n.Rank(b.Few[0].ID)+" "+b.Few[0].What)
+	case 2:
+		one, other := b.Few[0], b.Few[1]
 		return append(lines, fmt.Sprintf("%s %s, %s %s: which waits for the other does not show", n.Rank(one.ID), one.What, n.Rank(other.ID), other.What))
 	}
 	if len(lines) == 0 {

@@ -228,6 +228,10 @@ func (s Stall) Sentence(n Names) string {
 	}
 	did := "all idle"
 	switch {
+	case s.Asleep && s.Idle.Len() > 1:
+		did = "all sleep for a time that they have chosen"
+	case s.Asleep:
+		did = "it sleeps for a time that it has chosen"
 	case s.Busy.Empty() && s.Idle.Len() == 1:
 		did = "it idles"
 	case !s.Busy.Empty():
@@ -248,6 +252,20 @@ func (s Stall) Doubt() string {
 		return "every rank sleeps for a time that it has chosen, and waits for no other"
 	}
 	return ""
+}
+
+// AbortEnds is what --on-stall abort would do about it, after a notice.
+const AbortEnds = "; --on-stall abort ends such a run"
+
+// Ends is AbortEnds as far as that is so; "": it would not end the run.
+func (s Stall) Ends() string {
+	switch {
+	case s.Doubt() != "":
+		return ""
+	case !s.Busy.Empty():
+		return AbortEnds + ", unless stacks show that a rank computes"
+	}
+	return AbortEnds
 }
 
 // Config is what is done about a run that hangs.

@@ -115,3 +115,22 @@ func TestInterval(t *testing.T) {
 		}
 	}
 }
+
+// A notice advises --on-stall abort only where that would end the run.
+func TestNoticeAdvisesWhatEnds(t *testing.T) {
+	seen := job.AtOutput | job.AtIO | job.AtSockets
+	for _, tt := range []struct {
+		name string
+		s    Stall
+		want string
+	}{
+		{"all idle", Stall{Idle: idset.Of(0, 1), Looked: seen}, AbortEnds},
+		{"one may compute", Stall{Idle: idset.Of(0), Busy: idset.Of(1), Looked: seen}, AbortEnds + ", unless stacks show that a rank computes"},
+		{"all sleep", Stall{Idle: idset.Of(0, 1), Asleep: true, Looked: seen}, ""},
+		{"nobody sees sockets", Stall{Idle: idset.Of(0, 1), Looked: job.AtOutput | job.AtIO}, ""},
+	} {
+		if got := tt.s.Ends(); got != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}

@@ -301,7 +301,7 @@ func (g *stalls) conclude(now time.Duration) (f *verdict.Fault, s hang.Stall, bl
 		g.inInit = true
 		f.Limit, f.Text = verdict.InitLimit, g.cfg.Stall.Init.String()
 		if !g.cfg.Stall.Abort {
-			g.notice(f.Sentence(), blame)
+			g.notice(f.Sentence(), hang.AbortEnds, blame)
 			return nil, s, blame
 		}
 		return f, s, blame
@@ -331,14 +331,14 @@ func (g *stalls) doubt(now time.Duration, s hang.Stall, blame hang.Blame, why st
 	if !first {
 		return
 	}
-	g.notice(s.Sentence(g.names()), blame)
+	g.notice(s.Sentence(g.names()), s.Ends(), blame)
 	if g.cfg.Stall.Abort {
 		g.say("--on-stall abort does not end the run: %s", why)
 	}
 }
 
-// notice says that the run hangs.
-func (g *stalls) notice(sentence string, blame hang.Blame) {
+// notice says that the run hangs, and what --on-stall abort would do.
+func (g *stalls) notice(sentence, ends string, blame hang.Blame) {
 	g.notices++
 	g.say("%s", sentence)
 	for _, l := range blame.Lines(g.names()) {
@@ -346,7 +346,7 @@ func (g *stalls) notice(sentence string, blame hang.Blame) {
 	}
 	more := "see where each rank is: mpiup stacks"
 	if !g.cfg.Stall.Abort {
-		more += "; --on-stall abort ends such a run"
+		more += ends
 	}
 	g.say("%s; more: mpiup help hangs", more)
 }
