@@ -187,9 +187,20 @@ func (l *taking) run(ctx context.Context, t tool, as *reap.User) (frames []strin
 		return nil, false
 	}
 	if frames = t.read(out); len(frames) == 0 {
-		l.note(fmt.Sprintf("%s tells nothing: %.120v", t.name, err))
+		l.note(t.name + silence(ctx, err))
 	}
 	return frames, true
+}
+
+// silence says why a tool has told nothing.
+func silence(ctx context.Context, err error) string {
+	switch {
+	case ctx.Err() != nil:
+		return " was ended: it took longer than a look may, as with many symbols or on a machine that has no time"
+	case err == nil:
+		return " tells nothing"
+	}
+	return fmt.Sprintf(" tells nothing: %.120v", err)
 }
 
 func (l *taking) note(text string) {

@@ -141,6 +141,26 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// A tool that was ended is said to have been too slow, and not by the words of whoever ended it.
+func TestSilence(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{ended, ended.Err(), " was ended: it took longer than a look may, "},
+		{ended, errors.New("signal: killed"), " was ended: it took longer than a look may, "},
+		{t.Context(), errors.New("it broke"), " tells nothing: it broke"},
+		{t.Context(), nil, " tells nothing"},
+	} {
+		if got := silence(tt.ctx, tt.err); !strings.HasPrefix(got, tt.want) || strings.Contains(got, "context") || strings.Contains(got, "nil") {
+			t.Errorf("%v: %q", tt.err, got)
+		}
+	}
+}
+
 // A program of Python is looked at by both kinds of tools, of which none stops it for the other; by its own lines alone nobody can be named, which is said.
 func TestToolsForPython(t *testing.T) {
 	need.Program(t, "python3", "python3")
