@@ -359,10 +359,10 @@ func begins(text string) bool {
 	return ok && !strings.HasSuffix(head, "C++ ") && (rest == "" || rest[0] >= '0' && rest[0] <= '9' && strings.HasSuffix(rest, "]"))
 }
 
-// between says that a line in a traceback is another thread's or process's: a logger wrote it.
+// between says that a line in a traceback is another thread's or process's: a logger wrote it, or it heads another.
 func between(text string) bool {
 	level, ok := stated(text)
-	return ok && level <= Warn && !looksRaised(text)
+	return (ok && level <= Warn || has(text, "heads")) && !looksRaised(text)
 }
 
 // code says that a line in a traceback is the program's code, where blanks before it are lost.

@@ -56,7 +56,8 @@ func (r *Reader) shown(f *finding, n named) named {
 		c.add(r.named.rank)
 	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
-	if all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank); slices.Contains(all, c.rank) && (!c.tagged || r.torch.who.rank != c.rank) {
+	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
+	if other := r.torch.time != "" && r.torch.who.rank >= 0 && r.torch.who.rank != c.rank; other || !c.tagged && slices.Contains(all, c.rank) {
 		c.add(all...)
 	}
 	if slices.Contains(r.crowd.mixed, c.rank) { // which of them failed so, their lines do not tell

@@ -10,20 +10,20 @@ import (
 // How a process ended, in whatever words: its code, or the signal that ended it. A shell's code of a signal is 128 more than it (POSIX, 2.8.2),
 // Python's is negative, and Hydra's is the signal.
 
+const someones = -15 // a signal of which a shell says that somebody sent it, as scripts do that tidy up
 // bySignals is what a signal tells. Others were sent by somebody.
 var bySignals = map[int]finding{
-	2:  {kind: verdict.Interrupted, weight: verdict.Ending},
-	4:  {kind: verdict.Crash, weight: verdict.Cause},
-	5:  {kind: verdict.Crash, weight: verdict.Ending},
-	6:  {kind: verdict.Crash, weight: verdict.Ending},
+	2: {kind: verdict.Interrupted, weight: verdict.Ending},
+	4: {kind: verdict.Crash, weight: verdict.Cause}, 8: {kind: verdict.Crash, weight: verdict.Cause},
+	5: {kind: verdict.Crash, weight: verdict.Ending}, 6: {kind: verdict.Crash, weight: verdict.Ending},
 	7:  {kind: verdict.SharedMemory, weight: verdict.Cause, likely: true},
-	8:  {kind: verdict.Crash, weight: verdict.Cause},
 	9:  {kind: verdict.Killed, weight: verdict.Cause, likely: true},
-	11: {kind: verdict.Segfault, weight: verdict.Cause},
+	11: {kind: verdict.Segfault, weight: verdict.Cause}, someones: {kind: verdict.Killed, weight: verdict.Echo, weak: true},
 }
 
 // lastWords are a shell's and AMReX's, alone on their line.
-var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Aborted!": 6, "Killed: 9": 9, "Segfault": 11, "Erroneous arithmetic operation": 8}
+var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Aborted!": 6, "Killed: 9": 9, "Segfault": 11, "Erroneous arithmetic operation": 8,
+	"Terminated": someones, "Terminated: 15": someones, "Hangup": someones, "Bus error: 10": 6, "Abort trap: 6": 6}
 
 // status is what a line says of a process's end; false: nothing, or that it ended well.
 func status(text string) (f finding, ok bool) {
