@@ -216,11 +216,15 @@ func (m *manner) level(l line) Level {
 
 const maxLevelAt = 100 // bytes into a line where its level stands, if anywhere
 
+// levelOf is the level of a word or letter for one.
+var levelOf = map[string]Level{"trace": Debug, "debug": Debug, "diag": Debug, "info": Info, "notice": Info, "I": Info, "warn": Warn, "warning": Warn,
+	"W": Warn, "error": Error, "critical": Error, "fatal": Error, "panic": Error, "E": Error, "F": Error}
+
 // stated is the level that a line states.
 func stated(text string) (Level, bool) {
 	text = text[:min(len(text), maxLevelAt)]
 	if m := levelLetter().Find(text); m != nil {
-		return map[string]Level{"I": Info, "W": Warn, "E": Error, "F": Error}[m[1]+m[2]], true
+		return levelOf[m[1]+m[2]], true
 	}
 	re := levelWord().In(text)
 	if re == nil {
@@ -233,15 +237,7 @@ func stated(text string) (Level, bool) {
 		if word == lower && m[2] < 0 && m[4] > 0 && !strings.ContainsRune(`=["`, rune(text[m[4]-1])) && !strings.HasPrefix(text, "mpiup: "+word+":") {
 			continue
 		}
-		switch lower {
-		case "trace", "debug", "diag":
-			return Debug, true
-		case "info", "notice":
-			return Info, true
-		case "warn", "warning":
-			return Warn, true
-		}
-		return Error, true
+		return levelOf[lower], true
 	}
 	return Info, false
 }

@@ -94,19 +94,34 @@ func (h *heard) since() (n int) {
 }
 
 // unended is the exception of a traceback in which a log ends, of which it may have the last lines alone, or the failure of which its last lines
-// sound, though no sign knows them; nil: it ends in none.
+// sound, though no sign knows them, or what it tries again and again; nil: it ends in none.
 func (r *Reader) unended() (f *finding) {
 	for key, h := range r.lanes {
+		kind := h.pleads()
 		ends := slices.ContainsFunc(h.recent[max(len(h.recent)-2, 0):], func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
 		first := f == nil || cmp.Or(strings.Compare(cut(h.before), f.line), key.file-f.file) < 0 // in whatever order lanes come
-		if (ends || h.trace == frames) && !h.shrug && h.ignored == 0 && !r.ended && first {
-			f = &finding{kind: verdict.Python, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
+		if ends || h.trace == frames {
+			kind = verdict.Python
+		}
+		if kind != "" && !h.shrug && h.ignored == 0 && !r.ended && first {
+			f = &finding{kind: kind, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
 		}
 	}
 	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before && (!r.lanes[c.lane].greets() || ends().MatchString(c.line)) {
 		return c
 	}
 	return f
+}
+
+// pleads is of what kind the latest lines of a process are where it tries one thing again and again, which fails; "": they are not.
+func (h *heard) pleads() verdict.Kind {
+	f, last := finding{}, h.recent[max(len(h.recent)-maxRecent/2, 0):]
+	for _, text := range last {
+		if f.plainly(text, "starts"); len(last) < maxRecent/2 || !failure().MatchString(text) && !shrugs().Match(text) {
+			return ""
+		}
+	}
+	return f.kind
 }
 
 // behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and

@@ -161,11 +161,7 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 			if shellsJob().MatchString(text[m[1]:]) || !s.count.tag(b, s.number) {
 				return text, false
 			}
-			_, after, spawned := strings.Cut(b, ".")
-			if !spawned {
-				after = b
-			}
-			l.bracket = number(after) + 1
+			l.bracket = number(b[strings.LastIndexByte(b, '.')+1:]) + 1 // behind a spawned job's
 		}
 		if t, ok := when(group("time")); ok && l.time.IsZero() {
 			l.time = t
@@ -212,25 +208,19 @@ func (c *counter) tag(text string, line int) bool {
 // record reads a line of mpiup's --output json, and of Docker's files.
 func record(text string, l *line) string {
 	var o struct {
-		Time   time.Time
-		Rank   *int
-		Host   string
-		Text   *string
-		Log    *string
-		Stream string
-		Event  string
+		Time                time.Time
+		Rank                *int
+		Text, Log           *string
+		Host, Stream, Event string
 	}
-	if json.Unmarshal([]byte(text), &o) != nil || o.Event != "" {
-		return text
-	}
-	if o.Text = cmp.Or(o.Text, o.Log); o.Text == nil {
+	if json.Unmarshal([]byte(text), &o) != nil || o.Event != "" || cmp.Or(o.Text, o.Log) == nil {
 		return text
 	}
 	l.time, l.who.host, l.stream = o.Time, o.Host, o.Stream
 	if o.Rank != nil {
 		l.who.rank = *o.Rank
 	}
-	return strings.TrimRight(*o.Text, "\r\n")
+	return strings.TrimRight(*cmp.Or(o.Text, o.Log), "\r\n")
 }
 
 var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05Z07:00"}

@@ -387,10 +387,8 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 	} else if !ok {
 		s, ok = verdict.Recognise(before + text)
 	}
-	if s != nil {
-		if alone, _ := verdict.Recognise(before); alone == s {
-			return nil, false
-		}
+	if alone, _ := verdict.Recognise(before); alone == s {
+		return nil, false
 	}
 	return s, ok
 }
