@@ -173,25 +173,39 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) err
 	}
 	f := r.about(verdict.NotWired, h, int(m.Rank))
 	f.At, f.Text, f.Stranded = at, m.Text, known(m.Cause, job.StrandedByLeaving)
-	if id, ok := r.firstMute(r.jobOf(f.ID), gone); ok && f.Stranded == job.Stranded {
-		own := r.about(verdict.Ended, r.who.HostOf(id), id)
-		own.At, own.Uncalled, r.ranks[id].mute = at, true, 0
+	if first, ranks := r.mutes(r.jobOf(f.ID), gone); !ranks.Empty() && f.Stranded == job.Stranded {
+		own := r.about(verdict.Ended, r.who.HostOf(first), first)
+		own.At, own.Uncalled = at, true
+		if ranks.Len() > 1 {
+			own.Ranks = ranks.String()
+		}
 		r.fail(own)
 	}
 	r.fail(f)
 	return nil
 }
 
-// firstMute is the first of a job that ended with 0 and had never spoken to its agent. Where others wait for it, it is the guilty one.
-// gone are those of whom its agent says that the wait is for them; none: it does not say.
-func (r *Run) firstMute(j *jobRun, gone idset.Set) (first int, ok bool) {
+// mutes are the ranks of a job that ended with 0 and had never spoken to its agent, and the first of them, which are told of no more. Where
+// others wait for them, they are the guilty ones. gone are those of whom its agent says that the wait is for them; none: it does not say, and
+// the first alone is meant.
+func (r *Run) mutes(j *jobRun, gone idset.Set) (first int, ranks idset.Set) {
 	from, end := j.IDs()
+	earliest := time.Duration(0)
 	for id := from; id < end; id++ {
-		if at := r.ranks[id].mute; at > 0 && (gone.Empty() || gone.Contains(id)) && (!ok || at < r.ranks[first].mute) {
-			first, ok = id, true
+		at := r.ranks[id].mute
+		if at == 0 || !gone.Empty() && !gone.Contains(id) {
+			continue
 		}
+		if ranks.Empty() || at < earliest {
+			first, earliest = id, at
+		}
+		ranks.Add(id - from)
+		r.ranks[id].mute = 0
 	}
-	return first, ok
+	if gone.Empty() && !ranks.Empty() {
+		ranks = idset.Of(first - from)
+	}
+	return first, ranks
 }
 
 // known is a number of a frame as this launcher knows it; another one says nothing.

@@ -141,7 +141,9 @@ func (r *Run) Step(now Now, e Event) []Order {
 		if line := r.stalls.slow.End(r.jobs[0].Size(), r.slowNames()); line != "" {
 			r.say("%s", line)
 		}
-		r.alone.warn(r.meet.meets)
+		if f, ok := r.verdict.Cause(); !ok || !f.Uncalled { // else it is said that they did not call MPI_Init
+			r.alone.warn(r.meet.meets)
+		}
 		r.meet.sayTrainedAlone()
 	}
 	return r.take()

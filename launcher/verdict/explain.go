@@ -268,11 +268,12 @@ func (f Fault) Sentence() string {
 
 func (f Fault) ended() string {
 	switch {
+	case f.Left && f.Ranks != "":
+		return "exited with code 0, as ranks " + f.Ranks + " did, of which others probably lost one too early"
 	case f.Left:
-		if f.Ranks != "" {
-			return "exited with code 0, as ranks " + f.Ranks + " did, of which others probably lost one too early"
-		}
 		return "exited with code 0 and is probably the one that others lost too early"
+	case f.Uncalled && f.Ranks != "":
+		return "exited with code 0 without having called MPI_Init, as ranks " + f.Ranks + " did, and others wait for them there"
 	case f.Uncalled:
 		return "exited with code 0 without having called MPI_Init, and others wait for it there"
 	case f.Unfinalized && f.Exit.Status() == 0:

@@ -76,7 +76,7 @@ type Fault struct {
 	Errno       string        // NotStarted, NotCopied, NotWritten: the system call's error, as ENOENT; "": none
 	Stranded    job.Stranding // NotWired: why
 	Command     bool          // it is exec's command, which users know by its host and not as a rank
-	Ranks       string        // HostLost, HostTaken: the host's ranks; Left: all who did, where they are several
+	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
 	By          Taker         // HostTaken: whom the host is taken by
 	Limit       Limit         // TimedOut: which
 

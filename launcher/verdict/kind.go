@@ -193,9 +193,7 @@ func byEvent(f Fault) Kind {
 		return cmp.Or(byErrno(f.Errno), Usage)
 	case Mixed:
 		return Mismatch
-	case ReaderGone:
-		return OutputLost
-	case NotWritten:
+	case ReaderGone, NotWritten:
 		if byErrno(f.Errno) == DiskFull {
 			return DiskFull
 		}
