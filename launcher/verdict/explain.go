@@ -144,7 +144,7 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 			return do[0]
 		}
 		return "" // the line says all that is known
-	case spoke && f.Event == Aborted && (said.Kind == PeerLost || said.Kind == MPIError):
+	case spoke && f.Event == Aborted && (said.Kind == PeerLost || said.Kind == MPIError || said.Kind == InitFailed):
 		return "its MPI library ended the job, after " + said.Line
 	case spoke && f.Event == Aborted && said.Kind != Abort: // whose line says that it aborts
 		return "the program ended the job itself, after " + said.Line
@@ -179,11 +179,7 @@ func (c *Case) others(cause Fault) []string {
 		if n++; n > most {
 			continue
 		}
-		when := "then"
-		if f.At < cause.At {
-			when = "before that"
-		}
-		out = append(out, when+": "+f.Sentence())
+		out = append(out, map[bool]string{false: "then: ", true: "before that: "}[f.At < cause.At]+f.Sentence())
 	}
 	if n > most {
 		out = append(out, fmt.Sprintf("and %d more failures", n-most))
@@ -300,8 +296,6 @@ func (f Fault) hint(bare bool) string {
 		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", pod(f.Host))
 	case HostTaken:
 		switch {
-		case f.By == ByLauncher && !bare:
-			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
 		case f.By == ByLauncher:
 			return "this launcher was replaced by a newer one, which runs the job"
 		case f.By == ByShutdown:
@@ -346,10 +340,8 @@ func (f Fault) rankHint(bare bool) string {
 		return ""
 	case f.broke():
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
-	case f.OOM && bare:
-		return "raise the memory limit, or put fewer ranks on a host (--ppn)"
 	case f.OOM:
-		return "raise resources.limits.memory, or put fewer ranks on a host (--ppn)"
+		return "raise " + map[bool]string{false: "resources.limits.memory", true: "the memory limit"}[bare] + ", or put fewer ranks on a host (--ppn)"
 	case f.Left:
 		return "see why it ended before the others: a rank has to stay as long as another one needs it"
 	case f.Uncalled:
@@ -360,10 +352,8 @@ func (f Fault) rankHint(bare bool) string {
 	switch f.Exit.Signal {
 	case 0:
 	case job.SIGKILL:
-		if bare {
-			return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: dmesg there says whether the kernel did it", f.Host)
-		}
-		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, pod(f.Host))
+		tells := map[bool]string{false: "kubectl describe pod " + pod(f.Host), true: "dmesg there says whether the kernel did it"}
+		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: %s", f.Host, tells[bare])
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
 		return map[bool]string{false: crashHint, true: dumpedHint}[f.Exit.Core]
 	default:

@@ -21,7 +21,7 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		return c.ended(f)
 	case Raised, Aborted:
 		if spoke {
-			return said.Kind, said.Likely
+			return said.Kind, said.Likely && said.Kind != Abort // which it did
 		}
 		return c.lacking[f.ID].kind(Abort), false
 	case NotStarted:

@@ -113,10 +113,17 @@ func (c *Case) interrupted(f Fault) (by Fault, ok bool) {
 	return by, ok && own
 }
 
-// echoes says that a rank failed because it lost another, as far as it says: an MPI library aborts then.
+// echoes says that a rank failed because it lost another, as far as it says: an MPI library aborts then. MPI_Init fails in whatever words where
+// another rank, which is through it, ends before it has met all.
 func (c *Case) echoes(f Fault) bool {
 	said := c.found[f.ID]
-	return (said.Echo || said.Kind == PeerLost) && !f.struck()
+	aborted := func(id int) bool {
+		return slices.ContainsFunc(c.faults, func(g Fault) bool { return g.Event == Aborted && g.ID == id })
+	}
+	init := said.Kind == InitFailed && aborted(f.ID) && slices.ContainsFunc(c.faults, func(g Fault) bool {
+		return g.Event == Ended && g.Exit.Signal == 0 && !g.broke() && !aborted(g.ID) && g.Process.Job == f.Process.Job && (g.At-f.At).Abs() <= abortEcho
+	})
+	return (init || said.Echo || said.Kind == PeerLost) && !f.struck()
 }
 
 // struck says that a signal from elsewhere, or a crash, ended the rank.

@@ -94,7 +94,7 @@ func (s Said) line(lines []string, early bool) (Finding, bool) {
 			continue
 		}
 		f.Line = strings.TrimSpace(lines[i])
-		if own, ok := headOf(lines[:i]); ok && f.Echo && f.Likely {
+		if own, ok := headOf(lines[:i]); ok && (f.Echo && f.Likely || strings.HasSuffix(f.Line, ".:")) { // ".:" ends a function of the stack that says no more
 			f = own
 		}
 		if early && f.Echo {

@@ -13,10 +13,8 @@ import (
 type site struct{ kube, slurm, mpirun, proxies bool }
 
 func (s *site) see(text string) {
-	s.kube = s.kube || has(text, "kube")
-	s.slurm = s.slurm || has(text, "slurm")
-	s.mpirun = s.mpirun || has(text, "mpirun")
-	s.proxies = s.proxies || has(text, "proxies")
+	s.kube, s.slurm = s.kube || has(text, "kube"), s.slurm || has(text, "slurm")
+	s.mpirun, s.proxies = s.mpirun || has(text, "mpirun"), s.proxies || has(text, "proxies")
 }
 
 // advice is what to do about a kind, by the line that says it, where the log is from.
@@ -29,13 +27,10 @@ func (s site) advice(k verdict.Kind, line string) (list []string) {
 	for _, do := range verdict.Do(k, line, !s.kube) {
 		list = append(list, strings.ReplaceAll(do, "`", ""))
 	}
-	if len(list) == 0 {
-		list = advices()["plain"][k]
+	if len(list) == 0 { // for a kind of pods alone
+		return advices()["plain"][k]
 	}
-	if len(list) > 0 {
-		return list
-	}
-	return []string{"See what the rank and its host wrote before."}
+	return list
 }
 
 //go:embed advice.txt

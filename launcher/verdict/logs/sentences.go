@@ -27,7 +27,13 @@ func (r *Reader) ownLine(l line) bool {
 	if own = own && !l.ofRank(); own {
 		r.notice(text)
 	}
-	if own && text == string(verdict.Interrupted) { // all that Ctrl-C leaves to say (verdict.Verdict.End)
+	switch {
+	case own && strings.Contains(text, "; the ranks start again"), // which mends it, unless something comes behind
+		!r.own.plain && !l.ofRank() && strings.HasPrefix(text, `{"time":`) && strings.Contains(text, `,"event":"restart",`):
+		r.takeBack(func(*finding) bool { return true })
+		r.named, r.first = nil, lead{}
+		return true
+	case own && text == string(verdict.Interrupted): // all that Ctrl-C leaves to say (verdict.Verdict.End)
 		r.own.words = &verdict.Verdict{Kind: verdict.Interrupted, Evidence: []string{text}}
 		return true
 	}
@@ -96,10 +102,8 @@ func ownWho(text string) (ending, bool) {
 		return ending{rank: number(m[1]), host: m[2], pid: max(number(m[3]), 0)}, true
 	}
 	for _, f := range facts() {
-		if f.own {
-			if who, ok := f.names(text); ok {
-				return who, true
-			}
+		if who, ok := f.names(text); ok && f.own {
+			return who, true
 		}
 	}
 	return ending{rank: -1}, false

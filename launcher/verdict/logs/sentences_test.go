@@ -151,6 +151,54 @@ func TestNoticeOfAStall(t *testing.T) {
 	}
 }
 
+// A run whose ranks are started again has failed only where they fail again.
+func TestRestartsMend(t *testing.T) {
+	first := []string{"[1 w0] ValueError: loss is nan", "mpiup: rank 1 on w0 exited with code 1: ValueError: loss is nan; the ranks start again (restart 1 of 2)", "[0 w0] step 1"}
+	for name, tt := range map[string]struct {
+		then []string
+		want string
+	}{
+		"well":               {nil, "none"},
+		"again":              {[]string{"[2 w0] KeyError: 'x'"}, "kind python-exception rank 2 certain"},
+		"again, by whomever": {[]string{"Traceback (most recent call last):", `  File "t.py", line 2, in <module>`, "KeyError: 'x'"}, "kind python-exception rank unknown"},
+		"by the run's own word": {[]string{"mpiup: rank 3 on w1 was killed by signal 9 (SIGKILL)", "mpiup: the ranks had been started again once (--max-restarts 2)",
+			"mpiup: killed; more: mpiup help killed"}, "kind killed rank 3 certain"},
+	} {
+		r := &Reader{}
+		for _, l := range slices.Concat(first, tt.then) {
+			r.Line(l)
+		}
+		if got := said(r); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+	const failed = `{"time":"2026-11-27T23:32:58Z","rank":1,"host":"w0","stream":"stderr","text":"ValueError: x"}`
+	const again = `{"time":"2026-11-27T23:32:59Z","event":"restart","restart":1,"verdict":{"kind":"exit-code","rank":1,"host":"w0","evidence":["rank 1 on w0 exited with code 4"]}}`
+	for _, tt := range []struct{ before, want string }{{failed, "none"}, {"hello", "kind exit-code rank 1"}} { // which a rank may have written, too
+		r := &Reader{}
+		for _, l := range []string{tt.before, again, strings.Replace(failed, "ValueError: x", "fine", 1)} {
+			r.Line(l)
+		}
+		if got := said(r); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("behind %s: %s, want %s", tt.before, got, tt.want)
+		}
+	}
+}
+
+// Who lost another rank has a traceback, too, and is not suspected beside one that tells of a reason of its own.
+func TestWhoLostAPeerIsNoSuspect(t *testing.T) {
+	r := &Reader{}
+	for _, l := range []string{"[rank2]: Traceback (most recent call last):", `[rank2]:   File "train.py", line 10, in <module>`,
+		"[rank2]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "[rank0]: Traceback (most recent call last):", `[rank0]:   File "train.py", line 30, in <module>`,
+		"[rank0]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1970, remote process exited or there was a network error",
+		"[rank0]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."} {
+		r.Line(l)
+	}
+	if got := said(r); got != "kind gpu-out-of-memory rank 2 certain, reported by 0" {
+		t.Error(got)
+	}
+}
+
 // Each tag that mpiup run writes names its rank, and its host and stream where it has them.
 func TestOwnTags(t *testing.T) {
 	for _, host := range []string{"", "w0", "10.0.0.1", "3d-train-0", "w-0.job.ns.svc", "fd00::12"} {

@@ -47,7 +47,8 @@ func (r *Reader) shown(f *finding, n named) named {
 	}
 	contrast := false
 	for key, h := range r.lanes {
-		if c.tagged && key.file == f.file && (slices.ContainsFunc(h.recent, stackLine().MatchString) || len(h.open) == 0 && h.reason() != nil) {
+		lost := len(h.open) > 0 && !slices.ContainsFunc(h.open, func(g *finding) bool { return g.weight > verdict.Wait }) // another one, as it says
+		if c.tagged && key.file == f.file && (slices.ContainsFunc(h.recent, stackLine().MatchString) && !lost || len(h.open) == 0 && h.reason() != nil) {
 			c.add(key.rank)
 		}
 		contrast = contrast || key.rank >= 0 && key.rank != c.rank
