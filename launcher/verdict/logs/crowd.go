@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -54,10 +55,7 @@ func (c *crowd) tells(text string) *finding {
 	switch m := wants().Find(text); {
 	case m != nil:
 		wanted := strings.Join(m[1:], "") // one of the patterns has matched
-		k := numbers[strings.ToLower(wanted)]
-		if k == 0 {
-			k = number(wanted)
-		}
+		k := cmp.Or(numbers[strings.ToLower(wanted)], number(wanted))
 		if c.again(text) < 2 && c.given < max(k, 2) {
 			f.kind, f.weight = verdict.Usage, verdict.Echo
 		}

@@ -76,7 +76,7 @@ func (r *Reader) learn(l line) {
 	r.horovod(l)
 	r.elastic(l.text)
 	if m := numbered().Find(l.text); m != nil {
-		p := process{l.who.host, l.who.pid}
+		p := process{l.who.place(), l.who.pid}
 		if pid := number(m[3] + m[6]); pid > 0 {
 			p = process{m[4] + m[7], pid}
 		}
@@ -117,6 +117,7 @@ func (r *Reader) learn(l line) {
 		if !ok || f.own && l.ofRank() {
 			continue
 		}
+		who.pod = l.who.pod
 		if r.site.proxies && strings.HasPrefix(l.text, "srun: ") {
 			who.rank = -1 // srun's tasks are another launcher's, one a host
 		}

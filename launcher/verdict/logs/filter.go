@@ -80,19 +80,19 @@ func (f *Filter) keep(l line) bool {
 		f.time = l.time
 	}
 	level := f.manner(l).level(l)
-	f.told = Told{Rank: l.who.rank, Host: l.who.host, Stream: l.stream, Time: f.time, Level: level, Indent: l.indent, Text: l.text}
+	f.told = Told{Rank: l.who.rank, Host: l.who.place(), Stream: l.stream, Time: f.time, Level: level, Indent: l.indent, Text: l.text}
 	w := &f.want
 	asked := [...]struct{ is, says, fits bool }{
 		{!w.Ranks.Empty(), l.who.rank >= 0, w.Ranks.Contains(l.who.rank)},
-		{w.Host != "", l.who.host != "", l.who.host == w.Host},
+		{w.Host != "", l.who.place() != "", l.who.place() == w.Host},
 		{w.Stream != "", l.stream != "", l.stream == w.Stream},
 		{!w.Since.IsZero() || !w.Until.IsZero(), !f.time.IsZero(), !f.time.Before(w.Since) && (w.Until.IsZero() || f.time.Before(w.Until))},
 	}
 	if l.who.rank >= 0 && len(f.ranks) < maxLanes {
 		f.ranks[l.who.rank] = true
 	}
-	if l.who.host != "" && len(f.hosts) < maxLanes {
-		f.hosts[cut(l.who.host)] = true
+	if host := l.who.place(); host != "" && len(f.hosts) < maxLanes {
+		f.hosts[cut(host)] = true
 	}
 	for i, a := range asked {
 		f.says[i] = f.says[i] || a.says

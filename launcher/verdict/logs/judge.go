@@ -39,6 +39,9 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 	n := r.whose(f)
 	v := verdict.Verdict{Kind: f.kind, Likely: f.likely && !f.shot(), Host: n.who.host, PID: n.who.pid, Evidence: append([]string{f.line}, f.why...),
 		Confidence: n.sure, Why: n.why, Reporters: r.reporters(n)}
+	if v.Host == "" && (n.who.rank < 0 || n.who.rank == f.lane.rank) { // else it may be the launcher's pod
+		v.Host = n.who.pod
+	}
 	switch {
 	case n.sure == verdict.OneOfSeveral:
 		v.Ranks = n.among.String()

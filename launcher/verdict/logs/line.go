@@ -29,13 +29,24 @@ type ending struct {
 	rank  int // -1: not named
 	local int // the rank on its host plus 1; 0: not named
 	host  string
+	pod   string // or host whose log the line is in, by the word of who collected it: it may be a launcher's, which tells of another's process
 	pid   int
 }
 
+// place is where the process is, as far as it is known.
+func (e ending) place() string { return cmp.Or(e.host, e.pod) }
+
+// there is that place, and none of its processes.
+func (e ending) there() ending { return ending{rank: -1, host: e.host, pod: e.pod} }
+
 // fits says that nothing which both name differs: they may be one process.
 func (e ending) fits(o ending) bool {
+	a, b := e.host, o.host
+	if e.pod != o.pod {
+		a, b = e.place(), o.place()
+	}
 	return (e.rank < 0 || o.rank < 0 || e.rank == o.rank) && (e.pid == 0 || o.pid == 0 || e.pid == o.pid) &&
-		(e.host == "" || o.host == "" || hostlist.FirstLabel(e.host) == hostlist.FirstLabel(o.host))
+		(a == "" || b == "" || hostlist.FirstLabel(a) == hostlist.FirstLabel(b))
 }
 
 // or is what is named, by the first else by the second.
@@ -43,7 +54,7 @@ func (e ending) or(o ending) ending {
 	if e.rank < 0 {
 		e.rank = o.rank
 	}
-	e.local, e.host, e.pid = cmp.Or(e.local, o.local), cmp.Or(e.host, o.host), cmp.Or(e.pid, o.pid)
+	e.local, e.host, e.pod, e.pid = cmp.Or(e.local, o.local), cmp.Or(e.host, o.host), cmp.Or(e.pod, o.pod), cmp.Or(e.pid, o.pid)
 	return e
 }
 
@@ -53,15 +64,20 @@ const hostName = `[\w.-]*[A-Za-z][\w.-]*`
 //go:embed tags.txt
 var tagsText string
 
-// tags are those of tags.txt.
+// tags are those of tags.txt. The blank in which one ends is lost where nothing stands behind it.
 var tags = sync.OnceValue(func() (all []pattern.Hinted) {
 	for _, c := range pattern.Rows(tagsText, 2) {
-		all = append(all, pattern.With(c[0], strings.ReplaceAll(c[1], "HOSTNAME", hostName)))
+		text := strings.ReplaceAll(c[1], "HOSTNAME", hostName)
+		if tag := strings.TrimRight(text, " +"); tag != text {
+			text = tag + "(?:" + text[len(tag):] + "|$)"
+		}
+		all = append(all, pattern.With(c[0], text))
 	}
 	return all
 })
 
-var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
+// ansi is what a terminal acts on (ECMA-48, 8.3; xterm's control sequences): colours, titles, character sets.
+var ansi = pattern.Of("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])")
 
 // scanner takes the lines of a log apart, one after the other.
 type scanner struct {
@@ -88,7 +104,7 @@ func (s *scanner) parse(text string) line {
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
-		if trimmed == "" || !strings.ContainsRune("[(|<>0123456789stdMTWFSabcefECRr", rune(trimmed[0])) && !lowerTag(trimmed) {
+		if trimmed == "" || !strings.ContainsRune("[(|<>0123456789stdAMTWFJSONDabcefECRr", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
 		rest, ok := s.untag(trimmed, &l)
@@ -137,7 +153,7 @@ func (s *scanner) host(text string, l *line) string {
 // lowerTag says that a line may begin with the name of a host.
 func lowerTag(text string) bool {
 	head, _, ok := strings.Cut(text[:min(len(text), 120)], " ")
-	return ok && (strings.Count(head, ":") >= 2 || strings.Contains(head, ":rank") || strings.HasPrefix(strings.TrimLeft(text[len(head):], " "), "| "))
+	return ok && (strings.Count(head, ":") >= 2 || strings.Contains(head, ":rank") || strings.HasPrefix(strings.TrimLeft(text[len(head):], " "), "|"))
 }
 
 // untag takes one tag off.
@@ -169,10 +185,7 @@ func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 		if of := group("stream"); of == "stdout" || of == "stderr" {
 			l.stream = of
 		}
-		named := ending{rank: -1, host: group("host"), pid: max(number(group("pid")), 0), local: number(group("local")) + 1}
-		if n := group("rank"); n != "" {
-			named.rank = number(n)
-		}
+		named := ending{rank: number(group("rank")), host: group("host"), pod: group("pod"), pid: max(number(group("pid")), 0), local: number(group("local")) + 1}
 		if l.bracket > 0 && named.rank >= 0 && !rankInside().MatchString(text) { // a rank's own text, which has another's tag in it
 			named.rank = l.bracket - 1
 		}
@@ -207,28 +220,26 @@ func (c *counter) tag(text string, line int) bool {
 
 // record reads a line of mpiup's --output json, and of Docker's files.
 func record(text string, l *line) string {
-	var o struct {
+	o := struct {
 		Time                time.Time
-		Rank                *int
+		Rank                int
 		Text, Log           *string
 		Host, Stream, Event string
-	}
+	}{Rank: -1}
 	if json.Unmarshal([]byte(text), &o) != nil || o.Event != "" || cmp.Or(o.Text, o.Log) == nil {
 		return text
 	}
-	l.time, l.who.host, l.stream = o.Time, o.Host, o.Stream
-	if o.Rank != nil {
-		l.who.rank = *o.Rank
-	}
+	l.time, l.who.rank, l.who.host, l.stream = o.Time, o.Rank, o.Host, o.Stream
 	return strings.TrimRight(*cmp.Or(o.Text, o.Log), "\r\n")
 }
 
-var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05Z07:00"}
+var layouts = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05"}
+
+var written = strings.NewReplacer(" ", "T", ",", ".", "/", "-")
 
 func when(text string) (time.Time, bool) {
-	text = strings.Replace(text, ",", ".", 1)
 	for _, l := range layouts {
-		if t, err := time.Parse(l, text); err == nil {
+		if t, err := time.Parse(l, written.Replace(text)); err == nil {
 			return t, true
 		}
 	}

@@ -85,6 +85,7 @@ type heard struct {
 	recent  []string // the latest, which may be the program's own reason
 	trace   trace
 	head    string // what stands before the first line of a traceback
+	margin  int    // and how many blanks
 	ignored int    // tracebacks to come of exceptions that Python ignores
 	ignore  string // the last such exception
 	shrug   bool   // the last traceback is of an exception that ended nothing
@@ -165,8 +166,8 @@ func (r *Reader) Line(text string) {
 		l.who.rank = -1
 	}
 	r.crowd.see(l, r.number)
-	if l.who.host != "" && len(r.hosts) < 2 {
-		r.hosts[l.who.host] = true
+	if host := l.who.place(); host != "" && len(r.hosts) < 2 {
+		r.hosts[host] = true
 	}
 	h, key := r.lane(l.who.rank)
 	if len(h.first) < maxFirst {
@@ -261,9 +262,10 @@ func (r *Reader) look(l line, h *heard) *finding {
 	case begins(text):
 		h.trace = frames
 		h.head, _, _ = strings.Cut(text, "Traceback (")
+		h.margin = len(l.indent)
 		h.shrugged()
 		return nil
-	case h.trace == frames && (l.indent != "" && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ .[]()") == ""),
+	case h.trace == frames && (len(l.indent) > h.margin && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ .[]()") == ""),
 		h.trace == frames && (between(text) || code(h.before, text)):
 		return nil
 	case h.trace == frames:

@@ -48,23 +48,29 @@ func TestCorpus(t *testing.T) {
 // judged is a log of the corpus: its source, what is said of it, and its lines as they are read.
 func judged(t *testing.T, file string) (source, want string, r *Reader) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	if len(lines) < 3 || !strings.HasPrefix(lines[0], "# ") || !strings.HasPrefix(lines[1], "# kind ") && lines[1] != "# none" {
-		t.Fatalf("%s: no source or no kind in the first lines", file)
-	}
+	source, want, lines := collected(t, file)
 	r = &Reader{}
-	for _, l := range lines[2:] {
+	for _, l := range lines {
 		if l == "# file" {
 			r.File()
 		} else {
 			r.Line(l)
 		}
 	}
-	return lines[0], strings.TrimPrefix(lines[1], "# "), r
+	return source, want, r
+}
+
+func collected(t *testing.T, file string) (source, want string, lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines = strings.Split(string(text), "\n")
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "# ") || !strings.HasPrefix(lines[1], "# kind ") && lines[1] != "# none" {
+		t.Fatalf("%s: no source or no kind in the first lines", file)
+	}
+	return lines[0], strings.TrimPrefix(lines[1], "# "), lines[2:]
 }
 
 // said is a verdict as the second line of a corpus file has it: kind [probably] KIND rank N certain|N probably|one of LIST|unknown|none

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -25,24 +26,19 @@ type own struct {
 
 // verdict is mpiup's own; nil: the log has none.
 func (o *own) verdict() *verdict.Verdict {
-	for _, v := range []*verdict.Verdict{o.latest, o.record, o.words} {
-		if v != nil {
-			v.Confidence = verdict.Certain // mpiup saw the run itself
-			if v.Likely {
-				v.Confidence = verdict.Probable
-			}
-			return v
+	v := cmp.Or(o.latest, o.record, o.words)
+	if v != nil {
+		v.Confidence = verdict.Certain // mpiup saw the run itself
+		if v.Likely {
+			v.Confidence = verdict.Probable
 		}
 	}
-	return nil
+	return v
 }
 
 // file begins another one.
 func (o *own) file() {
-	if o.latest != nil {
-		o.record = o.latest
-	}
-	o.latest, o.plain = nil, false
+	o.record, o.latest, o.plain = cmp.Or(o.latest, o.record), nil, false
 }
 
 // outer takes a line as it stands in its file, with what collectors put before it.
@@ -56,10 +52,7 @@ func (o *own) outer(text string) {
 	case text == "", strings.HasPrefix(text, "mpiup: "):
 		return
 	case strings.HasPrefix(text, `{"time":`):
-		if o.plain {
-			return
-		}
-		if v, ok := recorded(text); ok {
+		if v, ok := recorded(text); ok && !o.plain {
 			o.latest = v
 		}
 		return

@@ -84,7 +84,7 @@ func sentences(v verdict.Verdict, lines []string) verdict.Verdict {
 		}
 	}
 	for _, l := range v.Evidence {
-		if who, ok := ownWho(l); ok && v.Rank == nil {
+		if who, ok := ownWho(l); ok {
 			v.Host = who.host
 			if rank := who.rank; rank >= 0 {
 				v.Rank = &rank

@@ -20,10 +20,7 @@ const (
 // remember keeps a line as one of the latest.
 func (h *heard) remember(text string) {
 	h.before = text
-	if len(h.recent) == maxRecent {
-		h.recent = append(h.recent[:0], h.recent[1:]...)
-	}
-	h.recent = append(h.recent, cut(text))
+	h.recent = append(h.recent[max(len(h.recent)-maxRecent+1, 0):], cut(text))
 }
 
 // reason is what the program itself said before it ended: its last line that sounds like one.

@@ -72,7 +72,7 @@ func (r *Reader) shown(f *finding, n named) named {
 		!contrast && !c.own && has(strings.Join(append(f.why, f.line), " "), "allAlike"),
 		c.own && f.weight < verdict.Cause && has(f.line, "reports"),
 		f.killed() && strings.Contains(f.line, "KILLED BY SIGNAL"): // Intel MPI tells of its own kills alike
-		return named{who: ending{rank: -1, host: n.who.host}, sure: verdict.Unknown}
+		return named{who: n.who.there(), sure: verdict.Unknown}
 	}
 	return n
 }

@@ -56,16 +56,15 @@ func (f *finding) ofTheJob() bool { return is(f.kind, "ofTheJob") || has(f.line,
 func (r *Reader) accused(f *finding) named {
 	switch {
 	case f.ofTheJob():
-		rank := -1
-		switch f.kind {
-		case verdict.DNS, verdict.Identity, verdict.OtherVersion, verdict.OutputLost: // which a rank of its own may have met
-			rank = f.lane.rank
+		n := named{who: f.who.there(), sure: verdict.Certain}
+		if slices.Contains([]verdict.Kind{verdict.DNS, verdict.Identity, verdict.OtherVersion, verdict.OutputLost}, f.kind) { // which a rank may have met by itself
+			n.who.rank = f.lane.rank
 		}
-		return named{who: ending{rank: rank, host: f.who.host}, sure: verdict.Certain}
+		return n
 	case f.kind == verdict.CollectiveMismatch && len(f.speaks()) > 1: // who names one tells of itself
 		return several(f.speaks())
 	case f.kind == verdict.CollectiveMismatch, f.kind == verdict.AgentLost, f.kind == verdict.Mismatch && f.general: // with an agent all of its host are lost
-		return named{who: ending{rank: -1, host: f.who.host}}
+		return named{who: f.who.there()}
 	case f.weight <= verdict.Wait && !f.general, verdict.Of(f.kind).Weight <= verdict.Wait:
 		return r.awaited(f)
 	case f.weight == verdict.Ending && f.kind == verdict.ExitCode && len(r.failed) > 1 && r.named == nil:
@@ -80,7 +79,7 @@ func (r *Reader) accused(f *finding) named {
 			all = all.Union(g.among)
 		}
 		if !all.Empty() {
-			return named{who: ending{rank: -1, host: n.who.host}, sure: verdict.OneOfSeveral, among: all}
+			return named{who: n.who.there(), sure: verdict.OneOfSeveral, among: all}
 		}
 	}
 	return n
@@ -126,7 +125,7 @@ func (r *Reader) itself(f *finding) named {
 
 // known is the rank of a process, by its number where other lines tell it; -1: none does.
 func (r *Reader) known(e ending) int {
-	for _, p := range []process{{e.host, e.pid}, {"", e.pid}} {
+	for _, p := range []process{{e.place(), e.pid}, {"", e.pid}} {
 		if rank, ok := r.pids[p]; ok && e.rank < 0 {
 			return rank
 		}
@@ -199,9 +198,6 @@ func (r *Reader) tellers() (list []int) {
 // reporters is the ranks that only report, without those that are named; "": none.
 func (r *Reader) reporters(n named) string {
 	list := slices.DeleteFunc(r.tellers(), func(t int) bool { return t == n.who.rank || n.among.Contains(t) })
-	if len(list) == 0 {
-		return ""
-	}
 	return idset.Possible(list...).String()
 }
 
@@ -209,7 +205,7 @@ func (r *Reader) reporters(n named) string {
 func (r *Reader) victim(f *finding) (first *finding) {
 	for _, g := range slices.Concat(r.found[verdict.Wait+1:]...) {
 		if g.who.rank >= 0 && !g.weak && !g.over && !(r.first.killed && g.killed()) &&
-			f.who.fits(ending{rank: -1, host: g.who.host, pid: g.who.pid}) && (first == nil || g.order < first.order) {
+			f.who.fits(ending{rank: -1, host: g.who.host, pod: g.who.pod, pid: g.who.pid}) && (first == nil || g.order < first.order) {
 			first = g
 		}
 	}
