@@ -135,13 +135,15 @@ func (r *Reader) behind(f *finding) *finding {
 		return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file && (used || f.shot())
 	}
 	list := append(r.of(verdict.Cause, lacked), r.of(verdict.Wait, lacked)...)
+	code := hydraCode().FindStringSubmatch(f.line) // which MPI_Abort may have been told, and is no signal's
 	switch {
 	case len(list) > 0:
 	case f.kind == verdict.GPUError:
 		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
-	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && (f.weight == verdict.Ending || f.likely): // which a fabric's failure before it explains
+	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && (f.weight == verdict.Ending || f.likely): // which a fabric's or peer's failure explains
 		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
-			return g.kind == verdict.FabricError && g.file == f.file && g.number-f.number <= before
+			lost := g.kind == verdict.PeerLost && f.kind == verdict.MPIError && !g.general && g.number-f.number <= after
+			return g.file == f.file && (g.kind == verdict.FabricError && g.number-f.number <= before || lost && !g.weak)
 		})
 	case f.kind == verdict.NoFinalize: // as Open MPI says of any end
 		list = append(r.of(verdict.Ending, func(g *finding) bool { return g.kind == verdict.Abort && !g.likely && precedes(g, f) }),
@@ -151,7 +153,7 @@ func (r *Reader) behind(f *finding) *finding {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
 				return true // PALS kills all others
 			}
-			kills := (g.who.rank != f.who.rank || g.ofTheJob()) && is(g.kind, "kills") && !g.likely && !g.weak // what is left
+			kills := (g.who.rank != f.who.rank || g.ofTheJob() || code != nil && strings.Contains(g.line, " "+code[1])) && is(g.kind, "kills") && !g.likely && !g.weak // what is left
 			return kills && precedes(g, f) || g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after || f.late(g)
 		})
 	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
@@ -159,7 +161,6 @@ func (r *Reader) behind(f *finding) *finding {
 			return g.kind == verdict.Killed && (g.lane == f.lane || g.who.rank == f.who.rank) && g.order < f.order && f.number-g.number <= after
 		})
 	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
-		code := hydraCode().FindStringSubmatch(f.line) // which MPI_Abort may have been told, and is no signal's
 		list = r.of(verdict.Program, func(g *finding) bool {
 			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
 				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
