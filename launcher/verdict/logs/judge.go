@@ -101,7 +101,8 @@ func (h *heard) since() (n int) {
 func (r *Reader) unended() (f *finding) {
 	for key, h := range r.lanes {
 		kind := h.pleads()
-		ends := slices.ContainsFunc(h.recent[max(len(h.recent)-2, 0):], func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
+		last := h.recent[max(len(h.recent)-2, 0):]
+		ends := !looksRaised(h.before) && slices.ContainsFunc(last, func(s string) bool { return strings.HasPrefix(s, `File "`) && strings.Contains(s, ", in ") })
 		first := f == nil || cmp.Or(strings.Compare(cut(h.before), f.line), key.file-f.file) < 0 // in whatever order lanes come
 		if ends || h.trace == frames {
 			kind = verdict.Python

@@ -107,7 +107,7 @@ func (r *Reader) itself(f *finding) named {
 		n.who, n.why = n.who.or(*r.named), fmt.Sprintf("the launcher names rank %d as the one that failed", r.named.rank)
 		return n
 	}
-	if len(r.waits) == 1 && (f.kind != verdict.Crash || f.weight != verdict.Ending) { // who aborts may be the one that lost it
+	if len(r.waits) == 1 {
 		n.who.rank = r.waits[0]
 		n.why = fmt.Sprintf("others say that they lost rank %d", n.who.rank)
 		return n
