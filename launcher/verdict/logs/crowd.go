@@ -78,7 +78,6 @@ func (c *crowd) again(text string) int {
 	} else if text == c.said && strings.Contains(text, "pid") { // one process's
 		return c.times
 	}
-	c.said = text
-	c.times++
+	c.said, c.times = text, c.times+1
 	return c.times
 }

@@ -265,8 +265,8 @@ func (r *Reader) look(l line, h *heard) *finding {
 		h.margin = len(l.indent)
 		h.shrugged()
 		return nil
-	case h.trace == frames && (len(l.indent) > h.margin && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`) || strings.Trim(text, "^~ .[]()") == ""),
-		h.trace == frames && (between(text) || code(h.before, text)):
+	case h.trace == frames && (len(l.indent) > h.margin && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`)),
+		h.trace == frames && (strings.Trim(text, "^~ .[]()") == "" || between(text) || code(h.before, text)):
 		return nil
 	case h.trace == frames:
 		h.trace = outside

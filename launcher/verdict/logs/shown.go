@@ -102,7 +102,7 @@ func (c *company) meet(g *finding, rank int, table bool) {
 	}
 	switch {
 	case rank >= 0 && rank != c.rank:
-		earlier := failed && precedes(g, f) && (c.tagged || f.killed())
+		earlier := failed && precedes(g, f) && (c.tagged || f.killed() || f.weight == verdict.Ending && !f.likely)
 		first := ended && strings.Contains(g.line, "failed (exitcode: ") && rank > c.rank // torch's agent looks at them in order
 		if (like || ended && !c.own || earlier || first) && !(table && f.weight == verdict.Ending) {
 			c.add(rank)

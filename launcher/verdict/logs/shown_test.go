@@ -53,3 +53,22 @@ func read(log string) string {
 	}
 	return said(&r)
 }
+
+// What strikes all ranks alike is a rank's where another one is in another state; who only tells of a connection or a time is not to blame; and of
+// two that failed, each in its own words, either may be the first.
+func TestRankIsShown(t *testing.T) {
+	const library = "ImportError: libfoo.so.1: cannot open shared object file: No such file or directory"
+	for _, tc := range []struct{ log, want string }{
+		{"[rank1]: ready\n[rank3]: " + library, "kind missing-library rank 3 certain"},
+		{"[rank3]: " + library, "kind missing-library rank unknown"},
+		{"[rank3]: requests.exceptions.HTTPError: 503 timed out", "kind python-exception rank unknown"},
+		{"[rank2]: ValueError: a\n[rank5]: KeyError: b", "kind python-exception rank one of 2,5"},
+		{"[rank2]: ValueError: a\n[rank5]: ready", "kind python-exception rank 2 certain"},
+		{"ERROR on proc 5: Lost atoms: original 4000 current 3999\nmpirun noticed that process rank 3 with PID 7 on node w1 exited on signal 6 (Aborted).",
+			"kind crash rank one of 3,5"},
+	} {
+		if got := read(tc.log); got != tc.want {
+			t.Errorf("%s, want %s of %q", got, tc.want, tc.log)
+		}
+	}
+}
