@@ -85,11 +85,9 @@ func sentences(v verdict.Verdict, lines []string) verdict.Verdict {
 	}
 	for _, l := range v.Evidence {
 		if who, ok := ownWho(l); ok {
-			v.Host = who.host
-			if rank := who.rank; rank >= 0 {
-				v.Rank = &rank
+			if v.Host, v.PID = who.host, max(v.PID, who.pid); who.rank >= 0 {
+				v.Rank = &who.rank
 			}
-			v.PID = max(v.PID, who.pid)
 			break
 		}
 	}
