@@ -249,7 +249,7 @@ func accused(v verdict.Verdict) string {
 	case v.Rank != nil:
 		text = fmt.Sprint(*v.Rank)
 	case v.Confidence == verdict.OneOfSeveral:
-		text = "one of " + v.Ranks + ", which failed alike"
+		text = "one of " + v.Ranks + "; which, the log does not show"
 	case v.Confidence == verdict.Certain || v.Confidence == verdict.Probable:
 		text = "no single rank: the whole job failed"
 	}

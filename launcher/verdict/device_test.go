@@ -44,7 +44,8 @@ func TestDevices(t *testing.T) {
 		if v.Kind != tt.kind || v.Likely != tt.likely || !slices.Contains(v.Evidence, tt.evidence) || (v.Cordon != "") != (v.Kind == GPUFault || v.Kind == FabricDown) {
 			t.Errorf("%s: %+v", tt.name, v)
 		}
-		if line := "keep jobs off the node: the next attempt goes elsewhere then"; v.Kind == GPUFault && v.Advice[0] != line || slices.Contains(v.Advice, line) != (v.Kind == GPUFault) {
+		const line = "keep jobs off the node: the next attempt goes elsewhere then"
+		if v.Kind == GPUFault && v.Advice[0] != line || slices.Contains(v.Advice, line) != (v.Kind == GPUFault) {
 			t.Errorf("%s: %s is advised by %q", tt.name, v.Kind, v.Advice)
 		}
 		if v.Kind == GPUFault && v.PCI != "0000:17:00" {

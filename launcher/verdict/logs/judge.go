@@ -37,8 +37,8 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 		return verdict.Verdict{}, false
 	}
 	n := r.whose(f)
-	v := verdict.Verdict{Kind: f.kind, Likely: f.likely && !f.shot(), Host: n.who.host, PID: n.who.pid, Evidence: append([]string{f.line}, f.why...),
-		Confidence: n.sure, Why: n.why, Reporters: r.reporters(n)}
+	v := verdict.Verdict{Kind: f.kind, Likely: f.likely && !(f.shot() && f.why == nil), Host: n.who.host, PID: n.who.pid,
+		Evidence: append([]string{f.line}, f.why...), Confidence: n.sure, Why: n.why, Reporters: r.reporters(n)}
 	if v.Host == "" && (n.who.rank < 0 || n.who.rank == f.lane.rank) { // else it may be the launcher's pod
 		v.Host = n.who.pod
 	}

@@ -230,6 +230,9 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	if len(*list) >= maxFound {
 		return
 	}
+	if s, _ := verdict.Recognise(strings.Join(r.lanes[key].reason(), "")); (s == nil || s.General) && f.shot() && hydraCode().MatchString(f.line) {
+		f.why = r.lanes[key].reason() // Hydra ends those that another rank leaves behind by signal 9, too
+	}
 	for _, g := range r.found {
 		f.order += len(g)
 	}

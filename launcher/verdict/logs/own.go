@@ -28,10 +28,7 @@ type own struct {
 func (o *own) verdict() *verdict.Verdict {
 	v := cmp.Or(o.latest, o.record, o.words)
 	if v != nil {
-		v.Confidence = verdict.Certain // mpiup saw the run itself
-		if v.Likely {
-			v.Confidence = verdict.Probable
-		}
+		v.Confidence = map[bool]verdict.Confidence{false: verdict.Certain, true: verdict.Probable}[v.Likely] // mpiup saw the run itself
 	}
 	return v
 }

@@ -251,6 +251,24 @@ func TestTheProgramsOwnReasonIsQuoted(t *testing.T) {
 	}
 }
 
+// Hydra ends by signal 9 those that a rank left behind, and tells of one of them: beside words of the program it is only probable that it was killed.
+func TestHydrasOwnKill(t *testing.T) {
+	block := []string{"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "=   PID 31073 RUNNING AT w0", "=   EXIT CODE: 9",
+		"YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"}
+	for _, tt := range []struct {
+		first string
+		want  []string
+	}{{"ERROR: input file grid.nc is missing", []string{"=   EXIT CODE: 9", "ERROR: input file grid.nc is missing"}}, {"step 1", []string{"=   EXIT CODE: 9"}}} {
+		r := &Reader{}
+		for _, l := range append([]string{tt.first}, block...) {
+			r.Line(l)
+		}
+		if v, _ := r.Verdict(); v.Kind != verdict.Killed || v.Likely != (len(tt.want) > 1) || !slices.Equal(v.Evidence, tt.want) {
+			t.Errorf("%s: %+v", tt.first, v)
+		}
+	}
+}
+
 // A verdict names the host where the log has it, says why it names a rank of which the quoted line is not, and what to do where the log is from.
 func TestHostWhyAndWhatToDo(t *testing.T) {
 	for name, tt := range map[string]struct {
