@@ -158,7 +158,7 @@ func (c *Case) Again() (again bool, why string) {
 	switch {
 	case f.Event == Ended && f.broke():
 		return false, "its agent saw that the rank's MPI library and mpiup do not go together"
-	case f.Event == Ended && unexecuted(f.Exit.Status(), c.found[f.ID].Line) && slices.Contains(notExecuted, k) && !c.found[f.ID].Late:
+	case f.Event == Ended && shellSays(f.Exit.Status()) && slices.Contains(notExecuted, k) && !c.found[f.ID].Late:
 		return false, fmt.Sprintf("code %d means that the program cannot be executed, and it would not be the next time", f.Exit.Status())
 	}
 	return true, ""

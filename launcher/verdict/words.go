@@ -134,8 +134,11 @@ func (k Kind) endsWith(code int, line string) bool {
 var notExecuted = []Kind{ProgramNotFound, NotAllowed, MissingLibrary, WrongArchitecture}
 
 func unexecuted(code int, line string) bool {
-	return code == 126 || code == 127 || code == 2 && strings.Contains(line, "open ") || code == 1 && strings.Contains(line, ": No module named ")
+	return shellSays(code) || code == 2 && strings.Contains(line, "open ") || code == 1 && strings.Contains(line, ": No module named ")
 }
+
+// shellSays says that a code is a shell's or the loader's, of a program that cannot be executed.
+func shellSays(code int) bool { return code == 126 || code == 127 }
 
 // relayed says that an exception tells only that a child process has failed.
 func relayed(line string) bool {

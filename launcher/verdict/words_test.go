@@ -94,6 +94,14 @@ func TestReadLate(t *testing.T) {
 			t.Errorf("%s: %+v, again %t %q", tt.name, f, again, why)
 		}
 	}
+	for code, line := range map[int]string{1: "/usr/bin/python3: No module named train", 2: "python3: can't open file '/nfs/train.py': [Errno 2] No such file or directory"} {
+		f, _ := Read(Said{First: []string{line}, Last: []string{line}, Code: code})
+		c := Case{found: map[int]Finding{1: f}}
+		c.Add(Fault{Event: Ended, ID: 1, Exit: job.Exit{Code: code}})
+		if again, why := c.Again(); f.Kind == "" || !again {
+			t.Errorf("%q, which an interpreter said: %+v, again %t %q", line, f, again, why)
+		}
+	}
 }
 
 // Each of a run's limits has its sentence, and one exit code.
