@@ -223,7 +223,8 @@ const byMany = "several" // a line that tells of several processes: one more tha
 func (r *Reader) tell(who ending, by string) {
 	for _, f := range r.open {
 		switch close := r.number-max(f.number, f.told.at) <= after && f.lane.file == r.file; {
-		case close && f.who.rank < 0 && f.who.fits(who) && (f.told.by != byMany || who.rank < 0):
+		case close && f.who.rank < 0 && f.who.fits(who) && (f.told.by != byMany || who.rank < 0) && slices.Contains([]int{-1, who.rank}, f.spoken()) &&
+			!(f.crashed() && has(by, "othersCall")):
 			f.who, f.told.by, f.told.at = f.who.or(who), by, r.number
 			f.told.own = !r.listed && f.who.rank >= 0 && (f.kind == verdict.OutOfMemory || !strings.HasPrefix(by, "srun: "))
 		case close && f.told.by == by && who.rank >= 0:
@@ -257,11 +258,8 @@ func warns(text string) bool {
 // complains says that a line tells of an error by its own word: its level, or how it begins.
 func complains(text string) bool {
 	level, said := stated(text)
-	does := level == Error && !strings.HasPrefix(text, "error ") // which begins a sentence, or ends one
-	if !said {
-		does = complaint().Match(text)
-	}
-	return does && !measured().Match(text) && !has(text, "harmless") // which takes longer
+	does := level == Error && !strings.HasPrefix(text, "error ") || !said && complaint().Match(text) // "error " begins a sentence, or ends one
+	return does && !measured().Match(text) && !has(text, "harmless")                                 // which takes longer
 }
 
 // fails says that a line sounds like a failure's, whoever wrote it.
