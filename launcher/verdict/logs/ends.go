@@ -266,7 +266,7 @@ func complains(text string) bool {
 func fails(text string) bool {
 	level, ok := stated(text)
 	return failure().MatchString(text) &&
-		!(ok && level <= Warn || warns(text) || has(text, "harmless") || measured().Match(text) || shrugged(text) || good(text))
+		!(ok && level <= Warn || warns(text) || has(text, "harmless") || measured().Match(text) || shrugged(text) || good(text) || stackLine().MatchString(text))
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
