@@ -19,7 +19,8 @@ import (
 type company struct {
 	about       *finding
 	rank        int
-	tagged, own bool // the tag of its line, or the line itself, names that one
+	tagged, own bool  // the tag of its line, or the line itself, names that one
+	echoes      []int // ranks that only tell that they lost another one
 	ranks       idset.Set
 	pids        map[int]bool
 	others      bool            // that are not named
@@ -31,7 +32,7 @@ func (r *Reader) shown(f *finding, n named) named {
 	if n.who.rank < 0 || verdict.Of(f.kind).Weight <= verdict.Wait {
 		return n
 	}
-	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among,
+	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among, echoes: r.tellers(),
 		pids: map[int]bool{0: true, f.who.pid: true}, seen: map[string]bool{f.line: true}}
 	c.own = c.tagged || f.told.own || f.spoken() == n.who.rank
 	c.add(n.who.rank, f.lane.rank)
@@ -59,7 +60,7 @@ func (r *Reader) shown(f *finding, n named) named {
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
 	if other := r.torch.time != "" && r.torch.who.rank >= 0 && r.torch.who.rank != c.rank; other || !c.tagged && slices.Contains(all, c.rank) {
-		c.add(all...)
+		c.add(slices.DeleteFunc(all, func(rank int) bool { return slices.Contains(c.echoes, rank) })...)
 	}
 	if slices.Contains(r.crowd.mixed, c.rank) { // which of them failed so, their lines do not tell
 		c.add(r.crowd.mixed...)
@@ -103,7 +104,7 @@ func (c *company) meet(g *finding, rank int, table bool) {
 	switch {
 	case rank >= 0 && rank != c.rank:
 		earlier := failed && precedes(g, f) && (c.tagged || f.killed() || f.weight == verdict.Ending && !f.likely)
-		first := ended && strings.Contains(g.line, "failed (exitcode: ") && rank > c.rank // torch's agent looks at them in order
+		first := ended && strings.Contains(g.line, "failed (exitcode: ") && !slices.Contains(c.echoes, rank) // torch's agent looks at them in order
 		if (like || ended && !c.own || earlier || first) && !(table && f.weight == verdict.Ending) {
 			c.add(rank)
 		}
