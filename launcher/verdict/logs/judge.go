@@ -133,7 +133,7 @@ func (h *heard) pleads() verdict.Kind {
 func (r *Reader) behind(f *finding) *finding {
 	lacked := func(g *finding) bool { // memory, for which it was killed, or which it used all the same
 		used := (f.kind == verdict.Crash || f.kind == verdict.Segfault) && (g.lane == f.lane || g.lane.rank < 0) && precedes(g, f) && f.number-g.number <= before
-		return g.kind == verdict.OutOfMemory && !g.weak && !g.warns && g.file == f.file && (used || f.shot())
+		return g.kind == verdict.OutOfMemory && !g.weak && g.file == f.file && (used && !g.warns || f.shot() || f.killed() && g.warns)
 	}
 	list := append(r.of(verdict.Cause, lacked), r.of(verdict.Wait, lacked)...)
 	code := hydraCode().FindStringSubmatch(f.line) // which MPI_Abort may have been told, and is no signal's
