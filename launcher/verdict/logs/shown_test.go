@@ -72,3 +72,22 @@ func TestRankIsShown(t *testing.T) {
 		}
 	}
 }
+
+// One line of whatever launcher tells of a rank, of its host and of how it ended.
+func TestOneLineOfAnEnd(t *testing.T) {
+	for _, tc := range []struct{ line, said, host string }{
+		{"rank 7 failed on node w1 with code 1", "kind exit-code rank 7 certain", "w1"},
+		{"rank 7 on w1 failed with code 1", "kind exit-code rank 7 certain", "w1"},
+		{"rank 7 failed with error code 13", "kind exit-code rank 7 certain", ""},
+		{"rank 7 failed on node w1 with signal 11", "kind segfault rank 7 certain", "w1"},
+		{"Process 7 finished with code 1", "kind exit-code rank unknown", ""},
+		{"Process 7 finished with code 0", "none", ""},
+		{"Worker 3 finished epoch 4 with code 7 batches", "none", ""},
+	} {
+		var r Reader
+		r.Line(tc.line)
+		if v, _ := r.Verdict(); said(&r) != tc.said || v.Host != tc.host {
+			t.Errorf("%s on %q of %q", said(&r), v.Host, tc.line)
+		}
+	}
+}
