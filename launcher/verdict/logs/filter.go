@@ -152,12 +152,12 @@ func (f *Filter) Lacking() string {
 }
 
 func (f *Filter) manner(l line) *manner {
-	key := lane{0, l.who.rank}
+	key := lane{rank: l.who.rank, pod: l.who.pod}
 	if l.stream == "stderr" {
 		key.file = 1
 	}
 	if f.lanes[key] == nil && len(f.lanes) >= maxLanes {
-		key = lane{0, -1}
+		key = lane{rank: -1}
 	}
 	m := f.lanes[key]
 	if m == nil {

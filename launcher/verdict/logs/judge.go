@@ -47,7 +47,7 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 		v.Ranks = n.among.String()
 	case n.who.rank >= 0:
 		v.Rank = &n.who.rank
-		if h := r.lanes[lane{f.file, n.who.rank}]; h != nil {
+		if h := r.lanes[lane{file: f.file, rank: n.who.rank}]; h != nil {
 			v.Stderr = slices.Clone(h.first)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Reader) unended() (f *finding) {
 			kind = verdict.Python
 		}
 		if kind != "" && !h.shrug && h.ignored == 0 && !r.ended && first {
-			f = &finding{kind: kind, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{key.file, -1}, file: key.file}
+			f = &finding{kind: kind, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{file: key.file, rank: -1}, file: key.file}
 		}
 	}
 	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before && (!r.lanes[c.lane].greets() || ends().MatchString(c.line)) {
@@ -311,7 +311,7 @@ func (r *Reader) silent() (int, string, bool) {
 	}
 	spoke := false
 	for file := range r.file + 1 {
-		spoke = spoke || r.lanes[lane{file, quiet}] != nil
+		spoke = spoke || r.lanes[lane{file: file, rank: quiet}] != nil
 	}
 	waited := idset.Possible(slices.Collect(maps.Keys(said))...)
 	if !spoke && r.size == 0 { // the log may lack that rank, and others

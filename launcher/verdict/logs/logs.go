@@ -71,8 +71,11 @@ type lead struct {
 	killed bool   // it was only killed, as a launcher kills those that are left
 }
 
-// lane is one process's lines; rank -1 is all lines of a file that have no tag.
-type lane struct{ file, rank int }
+// lane is one process's lines; rank -1 is all lines of a file, or of a pod's in it, that have no tag.
+type lane struct {
+	file, rank int
+	pod        string // of lines that have no tag
+}
 
 type process struct {
 	host string
@@ -169,7 +172,7 @@ func (r *Reader) Line(text string) {
 	if host := l.who.place(); host != "" && len(r.hosts) < 2 {
 		r.hosts[host] = true
 	}
-	h, key := r.lane(l.who.rank)
+	h, key := r.lane(r.laneOf(l.who))
 	if len(h.first) < maxFirst {
 		if s := cut(l.text); !slices.Contains(h.first, s) {
 			h.first = append(h.first, s)
@@ -188,11 +191,18 @@ func (r *Reader) Line(text string) {
 	h.remember(l.text)
 }
 
-// lane is what a rank has said; where there are too many it is everybody's.
-func (r *Reader) lane(rank int) (*heard, lane) {
-	key := lane{r.file, rank}
+// laneOf is where the lines of a process stand in this file.
+func (r *Reader) laneOf(e ending) lane {
+	if e.rank < 0 {
+		return lane{r.file, -1, e.pod}
+	}
+	return lane{file: r.file, rank: e.rank}
+}
+
+// lane is what a process has said; where there are too many it is everybody's.
+func (r *Reader) lane(key lane) (*heard, lane) {
 	if r.lanes[key] == nil && len(r.lanes) >= maxLanes {
-		key = lane{0, -1}
+		key = lane{rank: -1}
 	}
 	h := r.lanes[key]
 	if h == nil {
@@ -222,7 +232,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		for _, g := range r.open {
 			g.final = g.final || !g.over && g.lane.file == r.file && r.number-g.number <= after
 		}
-		if f.why = r.lanes[lane{r.file, f.who.rank}].reason(); f.why == nil {
+		if f.why = r.lanes[r.laneOf(f.who)].reason(); f.why == nil {
 			f.why = r.lanes[key].reason()
 		}
 	}
@@ -323,7 +333,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 		return &f
 	}
 	if s == nil && !r.ended && verdict.Plain(text) != nil && fails(text) {
-		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: lane{r.file, l.who.rank}}
+		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: r.laneOf(l.who)}
 		if f.plainly(text, "complains"); f.kind != "" {
 			r.crowd.faint = &f
 		}

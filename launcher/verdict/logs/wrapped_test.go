@@ -105,6 +105,12 @@ func TestPods(t *testing.T) {
 		{"[pod/w1/mpi] Segmentation fault (core dumped)\n[pod/l/mpi] Process name: [[1,1],3]\n[pod/l/mpi] Exit code: 139", "kind segfault rank unknown", "w1"},
 		{"[pod/w1/mpi] [rank3]: RuntimeError: CUDA out of memory.\n[pod/w2/mpi] [rank5]: ready", "kind gpu-out-of-memory rank 3 certain", "w1"},
 		{"[pod/w1/mpi] RuntimeError: CUDA out of memory.\n[pod/w2/mpi] ready", "kind gpu-out-of-memory rank unknown", "w1"},
+		// Lines of several pods stand among each other: a traceback goes on behind another's lines, and what another outlives is not its end.
+		{"[pod/w1/mpi] Traceback (most recent call last):\n[pod/w2/mpi] step 1\n[pod/w1/mpi]   File \"t.py\", line 3, in f\n[pod/w2/mpi] step 2\n" +
+			"[pod/w1/mpi] KeyError: 'x'\n[pod/w2/mpi] step 3\n[pod/w2/mpi] step 4\n[pod/w2/mpi] step 5", "kind python-exception rank unknown", "w1"},
+		{"w1  | Traceback (most recent call last):\nw2  | Traceback (most recent call last):\nw1  |   File \"t.py\", line 3, in f\nw2  |   File \"t.py\", line 3, in f\n" +
+			"w1  | torch.distributed.DistBackendError: NCCL error in: x.cpp:12, remote process exited or there was a network error\nw2  | ValueError: bad grid",
+			"kind python-exception rank unknown", "w2"},
 	} {
 		var r Reader
 		for line := range strings.SplitSeq(tc.log, "\n") {
