@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/aftermath"
 	"github.com/mpiup/mpiup/launcher/peers"
 	"github.com/mpiup/mpiup/launcher/report"
-	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 func (p *process) desk() *aftermath.Desk {
@@ -67,7 +66,7 @@ is what the lines tell, as mpiup why has it; a log comes by standard input, too.
 			}
 			v := report.View{Ranks: want.Ranks, Host: want.Host, Stream: want.Stream, Since: want.Since, Until: want.Until}
 			if want.Level > 0 {
-				f := logs.NewFilter(logs.Wanted{Level: want.Level})
+				f := aftermath.NewFilter(aftermath.Wanted{Level: want.Level})
 				v.Line = func(l string) bool {
 					f.Begin([]byte(l))
 					return f.Kept()

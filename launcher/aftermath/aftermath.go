@@ -122,8 +122,8 @@ func (d *Desk) running() io.Reader {
 
 // Logs prints the lines that are wanted of files, without a name of runs that go on here, else of standard input; found: there are some. The
 // error is a *fs.PathError of Op "write" where Stdout could not be written.
-func (d *Desk) Logs(names []string, w logs.Wanted) (found bool, err error) {
-	f, out := logs.NewFilter(w), bufio.NewWriter(d.Stdout)
+func (d *Desk) Logs(names []string, w Wanted) (found bool, err error) {
+	f, out := NewFilter(w), bufio.NewWriter(d.Stdout)
 	pieces := d.pieces
 	if len(names) == 0 {
 		if in := d.running(); in != nil {

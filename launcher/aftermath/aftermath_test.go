@@ -11,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
-	"github.com/mpiup/mpiup/launcher/verdict/logs"
 )
 
 // left writes reports of two failures into a folder, the newer of rank 1.
@@ -98,7 +97,7 @@ func TestLinesOfRunsThatGoOn(t *testing.T) {
 	d := &Desk{Stdout: &out, Stderr: &errs, Typed: true, Said: func() ([]byte, int, error) {
 		return []byte("[0 w0 stdout] step 1\n[1 w0 stdout] step 2\n[1 10.0.0.1 stderr] slow\n"), 2, errors.New("pid 8: not now")
 	}}
-	found, err := d.Logs(nil, logs.Wanted{Ranks: idset.Of(1), Stream: "stderr"})
+	found, err := d.Logs(nil, Wanted{Ranks: idset.Of(1), Stream: "stderr"})
 	if !found || err != nil || out.String() != "[1 10.0.0.1 stderr] slow\n" {
 		t.Errorf("%v, %v, %q", found, err, out.String())
 	}

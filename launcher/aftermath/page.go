@@ -68,13 +68,13 @@ func (d *Desk) Page(name, log, to string) error {
 // unfinished is what a log without a report tells of its run.
 func (d *Desk) unfinished(name string) (*report.Report, error) {
 	const most = 8 << 10 // ranks
-	r, f := &report.Report{Version: report.Version, Command: []string{name}}, logs.NewFilter(logs.Wanted{})
+	r := &report.Report{Version: report.Version, Command: []string{name}}
 	var lines reading
+	var of logs.Teller
 	ranks, hosts := map[int]bool{}, map[string]bool{}
 	err := d.lines(name, func(line []byte) error {
 		lines.Line(string(line))
-		f.Begin(line)
-		t := f.Told()
+		t := of.Tell(line)
 		if r.Begun.IsZero() {
 			r.Begun = t.Time
 		}
@@ -125,14 +125,13 @@ func kindOf(v *verdict.Verdict) string {
 
 // pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none.
 func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
-	f := logs.NewFilter(logs.Wanted{})
+	var of logs.Teller
 	masks := map[int]*report.Masker{}
 	err = d.lines(name, func(line []byte) error {
 		if m := kindLine().FindSubmatch(line); m != nil {
 			ended = string(m[1])
 		}
-		f.Begin(line)
-		t := f.Told()
+		t := of.Tell(line)
 		whose := t.Rank
 		if len(masks) >= maxMasks {
 			whose = -1

@@ -15,7 +15,7 @@ import (
 type Picking struct{ Ranks, Host, Stream, Since, Until, Level string }
 
 // Wanted is what they ask for. An error names the flag.
-func (k *Picking) Wanted(now time.Time) (w logs.Wanted, err error) {
+func (k *Picking) Wanted(now time.Time) (w Wanted, err error) {
 	if k.Stream != "" && k.Stream != "stdout" && k.Stream != "stderr" {
 		return w, fmt.Errorf("--stream %.80s: use stdout or stderr", k.Stream)
 	}

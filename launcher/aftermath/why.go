@@ -239,11 +239,11 @@ const ownWords = "mpiup: "
 // last are a rank's last lines, as far as tags tell, those of JSON records as they were written; or, of -1, the last lines of whatever rank before
 // those that mpiup itself wrote at the end, those of them that stand after all ranks' lines, and mpiup's.
 func (g *gathered) last(rank int) (lines, alone, ends []string) {
-	w := logs.Wanted{}
+	w := Wanted{}
 	if rank >= 0 {
 		w.Ranks = idset.Of(rank)
 	}
-	f := logs.NewFilter(w)
+	f := NewFilter(w)
 	own, tagged := 0, 0 // where lines of mpiup's own begin at the end, and where ranks' end
 	for line := range bytes.Lines(g.end) {
 		f.Begin(line)

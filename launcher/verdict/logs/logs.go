@@ -2,7 +2,7 @@
 // of what kind that reason is. PURE.
 //
 //	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go, shown.go──▶ verdict
-//	                                                          └──filter.go──▶ the lines that are wanted
+//	                                                          └──told.go──▶ what a line says of itself
 //
 // A log is of one process, of several with tags before their lines ("[1,3]<stderr>:", "[rank3]:", "3: "), or of several without. What
 // launchers say at the end (mpirun, Hydra, torchrun, srun, horovodrun, DeepSpeed, mpiup) names ranks where lines do not.

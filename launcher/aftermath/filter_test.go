@@ -1,4 +1,4 @@
-package logs
+package aftermath
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -88,18 +89,18 @@ train.py:3: UserWarning: e
 		{"all", Wanted{}, streams, "[0 w0 stdout] a|[1 w1 stderr] b|[2.1 w1 stdout] c|d", ""},
 		{"a rank", Wanted{Ranks: set("1")}, tagged, "[1] b step 1|[1] c WARNING: slow loader|[1] f step 2", ""},
 		{"ranks", Wanted{Ranks: set("0,2-10")}, tagged, "[0] a step 1", ""},
-		{"warnings", Wanted{Level: Warn}, tagged, `[1] c WARNING: slow loader|[11] e Traceback (most recent call last):|[11]   File "train.py", line 3|[11] ValueError: g`, ""},
+		{"warnings", Wanted{Level: logs.Warn}, tagged, `[1] c WARNING: slow loader|[11] e Traceback (most recent call last):|[11]   File "train.py", line 3|[11] ValueError: g`, ""},
 		{"a stream", Wanted{Stream: "stderr"}, streams, "[1 w1 stderr] b", ""},
 		{"a host", Wanted{Host: "w1"}, streams, "[1 w1 stderr] b|[2.1 w1 stdout] c", ""},
-		{"a rank of records", Wanted{Ranks: set("1"), Stream: "stderr", Level: Error}, records, `{"time":"2026-11-23T04:00:02.000Z","rank":1,"host":"w1","stream":"stderr","text":"c RuntimeError: CUDA error: out of memory"}`, ""},
+		{"a rank of records", Wanted{Ranks: set("1"), Stream: "stderr", Level: logs.Error}, records, `{"time":"2026-11-23T04:00:02.000Z","rank":1,"host":"w1","stream":"stderr","text":"c RuntimeError: CUDA error: out of memory"}`, ""},
 		{"times", Wanted{Since: at(1), Until: at(2)}, stamped, "2026-11-23T04:00:01.5Z [1] b|   c goes on", ""},
 		{"since", Wanted{Since: at(2)}, stamped, "2026-11-23T04:00:02.5Z [0] d", ""},
-		{"our own log", Wanted{Level: Warn, Since: at(1)}, own, `time=2026-11-23T04:00:01Z level=WARN msg=fenced|{"time":"2026-11-23T04:00:02Z","level":"ERROR","msg":"x"}`, ""},
+		{"our own log", Wanted{Level: logs.Warn, Since: at(1)}, own, `time=2026-11-23T04:00:01Z level=WARN msg=fenced|{"time":"2026-11-23T04:00:02Z","level":"ERROR","msg":"x"}`, ""},
 		{"another launcher's", Wanted{Ranks: set("3")}, others, "[1,3]<stderr>:b|3: c", ""},
-		{"others' levels", Wanted{Level: Warn}, others, "E1123 04:00:00.1 77 d.cc:1] glog|2026-11-23 04:00:00.1: W tensorflow/core e|w0:77:77 [0] NCCL WARN f", ""},
-		{"amid a traceback", Wanted{Level: Error}, mixed, `[0 w0 stderr] a Traceback (most recent call last):|[0 w0 stderr]   File "train.py", line 3|[0 w0 stderr] ValueError: c`, ""},
+		{"others' levels", Wanted{Level: logs.Warn}, others, "E1123 04:00:00.1 77 d.cc:1] glog|2026-11-23 04:00:00.1: W tensorflow/core e|w0:77:77 [0] NCCL WARN f", ""},
+		{"amid a traceback", Wanted{Level: logs.Error}, mixed, `[0 w0 stderr] a Traceback (most recent call last):|[0 w0 stderr]   File "train.py", line 3|[0 w0 stderr] ValueError: c`, ""},
 		{"streams of another host", Wanted{Host: "w1", Stream: "stdout"}, mixed, "", ""},
-		{"marked levels", Wanted{Level: Warn}, marked, `{"msg":"a disk error now","level":"warn"}|c at level: error|train.py:3: UserWarning: e`, ""},
+		{"marked levels", Wanted{Level: logs.Warn}, marked, `{"msg":"a disk error now","level":"warn"}|c at level: error|train.py:3: UserWarning: e`, ""},
 		{"no stream", Wanted{Stream: "stdout"}, tagged, "", "no line names its stream; mpiup run --tag-with stream (or --output json) writes it, in the next run"},
 		{"no time", Wanted{Since: at(0)}, streams, "", "no line names its time; mpiup run --timestamp (or --output json) writes it, in the next run, and kubectl logs --timestamps of this one"},
 		{"no rank", Wanted{Ranks: set("0")}, "a\nb\n", "", "no line names its rank; mpiup run --tag-output (or --output json) writes it, in the next run"},
@@ -115,7 +116,7 @@ train.py:3: UserWarning: e
 
 // Whatever is read, the zero filter keeps it, a strict one a part of it, and little is remembered.
 func FuzzFilter(f *testing.F) {
-	files, _ := filepath.Glob("testdata/corpus/*.txt")
+	files, _ := filepath.Glob("../verdict/logs/testdata/corpus/*.txt")
 	for _, file := range files {
 		if text, err := os.ReadFile(file); err == nil {
 			f.Add(text)
@@ -123,8 +124,8 @@ func FuzzFilter(f *testing.F) {
 	}
 	f.Add([]byte("[7 w0 stderr] x\ntime=x level=\nTraceback (most recent call last):\n\n\xff\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		defer cost.Watch(t, perLog, len(text))()
-		all, strict := NewFilter(Wanted{}), NewFilter(Wanted{Stream: "stderr", Level: Warn, Since: time.Unix(0, 0)})
+		defer cost.Watch(t, cost.Bound{Fixed: 32 << 20, PerByte: 512}, len(text))() // as for reading a log
+		all, strict := NewFilter(Wanted{}), NewFilter(Wanted{Stream: "stderr", Level: logs.Warn, Since: time.Unix(0, 0)})
 		for line := range strings.Lines(string(text)) {
 			all.Begin([]byte(line))
 			strict.Begin([]byte(line))
@@ -132,8 +133,8 @@ func FuzzFilter(f *testing.F) {
 				t.Errorf("%q is not kept", line)
 			}
 		}
-		if len(strict.lanes) > maxLanes+1 {
-			t.Errorf("%d processes are remembered", len(strict.lanes))
+		if len(strict.ranks) > maxNames || len(strict.hosts) > maxNames {
+			t.Errorf("%d ranks and %d hosts are remembered", len(strict.ranks), len(strict.hosts))
 		}
 	})
 }
@@ -148,7 +149,7 @@ func TestNoLineIsWanted(t *testing.T) {
 		{Wanted{Ranks: idset.Of(7)}, "no line is of rank 7: the log has lines of ranks 0-2"},
 		{Wanted{Host: "w9"}, "no line says that it is of host w9: those that name a host are of w0, w1; mpiup run --tag-with host writes it into each, in the next run"},
 		{Wanted{Ranks: idset.Of(0), Stream: "stderr"}, "no line is on stderr"},
-		{Wanted{Ranks: idset.Of(0), Level: Error}, "no line is of level error or above"},
+		{Wanted{Ranks: idset.Of(0), Level: logs.Error}, "no line is of level error or above"},
 		{Wanted{Ranks: idset.Of(2), Stream: "stderr"}, ""},
 		{Wanted{Since: time.Now()}, ""}, // Lacking tells
 	} {
