@@ -172,9 +172,9 @@ func (r *Reader) behind(f *finding) *finding {
 			return own || has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort") && g.lane == f.lane && g.number-f.number <= before
 		})...)
 	}
-	if len(list) == 0 && f.kind == verdict.Crash && f.weight == verdict.Ending { // a library's that aborts by itself
+	if len(list) == 0 && f.kind == verdict.Crash && (f.weight == verdict.Ending || has(f.line, "aborts")) { // a library's that aborts by itself
 		list = r.of(verdict.Echo, func(g *finding) bool {
-			return g.kind == verdict.FabricError && !g.likely && !g.weak && g.file == f.file && g.order < f.order && f.number-g.number <= 2*after
+			return g.kind == verdict.FabricError && !g.likely && !g.weak && g.file == f.file && g.order < f.order && f.number-g.number <= 5*after // two stacks of it
 		})
 	}
 	if len(list) == 0 && f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed || f.likely) {

@@ -421,10 +421,10 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	}
 	known = known && (!s.General || s.Weight() == verdict.Wait)
 	if relayed(text) {
+		if end, ok := status(text); ok && (!known || s.Kind == verdict.ExitCode) {
+			return &end
+		}
 		if !known {
-			if end, ok := status(text); ok {
-				return &end
-			}
 			return &finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
 		}
 		f.weight = verdict.Ending
