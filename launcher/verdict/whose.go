@@ -217,7 +217,8 @@ func (c *Case) hearMute(n int, words func(id int) Said, stopped time.Time, about
 	}
 	own := about(who)
 	c.Waited(own, "", false)
-	c.Holdup = append([]string{fmt.Sprintf("%s on %s is probably the one that others wait for: it has said nothing since %s", own.Process, own.Host, last.Line)}, c.Holdup...)
+	why := fmt.Sprintf("%s on %s is probably the one that others wait for: it has said nothing since %s", own.Process, own.Host, last.Line)
+	c.Holdup = append([]string{why}, c.Holdup...)
 }
 
 // says is what the process of a fault wrote, and the code that it ended with.

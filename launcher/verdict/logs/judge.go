@@ -154,7 +154,8 @@ func (r *Reader) behind(f *finding) *finding {
 			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
 				return true // PALS kills all others
 			}
-			kills := (g.who.rank != f.who.rank || g.ofTheJob() || code != nil && strings.Contains(g.line, " "+code[1])) && is(g.kind, "kills") && !g.likely && !g.weak // what is left
+			others := g.who.rank != f.who.rank || g.ofTheJob() || code != nil && strings.Contains(g.line, " "+code[1])
+			kills := others && is(g.kind, "kills") && !g.likely && !g.weak // what is left
 			return kills && precedes(g, f) || g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after || f.late(g)
 		})
 	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent

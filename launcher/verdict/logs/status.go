@@ -29,7 +29,8 @@ var lastWords = map[string]int{"Killed": 9, "Aborted": 6, "Bus error": 7, "Abort
 func status(text string) (f finding, ok bool) {
 	code, signal := 0, 0
 	switch m := exitCode().Find(text); {
-	case strings.HasPrefix(text, "Exit_status=-"), strings.HasPrefix(text, "debug"), strings.Contains(text, "--abort-signal"): // PBS's own, of a job that it ended; ssh's, of a host; an option
+	case strings.HasPrefix(text, "Exit_status=-"), strings.HasPrefix(text, "debug"), // PBS's own, of a job that it ended; ssh's, of a host
+		strings.Contains(text, "--abort-signal"): // an option
 		return f, false
 	case m != nil && strings.Contains(strings.Join(m[1:], ""), "-"):
 		signal = number(strings.Join(m[1:], "")[1:])
