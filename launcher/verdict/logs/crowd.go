@@ -34,7 +34,7 @@ func (c *crowd) see(l line, at int) {
 	if _, help, sent := strings.Cut(l.text, "sent help message help-"); sent && len(c.alike) < maxFound {
 		c.alike = append(c.alike, helps[help[strings.LastIndex(help, " ")+1:]])
 	}
-	if strings.HasSuffix(l.text, " total processes failed to start") && !strings.HasPrefix(l.text, "1 ") && len(c.alike) < maxFound {
+	if strings.HasSuffix(l.text, " total processes failed to start") && len(c.alike) < maxFound {
 		c.alike = append(c.alike, verdict.ProgramNotFound, verdict.NotAllowed)
 	}
 	if has(l.text, "dump") && l.who.pid > 0 && !slices.Contains(c.dumps, l.who.pid) && len(c.dumps) < 2 {
@@ -62,7 +62,7 @@ func (c *crowd) tells(text string) *finding {
 		return &f
 	case !alone().Match(text) || grouped().MatchString(text) || c.given == 1:
 		return nil
-	case c.given > 1, strings.Contains(strings.ToLower(text), "hello"):
+	case c.given > 1:
 		enough = 2
 	}
 	if c.again(text) < enough {
@@ -75,8 +75,6 @@ func (c *crowd) tells(text string) *finding {
 func (c *crowd) again(text string) int {
 	if pattern.Alike(text) != pattern.Alike(c.said) {
 		c.times = 0
-	} else if text == c.said && strings.Contains(text, "pid") { // one process's
-		return c.times
 	}
 	c.said, c.times = text, c.times+1
 	return c.times

@@ -96,17 +96,10 @@ func (r *Reader) learn(l line) {
 			r.torch = block{}
 		}
 		if at := r.torch.at; at > 0 {
-			r.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
+			r.found.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
 		}
 		r.torch = block{root: true, who: ending{rank: -1}, same: r.torch.same}
 		return
-	case strings.HasPrefix(l.text, "======"):
-		r.torch.root = false
-	}
-	if srunTasks().Match(l.text) && !strings.HasSuffix(l.text, ": running") {
-		for _, f := range r.open {
-			f.told.by = byMany
-		}
 	}
 	none := factWords().First(strings.ToLower(l.text)) < 0
 	for _, f := range facts() {
@@ -217,13 +210,11 @@ func note(list []operation, re func() pattern.Hinted, l line) []operation {
 	return append(list, op)
 }
 
-const byMany = "several" // a line that tells of several processes: one more that tells of one then names none
-
 // tell completes findings that came just before. Lines that name several ranks alike tell of none which was first.
 func (r *Reader) tell(who ending, by string) {
 	for _, f := range r.open {
 		switch close := r.number-max(f.number, f.told.at) <= after && f.lane.file == r.file; {
-		case close && f.who.rank < 0 && f.who.fits(who) && (f.told.by != byMany || who.rank < 0) && slices.Contains([]int{-1, who.rank}, f.spoken()) &&
+		case close && f.who.rank < 0 && f.who.fits(who) && slices.Contains([]int{-1, who.rank}, f.spoken()) &&
 			!(f.crashed() && has(by, "othersCall")):
 			f.who, f.told.by, f.told.at = f.who.or(who), by, r.number
 			f.told.own = !r.listed && f.who.rank >= 0 && (f.kind == verdict.OutOfMemory || !strings.HasPrefix(by, "srun: "))
@@ -266,7 +257,7 @@ func complains(text string) bool {
 func fails(text string) bool {
 	level, ok := stated(text)
 	return failure().MatchString(text) &&
-		!(ok && level <= Warn || warns(text) || has(text, "harmless") || measured().Match(text) || shrugged(text) || good(text) || stackLine().MatchString(text))
+		!(ok && level <= Warn || warns(text) || has(text, "harmless") || stackLine().MatchString(text))
 }
 
 // mild says that a line which a sign knows tells of no failure by its own word: it is a warning or a note. What a launcher notes of an end, or
@@ -275,8 +266,7 @@ func mild(text string, s *verdict.Sign) bool {
 	if has(text, "harmless") {
 		return true
 	}
-	if has(text, "told") || s.Weight() == verdict.Ending || s.Kind == verdict.StuckIO || s.Weight() == verdict.Wait && !s.Likely ||
-		s.Kind == verdict.Terminated || s.Kind == verdict.Interrupted || s.Kind == verdict.TimeOut {
+	if has(text, "told") || s.Weight() == verdict.Ending || s.Weight() == verdict.Wait && !s.Likely {
 		return false
 	}
 	level, ok := stated(text)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -62,9 +61,9 @@ func (r *Reader) judge() (verdict.Verdict, bool) {
 // guilty is the finding that explains most, of those that explain as much the first. What is over explains nothing.
 func (r *Reader) guilty() *finding {
 	for w := verdict.Cause; ; w-- {
-		list := r.of(w, func(f *finding) bool { return !f.warns && !(f.complains() && r.lanes[f.lane].since() >= calms) })
+		list := r.found.of(w, func(f *finding) bool { return !f.warns && !(f.complains() && r.lanes[f.lane].since() >= calms) })
 		if len(list) > 0 {
-			return r.earlier(r.behind(slices.MinFunc(list, compare)))
+			return r.found.earlier(r.found.behind(slices.MinFunc(list, compare), r.named))
 		}
 		if w == 0 {
 			return r.unended()
@@ -74,21 +73,16 @@ func (r *Reader) guilty() *finding {
 
 // complains says that a finding is a mere complaint, which no sign knows and no end follows.
 func (f *finding) complains() bool {
-	return f.weak && f.general && f.kind == verdict.ExitCode && !f.final
+	return f.weak && f.general && !f.final
 }
 
-// greets says that ranks have met in the latest lines of a process.
-func (h *heard) greets() bool { return h != nil && slices.ContainsFunc(h.recent, met().Match) }
-
-// since counts the latest lines of a process after it complained. One by which ranks meet counts for more.
+// since counts the latest lines of a process after it complained.
 func (h *heard) since() (n int) {
 	for _, text := range h.recent {
 		switch {
 		case has(text, "boiler"):
 		case stackLine().MatchString(text), reasons().MatchString(text):
 			n = 0
-		case met().Match(text):
-			n += calms / 2
 		default:
 			n++
 		}
@@ -111,7 +105,7 @@ func (r *Reader) unended() (f *finding) {
 			f = &finding{kind: kind, likely: true, line: cut(h.before), who: ending{rank: -1}, lane: lane{file: key.file, rank: -1}, file: key.file}
 		}
 	}
-	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before && (!r.lanes[c.lane].greets() || ends().MatchString(c.line)) {
+	if c := r.crowd.faint; f == nil && c != nil && !r.ended && r.number-c.number <= before {
 		return c
 	}
 	return f
@@ -126,137 +120,6 @@ func (h *heard) pleads() verdict.Kind {
 		}
 	}
 	return f.kind
-}
-
-// behind is what explains a finding, else that one: a GPU that failed explains what CUDA says, a call of MPI that failed the crash after it, and
-// a time-out before an end without a reason that end, since a launcher that had seen an earlier one would not have waited so long.
-func (r *Reader) behind(f *finding) *finding {
-	lacked := func(g *finding) bool { // memory, for which it was killed, or which it used all the same
-		used := (f.kind == verdict.Crash || f.kind == verdict.Segfault) && (g.lane == f.lane || g.lane.rank < 0) && precedes(g, f) && f.number-g.number <= before
-		return g.kind == verdict.OutOfMemory && !g.weak && g.file == f.file && (used && !g.warns || f.shot() || f.killed() && g.warns)
-	}
-	list := append(r.of(verdict.Cause, lacked), r.of(verdict.Wait, lacked)...)
-	code := hydraCode().FindStringSubmatch(f.line) // which MPI_Abort may have been told, and is no signal's
-	switch {
-	case len(list) > 0:
-	case f.kind == verdict.GPUError:
-		list = r.of(verdict.Cause, func(g *finding) bool { return !g.weak && g.kind == verdict.GPUFault })
-	case f.kind == verdict.NCCL, f.kind == verdict.MPIError && (f.weight == verdict.Ending || f.likely): // which a fabric's or peer's failure explains
-		list = r.of(verdict.Of(verdict.FabricError).Weight, func(g *finding) bool {
-			lost := g.kind == verdict.PeerLost && f.kind == verdict.MPIError && !g.general && g.number-f.number <= after
-			return g.file == f.file && (g.kind == verdict.FabricError && g.number-f.number <= before || lost && !g.weak)
-		})
-	case f.kind == verdict.NoFinalize: // as Open MPI says of any end
-		list = append(r.of(verdict.Ending, func(g *finding) bool { return g.kind == verdict.Abort && !g.likely && precedes(g, f) }),
-			r.of(verdict.Echo, func(g *finding) bool { return g.kind == verdict.FabricError && !g.weak && precedes(g, f) })...)
-	case f.killed(), f.kind == verdict.Terminated, f.kind == verdict.AgentLost: // by the batch system, of which another line tells why
-		list = r.of(verdict.Ending, func(g *finding) bool {
-			if g.kind == verdict.ExitCode && strings.Contains(f.line, "died from signal") && strings.Contains(g.line, " exited with code ") {
-				return true // PALS kills all others
-			}
-			others := g.who.rank != f.who.rank || g.ofTheJob() || code != nil && strings.Contains(g.line, " "+code[1])
-			kills := others && is(g.kind, "kills") && !g.likely && !g.weak // what is left
-			return kills && precedes(g, f) || g.kind == verdict.TimeOut && g.file == f.file && g.number-f.number <= after || f.late(g)
-		})
-	case f.kind == verdict.Abort: // by its own handler of a signal that somebody sent
-		list = r.of(verdict.Echo, func(g *finding) bool {
-			return g.kind == verdict.Killed && (g.lane == f.lane || g.who.rank == f.who.rank) && g.order < f.order && f.number-g.number <= after
-		})
-	case f.kind == verdict.Crash || f.kind == verdict.Segfault:
-		list = r.of(verdict.Program, func(g *finding) bool {
-			return (g.kind == verdict.MPIError || g.kind == verdict.InitFailed) && !g.weak && !g.likely && !g.warns &&
-				g.lane == f.lane && g.order < f.order && f.number-g.number <= after
-		})
-		list = append(list, r.of(verdict.Ending, func(g *finding) bool { // which calls abort(), in some MPI; or mpiexec itself crashed, at last
-			given := code != nil && strings.Contains(g.line, " "+code[1]) || f.who.rank < 0 && r.named != nil && r.first.at < f.number-1
-			own := f.crashed() && given && g.kind == verdict.Abort && !g.likely && precedes(g, f)
-			return own || has(f.line, "aborts") && g.kind == verdict.Abort && strings.Contains(g.line, "MPI_Abort") && g.lane == f.lane && g.number-f.number <= before
-		})...)
-	}
-	if len(list) == 0 && f.kind == verdict.Crash && (f.weight == verdict.Ending || has(f.line, "aborts")) { // a library's that aborts by itself
-		list = r.of(verdict.Echo, func(g *finding) bool {
-			return g.kind == verdict.FabricError && !g.likely && !g.weak && g.file == f.file && g.order < f.order && f.number-g.number <= 5*after // two stacks of it
-		})
-	}
-	if len(list) == 0 && f.weight == verdict.Ending && (f.kind == verdict.Crash || f.kind == verdict.ExitCode || f.kind == verdict.Killed || f.likely) {
-		list = r.of(verdict.Wait, func(g *finding) bool {
-			what := f.kind == verdict.Crash && g.number-f.number == 1 // of the exception that ended a program of C++
-			if g.general && (g.kind == f.kind || g.number-f.number > before) || !g.general && g.order > f.order && !what {
-				return false
-			}
-			return !g.weak && (g.kind != verdict.Network || g.general) && g.file == f.file
-		})
-	}
-	if len(list) == 0 && f.weight == verdict.Ending && f.kind == verdict.ExitCode {
-		list = r.of(verdict.Echo, func(g *finding) bool {
-			return g.general && g.kind != verdict.MPIError && is(g.kind, "complains") && g.file == f.file && g.order < f.order && f.number-g.number <= 2*after
-		})
-	}
-	if len(list) == 0 && f.near != nil && f.number-f.near.number <= after && (f.kind == verdict.ExitCode || f.kind == verdict.Interrupted) {
-		list = append(list, f.near)
-	}
-	if len(list) == 0 {
-		return f
-	}
-	why := slices.MinFunc(list, compare)
-	// Who was killed did not end by an error of its own.
-	who, same := f.who, why.lane == f.lane
-	if f.kind == verdict.Segfault { // and others may have
-		who, same = r.accused(f).who, true
-	}
-	if near := same && max(why.number-f.number, f.number-why.number) <= after; near && (why.general && !f.shot() || why.kind == verdict.OutOfMemory) {
-		why.who = why.who.or(who)
-	}
-	return why
-}
-
-// late says that the batch system or a launcher had ended the whole job of a finding, as another one tells.
-func (f *finding) late(g *finding) bool { return g.file == f.file && has(g.line, "late") }
-
-// earlier is another rank's own exception that came before a finding, else that one: what came first is the cause, however plain its words.
-func (r *Reader) earlier(f *finding) *finding {
-	if f.weight != verdict.Cause || f.who.rank < 0 && !f.killed() {
-		return f
-	}
-	list := r.of(verdict.Program, func(g *finding) bool {
-		other := g.who.rank >= 0 && g.who.rank != f.who.rank || f.killed() && g.lane.rank < 0 // as a launcher kills those that are left
-		return !g.weak && !g.likely && (g.kind == verdict.Python || g.kind == verdict.Crash) && other && precedes(g, f)
-	})
-	if len(list) == 0 {
-		return f
-	}
-	return slices.MinFunc(list, compare)
-}
-
-// precedes says that a finding surely came before another one.
-func precedes(a, b *finding) bool {
-	if a.file != b.file {
-		return !a.time.IsZero() && !b.time.IsZero() && a.time.Before(b.time)
-	}
-	return a.order < b.order
-}
-
-// of is the findings of a weight that fit and are not over.
-func (r *Reader) of(w verdict.Weight, fits func(*finding) bool) (list []*finding) {
-	for _, f := range r.found[w] {
-		if !f.over && fits(f) {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
-// compare is the order of findings of one weight: what is sure and no warning first, then by time where that is known of both and they are
-// of different files, then as they were read.
-func compare(a, b *finding) int {
-	word := strconv.FormatBool // "false" comes first
-	if c := cmp.Or(cmp.Compare(word(a.weak), word(b.weak)), cmp.Compare(word(a.likely), word(b.likely))); c != 0 {
-		return c
-	}
-	if a.file != b.file && !a.time.IsZero() && !b.time.IsZero() {
-		return a.time.Compare(b.time)
-	}
-	return cmp.Compare(a.order, b.order)
 }
 
 // absent is the rank that others wait for: it has begun fewer operations than all others or waits in an earlier one, or it alone does not say

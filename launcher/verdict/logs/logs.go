@@ -1,7 +1,7 @@
 // Package logs reads the logs of a job, of whatever launcher. Of a job that failed it says which rank failed for a reason of its own, and
 // of what kind that reason is. PURE.
 //
-//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go, shown.go──▶ verdict
+//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go, explain.go, shown.go──▶ verdict
 //	                                                          └──told.go──▶ what a line says of itself
 //
 // A log is of one process, of several with tags before their lines ("[1,3]<stderr>:", "[rank3]:", "3: "), or of several without. What
@@ -14,7 +14,6 @@ package logs
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -39,7 +38,7 @@ type Reader struct {
 	file int // number of the current one
 	scanner
 	lanes  map[lane]*heard
-	found  [verdict.Cause + 1][]*finding
+	found  findings
 	pids   map[process]int // ranks by process
 	enq    []operation     // the last collective operations that ranks began
 	seq    []operation     // and those that they waited in
@@ -107,37 +106,6 @@ const (
 	outside trace = iota
 	frames
 )
-
-// finding is one line that tells of a failure.
-type finding struct {
-	kind    verdict.Kind
-	weight  verdict.Weight
-	likely  bool
-	general bool     // by words so general that all else is believed first
-	weak    bool     // a warning, or of a start that may have been tried again
-	warns   bool     // it calls itself a warning
-	over    bool     // the program went on after it, or a later line takes it back
-	near    *finding // of an end: what sounded like its reason
-	final   bool     // it is an end, or its process ended right after it, and no launcher started the ranks again
-	why     []string // the program's own words before it
-	line    string
-	who     ending
-	among   idset.Set // the ranks of which its line tells, or lines after it alike, where those are several
-	told    told      // whose it is
-	lane    lane
-	file    int
-	number  int
-	order   int
-	steps   int // lines of progress before it
-	time    time.Time
-}
-
-// told is what told whose a finding is: the line after it, with its number, or its own.
-type told struct {
-	by  string
-	at  int
-	own bool // it names the process by itself, as no launcher's does
-}
 
 // File begins another log.
 func (r *Reader) File() {
@@ -218,10 +186,10 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	f.who = f.who.or(l.who)
 	r.first.killed = r.first.killed || (f.shot() || f.killed() && strings.Contains(l.text, "15")) && r.named != nil && r.number-r.first.at <= 1
 	f.steps = r.steps
-	f.over = r.ended && f.weight == verdict.Echo || f.weight != verdict.Ending && slices.ContainsFunc(r.found[verdict.Ending], f.late) // all ends with a job
+	f.over = r.ended && f.weight == verdict.Echo || slices.ContainsFunc(r.found[verdict.Ending], f.late) // all ends with a job
 	if (r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0) && f.who.fits(r.recent) {
 		f.who = f.who.or(r.recent)
-		f.told.own = r.at == r.number && r.recent.rank >= 0 && !r.listed
+		f.told.own = r.at == r.number && !r.listed
 	}
 	if m := srunTasks().Find(l.text); m != nil {
 		f.among, _ = idset.Within(m[1], maxTask)
@@ -311,17 +279,17 @@ func (r *Reader) look(l line, h *heard) *finding {
 		}
 	}
 	if s == nil || s.General { // which may be the end of a line that tells more
-		if w, more := wrapped(h.before, text); s == nil || more && !w.General {
+		if w, more := wrapped(h.before, text); s == nil || more {
 			s, ok = w, more
 		}
 	}
 	if f, ended := status(text); ended {
 		crashed := f.kind == verdict.Segfault || f.kind == verdict.Crash // which says more than "killed by signal"
-		if s == nil || s.General || s.Kind == verdict.ExitCode || s.Kind == verdict.Killed && crashed {
+		if s == nil || s.General || s.Kind == verdict.ExitCode || crashed {
 			return &f
 		}
 	}
-	if f := r.crowd.tells(text); f != nil && (s == nil || s.General || s.Kind == verdict.ExitCode && s.Likely) {
+	if f := r.crowd.tells(text); f != nil {
 		return f
 	}
 	if s == nil && complains(text) && !shrugged(text) {
@@ -338,7 +306,7 @@ func (r *Reader) look(l line, h *heard) *finding {
 			r.crowd.faint = &f
 		}
 	}
-	if !ok || s.General && measured().Match(text) || s.Kind == verdict.ExitCode && good(text) {
+	if !ok {
 		return nil
 	}
 	f := &finding{
@@ -352,8 +320,6 @@ func (r *Reader) look(l line, h *heard) *finding {
 	}
 	if carries := has(text, "carries"); carries && f.kind == verdict.Crash {
 		f.plainly(text, "raised")
-	} else if f.general && f.kind == verdict.ExitCode {
-		f.plainly(text, "complains")
 	} else if carries && (f.weight == verdict.Echo || f.weak) {
 		f.likely = f.likely || f.weight == verdict.Echo
 		f.weight, f.general, f.weak = verdict.Wait, true, f.warns
@@ -385,23 +351,18 @@ func code(before, text string) bool {
 	if !strings.HasPrefix(before, `File "`) || looksRaised(text) || relayed(text) {
 		return false
 	}
-	s, ok := verdict.Recognise(text)
-	return !ok || s.General
+	_, ok := verdict.Recognise(text)
+	return !ok
 }
 
 // wrapped is the sign that knows a line together with the one before it, where that one may go on: help texts have fixed widths, and so have
 // terminals, which break words.
 func wrapped(before, text string) (*verdict.Sign, bool) {
-	const narrow, terminal = 40, 79
-	if len(before) < narrow || strings.ContainsAny(before[len(before)-1:], ".:;!?-=*") || text == "" || strings.HasPrefix(text, "[") {
+	const narrow = 40
+	if len(before) < narrow || strings.ContainsAny(before[len(before)-1:], ".:;!?-=*") {
 		return nil, false
 	}
 	s, ok := verdict.Recognise(before + " " + text)
-	if !ok && len(before) < terminal {
-		return nil, false
-	} else if !ok {
-		s, ok = verdict.Recognise(before + text)
-	}
 	if alone, _ := verdict.Recognise(before); alone == s {
 		return nil, false
 	}
@@ -419,7 +380,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	if s != nil && s.Kind == "" { // what looks like a failure and is none
 		return nil
 	}
-	known = known && (!s.General || s.Weight() == verdict.Wait)
+	known = known && !s.General
 	if relayed(text) {
 		if end, ok := status(text); ok && (!known || s.Kind == verdict.ExitCode) {
 			return &end
@@ -432,7 +393,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	known = known && (s.Kind != verdict.Crash || f.weight == verdict.Ending) // an assertion that became an exception has ended nothing by itself
 	if known && s.Weight() != verdict.Ending {
 		f.kind, f.likely, f.weak = s.Kind, s.Likely, is(s.Kind, "starts")
-		if f.weight != verdict.Ending && !s.General {
+		if f.weight != verdict.Ending {
 			f.weight = s.Weight()
 		}
 	} else if known && (f.weight == verdict.Ending || s.Kind == verdict.MPIError) {
@@ -444,7 +405,7 @@ func (r *Reader) exception(text string, h *heard) *finding {
 	if f.kind == verdict.DiskFull && strings.Contains(h.before, "SemLock") { // a semaphore is a file of /dev/shm
 		f.kind = verdict.SharedMemory
 	}
-	if f.kind == verdict.Python && f.weight == verdict.Program && (s == nil || s.General) && !has(text, "programs") {
+	if f.kind == verdict.Python && (s == nil || s.General) && !has(text, "programs") {
 		f.plainly(text, "raised")
 	}
 	const survived = 200 // lines after which an exception has ended nothing

@@ -30,7 +30,7 @@ func (r *Reader) ownLine(l line) bool {
 	switch {
 	case own && strings.Contains(text, "; the ranks start again"), // which mends it, unless something comes behind
 		!r.own.plain && !l.ofRank() && strings.HasPrefix(text, `{"time":`) && strings.Contains(text, `,"event":"restart",`):
-		r.takeBack(func(*finding) bool { return true })
+		r.found.takeBack(func(*finding) bool { return true })
 		r.named, r.first = nil, lead{}
 		return true
 	case own && text == string(verdict.Interrupted): // all that Ctrl-C leaves to say (verdict.Verdict.End)

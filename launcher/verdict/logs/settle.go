@@ -29,7 +29,7 @@ func (h *heard) reason() []string {
 		return nil
 	}
 	for _, text := range slices.Backward(h.recent) {
-		if len(text) > 3 && reasons().MatchString(text) && !has(text, "boiler") {
+		if reasons().MatchString(text) && !has(text, "boiler") {
 			return []string{text}
 		}
 	}
@@ -50,7 +50,7 @@ func shrugged(text string) bool {
 
 // settle takes back what a line shows to be over. f is what the line itself says of a failure, if anything.
 func (r *Reader) settle(l line, h *heard, f *finding) {
-	if !r.stands() {
+	if !r.found.stands() {
 		r.ended = r.ended || f == nil && h.trace != frames && good(l.text)
 		return
 	}
@@ -63,7 +63,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		}
 	}
 	if has(l.text, "came") {
-		r.takeBack(func(g *finding) bool { return g.kind == verdict.HostsMissing })
+		r.found.takeBack(func(g *finding) bool { return g.kind == verdict.HostsMissing })
 	}
 	if has(l.text, "restarts") {
 		for _, g := range slices.Concat(r.found[:]...) {
@@ -74,10 +74,11 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		}
 		h.steps = 0
 	}
-	if f == nil && h.trace != frames {
-		r.well(l.text)
+	if f != nil || h.trace == frames {
+		return
 	}
-	if f != nil || h.trace == frames || has(l.text, "summary") || !progress().MatchString(l.text) || bar().ReplaceAllString(l.text, "$1") == h.step {
+	r.well(l.text)
+	if has(l.text, "summary") || !progress().MatchString(l.text) || bar().ReplaceAllString(l.text, "$1") == h.step {
 		return
 	}
 	h.step = cut(bar().ReplaceAllString(l.text, "$1"))
@@ -89,7 +90,7 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 		g.over = g.over || !g.final
 	}
 	h.open = nil
-	r.takeBack(func(g *finding) bool {
+	r.found.takeBack(func(g *finding) bool {
 		return (is(g.kind, "starts") || g.kind == verdict.LockedMemory) && g.file == r.file
 	})
 }
@@ -98,17 +99,15 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 func (r *Reader) well(text string) {
 	here := func(g *finding) bool { return g.file == r.file && !g.final }
 	switch {
-	case strings.HasSuffix(text, "Init COMPLETE"): // NCCL
-		r.takeBack(func(g *finding) bool { return here(g) && g.weight == verdict.Echo })
 	case strings.Contains(text, "not interested in CUDA-aware support"): // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for
-		r.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
+		r.found.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
 	case met().Match(text) && !alone().Match(text):
-		r.takeBack(func(g *finding) bool { return here(g) && is(g.kind, "meets") })
+		r.found.takeBack(func(g *finding) bool { return here(g) && is(g.kind, "meets") })
 	case passed().Match(text):
 		r.ended = true
 	case good(text):
 		r.ended = true
-		r.takeBack(here)
+		r.found.takeBack(here)
 	}
 }
 
@@ -117,28 +116,10 @@ func good(text string) bool {
 	return passed().Match(text) || ended().Match(text) && !isBad().MatchString(text)
 }
 
-// stands says that a finding is not over.
-func (r *Reader) stands() bool {
-	return slices.ContainsFunc(r.found[:], func(list []*finding) bool {
-		return slices.ContainsFunc(list, func(f *finding) bool { return !f.over })
-	})
-}
-
 // outlived takes back what all ranks have outlived together: nobody goes on for long without a rank that it lost.
 func (r *Reader) outlived() {
 	r.steps++
-	r.takeBack(func(g *finding) bool {
-		return g.file == r.file && r.steps-g.steps >= together && !g.final && (g.weight <= verdict.Wait || g.warns || is(g.kind, "meets"))
+	r.found.takeBack(func(g *finding) bool {
+		return g.file == r.file && r.steps-g.steps >= together && !g.final && g.weight <= verdict.Wait
 	})
-}
-
-// takeBack says of findings that they are over.
-func (r *Reader) takeBack(fits func(*finding) bool) {
-	for _, list := range r.found {
-		for _, g := range list {
-			if fits(g) {
-				g.over = true
-			}
-		}
-	}
 }

@@ -34,7 +34,7 @@ func (r *Reader) shown(f *finding, n named) named {
 	}
 	c := company{about: f, rank: n.who.rank, tagged: f.lane.rank == n.who.rank, ranks: f.among, echoes: r.tellers(),
 		pids: map[int]bool{0: true, f.who.pid: true}, seen: map[string]bool{f.line: true}}
-	c.own = c.tagged || f.told.own || f.spoken() == n.who.rank
+	c.own = c.tagged || f.told.own
 	c.add(n.who.rank, f.lane.rank)
 	for _, g := range slices.Concat(r.found[:]...) {
 		if g != f && !g.over && !g.warns {
@@ -49,17 +49,14 @@ func (r *Reader) shown(f *finding, n named) named {
 	contrast := false
 	for key, h := range r.lanes {
 		lost := len(h.open) > 0 && !slices.ContainsFunc(h.open, func(g *finding) bool { return g.weight > verdict.Wait }) // another one, as it says
-		if c.tagged && key.file == f.file && (slices.ContainsFunc(h.recent, stackLine().MatchString) && !lost || len(h.open) == 0 && h.reason() != nil) {
+		if c.tagged && (slices.ContainsFunc(h.recent, stackLine().MatchString) && !lost || len(h.open) == 0 && h.reason() != nil) {
 			c.add(key.rank)
 		}
 		contrast = contrast || key.rank >= 0 && key.rank != c.rank
 	}
-	if r.named != nil && !r.first.killed && (!c.tagged || f.weight == verdict.Ending || f.crashed()) {
-		c.add(r.named.rank)
-	}
 	// torchrun names as the first, of those that ended in one second, whom it looked at first.
 	all := append(slices.Clone(r.torch.same[r.torch.time]), r.torch.who.rank)
-	if other := r.torch.time != "" && r.torch.who.rank >= 0 && r.torch.who.rank != c.rank; other || !c.tagged && slices.Contains(all, c.rank) {
+	if other := r.torch.time != "" && r.torch.who.rank != c.rank; other || !c.tagged && slices.Contains(all, c.rank) {
 		c.add(slices.DeleteFunc(all, func(rank int) bool { return slices.Contains(c.echoes, rank) })...)
 	}
 	if slices.Contains(r.crowd.mixed, c.rank) { // which of them failed so, their lines do not tell
@@ -69,8 +66,8 @@ func (r *Reader) shown(f *finding, n named) named {
 	case c.ranks.Len() > 1:
 		return named{who: ending{rank: -1}, sure: verdict.OneOfSeveral, among: c.ranks}
 	case c.others, !c.ranks.Contains(c.rank), slices.Contains(r.crowd.alike, f.kind), !c.tagged && (len(c.pids) > 2 || len(r.crowd.dumps) > 1),
-		!contrast && (is(f.kind, "anyRank") || has(f.line, "anyRank") || is(f.kind, "allAlike") && (!c.own || c.rank == 0)),
-		!contrast && !c.own && has(strings.Join(append(f.why, f.line), " "), "allAlike"),
+		!contrast && (is(f.kind, "anyRank") || is(f.kind, "allAlike") && (!c.own || c.rank == 0)),
+		!c.own && has(strings.Join(append(f.why, f.line), " "), "allAlike"),
 		c.own && f.weight < verdict.Cause && has(f.line, "reports"),
 		f.killed() && strings.Contains(f.line, "KILLED BY SIGNAL"): // Intel MPI tells of its own kills alike
 		return named{who: n.who.there(), sure: verdict.Unknown}
@@ -84,32 +81,23 @@ func (c *company) add(ranks ...int) { c.ranks = c.ranks.Union(idset.Possible(ran
 // meet takes another finding into account. table says that torchrun's tells when each rank ended.
 func (c *company) meet(g *finding, rank int, table bool) {
 	f := c.about
-	const apart = 2e9 // ns by which clocks and buffers do not differ
-	if !f.time.IsZero() && !g.time.IsZero() && g.time.Sub(f.time) > apart {
-		return
-	}
 	weak := g.weak && !f.weak
 	code := exitCode().Find(g.line) // a program of Fortran exits with the number of its error
 	like := !weak && (f.kind == g.kind || f.crashed() && g.crashed() || code != nil && strings.Contains(f.line, "severe ("+code[1]+")"))
 	failed := verdict.Of(g.kind).Weight > verdict.Wait && !g.killed() && !g.ofTheJob()
-	ended := failed && !weak && g.weight >= verdict.Ending
+	ended := failed && !weak
 	if like || ended && !c.own {
 		c.pids[g.who.pid] = true
 		c.ranks = c.ranks.Union(g.among)
 	}
-	if !c.tagged && g.lane.rank < 0 && (failed || g.line == f.line) { // the same line is another process's
+	if !c.tagged && (failed || g.line == f.line) { // the same line is another process's
 		c.others = c.others || c.seen[g.line] && (!c.own || g.line == f.line)
 		c.seen[g.line] = true
 	}
-	switch {
-	case rank >= 0 && rank != c.rank:
-		earlier := failed && precedes(g, f) && (c.tagged || f.killed() || f.weight == verdict.Ending && !f.likely)
-		first := ended && strings.Contains(g.line, "failed (exitcode: ") && !slices.Contains(c.echoes, rank) // torch's agent looks at them in order
-		if (like || ended && !c.own || earlier || first) && !(table && f.weight == verdict.Ending) {
-			c.add(rank)
-		}
-	case !weak && rank == c.rank && verdict.Of(g.kind).Weight == verdict.Wait && max(g.number-f.number, f.number-g.number) <= after: // who waits
-		c.others = true
+	earlier := failed && precedes(g, f) && (c.tagged || f.weight == verdict.Ending && !f.likely)
+	first := strings.Contains(g.line, "failed (exitcode: ") && !slices.Contains(c.echoes, rank) // torch's agent looks at them in order
+	if (like || ended && !c.own || earlier || first) && !(table && f.weight == verdict.Ending) {
+		c.add(rank)
 	}
 }
 

@@ -20,7 +20,7 @@ type named struct {
 // whose is the process that a finding is about.
 func (r *Reader) whose(f *finding) named {
 	// The launcher names one that it has killed itself.
-	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode && f.who.rank >= 0 && f.told.by != r.first.by) {
+	if r.first.killed && (f.byItself() || f.kind == verdict.ExitCode) {
 		if r.named = nil; f.told.by == r.first.by {
 			f.who = ending{rank: f.lane.rank}
 		}
@@ -56,18 +56,14 @@ func (f *finding) ofTheJob() bool { return is(f.kind, "ofTheJob") || has(f.line,
 func (r *Reader) accused(f *finding) named {
 	switch {
 	case f.ofTheJob():
-		n := named{who: f.who.there(), sure: verdict.Certain}
-		if slices.Contains([]verdict.Kind{verdict.DNS, verdict.Identity, verdict.OtherVersion, verdict.OutputLost}, f.kind) { // which a rank may have met by itself
-			n.who.rank = f.lane.rank
-		}
-		return n
+		return named{who: f.who.there(), sure: verdict.Certain}
 	case f.kind == verdict.CollectiveMismatch && len(f.speaks()) > 1: // who names one tells of itself
 		return several(f.speaks())
 	case f.kind == verdict.CollectiveMismatch, f.kind == verdict.AgentLost, f.kind == verdict.Mismatch && f.general: // with an agent all of its host are lost
 		return named{who: f.who.there()}
 	case f.weight <= verdict.Wait && !f.general, verdict.Of(f.kind).Weight <= verdict.Wait:
 		return r.awaited(f)
-	case f.weight == verdict.Ending && f.kind == verdict.ExitCode && len(r.failed) > 1 && r.named == nil:
+	case f.kind == verdict.ExitCode && len(r.failed) > 1 && r.named == nil:
 		return several(r.failed)
 	case f.weight == verdict.Ending && r.named != nil && r.named.rank >= 0:
 		return named{who: *r.named, sure: verdict.Certain}
@@ -75,7 +71,7 @@ func (r *Reader) accused(f *finding) named {
 	n := r.itself(f)
 	if n.who.rank < 0 {
 		var all idset.Set
-		for _, g := range r.of(f.weight, func(g *finding) bool { return g.kind == f.kind && g.among.Len() > 1 && g.file == f.file }) {
+		for _, g := range r.found.of(f.weight, func(g *finding) bool { return g.kind == f.kind }) {
 			all = all.Union(g.among)
 		}
 		if !all.Empty() {
@@ -116,7 +112,7 @@ func (r *Reader) itself(f *finding) named {
 		n.who.rank, n.why = g.who.rank, fmt.Sprintf("rank %d is the first that failed", g.who.rank)
 		return n
 	}
-	if n.who.local > 0 && len(r.hosts) < 2 && !is(f.kind, "meets") { // who could not meet is not the only one, and other hosts have this number too
+	if n.who.local > 0 && len(r.hosts) < 2 { // other hosts have this number, too
 		n.who.rank = n.who.local - 1
 		n.why = "by its rank on its host, where the log has one host"
 	}
@@ -169,7 +165,7 @@ func (r *Reader) awaited(f *finding) named {
 		}
 		return n
 	}
-	if f.kind == verdict.Collective || f.kind == verdict.Rendezvous || f.kind == verdict.StuckInit {
+	if f.kind == verdict.Collective {
 		rank, why, _ := r.absent()
 		return named{who: ending{rank: rank}, sure: verdict.Probable, why: why}
 	}
