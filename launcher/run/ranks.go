@@ -138,10 +138,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	switch {
 	case r.excused(f.ID):
 	case m.StoppedByUs:
-		r.verdict.Stopped = true
-		if f.Exit.Signal == job.SIGKILL && r.verdict.Passed != 0 {
-			r.verdict.Cut(f)
-		}
+		r.verdict.Ours(f)
 		r.unasked(h, f.ID)
 	case bad:
 		r.gone.note(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: m.Code, Signal: m.Signal})

@@ -126,7 +126,7 @@ func (c *Case) cutShort() []string {
 
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
 func (f Fault) speaks() bool {
-	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && !f.Unfinalized && !f.Uncalled && !f.Left &&
+	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && (!f.Unfinalized || f.Exit.Status() != 0) && !f.Uncalled && !f.Left &&
 		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT)
 }
 
@@ -144,7 +144,7 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 			return do[0]
 		}
 		return "" // the line says all that is known
-	case spoke && f.Event == Aborted && (said.Kind == PeerLost || said.Kind == MPIError || said.Kind == InitFailed):
+	case spoke && f.Event == Aborted && (said.Echo || said.Kind == PeerLost || said.Kind == MPIError || said.Kind == InitFailed):
 		return "its MPI library ended the job, after " + said.Line
 	case spoke && f.Event == Aborted && said.Kind != Abort: // whose line says that it aborts
 		return "the program ended the job itself, after " + said.Line
@@ -184,7 +184,7 @@ func (c *Case) others(cause Fault) []string {
 	if n > most {
 		out = append(out, fmt.Sprintf("and %d more failures", n-most))
 	}
-	return out
+	return append(out, c.besides(cause)...)
 }
 
 // Sentence names rank, host and cause, without what to do.

@@ -106,6 +106,9 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 			v.Ranks, v.Confidence = f.Ranks, OneOfSeveral
 		}
 	}
+	if f.Event == Aborted && c.found[f.ID].Kind == InitFailed { // another may have ended that was through it
+		v.Confidence = Probable
+	}
 	if ids := c.rivals(f); !ids.Empty() {
 		v.Ranks, v.Confidence = ids.String(), OneOfSeveral
 	}

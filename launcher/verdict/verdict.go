@@ -41,6 +41,7 @@ type Case struct {
 	faults   []Fault
 	well     []Fault // ranks that ended with 0
 	added    int
+	beside   []Fault                     // ranks that failed in their own ways while mpiup stopped them
 	cut      int                         // ranks that mpiup killed
 	cutFirst Fault                       // the first of them
 	devices  map[int][]job.DeviceTrouble // what went wrong with those that a process had which ended badly, by its id
@@ -83,11 +84,33 @@ func (c *Case) Devices(id int, list []job.DeviceTrouble) {
 	c.devices[id] = append(c.devices[id], list...)
 }
 
-// Cut notes a rank that mpiup killed, since it had not ended when it was asked to.
-func (c *Case) Cut(f Fault) {
-	if c.cut++; c.cut == 1 {
-		c.cutFirst = f
+// Ours notes a rank that ended after mpiup had begun to stop it: killed, since it had not ended when it was asked to, or in a way of its own.
+func (c *Case) Ours(f Fault) {
+	c.Stopped = true
+	switch sig := f.Exit.Signal; {
+	case sig == job.SIGKILL && c.Passed != 0:
+		if c.cut++; c.cut == 1 {
+			c.cutFirst = f
+		}
+	case sig != job.SIGKILL && sig != job.SIGTERM && f.Exit.Status() != 0 && f.Exit.Status() != 128+job.SIGTERM && !c.Sent.Contains(sig) && c.Passed == 0 &&
+		len(c.beside) < maxFaults:
+		c.beside = append(c.beside, f)
 	}
+}
+
+// besides tells of ranks that failed in the moment in which mpiup began to stop them for the cause: they may have done so by themselves.
+func (c *Case) besides(cause Fault) []string {
+	list := slices.DeleteFunc(slices.Clone(c.beside), func(f Fault) bool {
+		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f)
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	text := list[0].Sentence() + " as mpiup began to stop it"
+	if more := len(list) - 1; more > 0 {
+		text += fmt.Sprintf(", as did %d more", more)
+	}
+	return []string{text}
 }
 
 // Waited notes whom others waited for when a time limit struck: a process, or several ranks. sure says that these said so themselves.

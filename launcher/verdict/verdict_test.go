@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,12 +21,14 @@ import (
 //	lacks ID [temp[=ERRNO]]: TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
 //	well [KEY=VALUE ...]                 a rank that ended with 0
+//	ours [KEY=VALUE ...]                 a rank that ended after mpiup had begun to stop it
 //	mute ID                              a process said nothing after its last traceback
 //	stopped at=TIME                     the ranks were told to end
 //	passed-on NUMBER                    a signal that mpiup got and passed on
 //	holdup TEXT                         who waited for whom
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
 //	verdict
+//	confidence                          whom it names, and how surely
 //	again                               whether the ranks may be started again
 func TestScripts(t *testing.T) {
 	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
@@ -36,6 +39,14 @@ func TestScripts(t *testing.T) {
 				p = &play{t: t, said: map[int]*Said{}}
 			case "verdict":
 				out.WriteString(p.verdict())
+			case "confidence":
+				p.hear()
+				v, _ := p.c.Verdict(p.where)
+				rank := "nobody"
+				if v.Rank != nil {
+					rank = fmt.Sprint("rank ", *v.Rank)
+				}
+				fmt.Fprintf(out, "  %s: %s\n", rank, cmp.Or(v.Confidence, Certain))
 			case "again":
 				p.hear()
 				again, why := p.c.Again()
@@ -87,8 +98,8 @@ func (p *play) do(word, rest string) {
 		p.c.Passed = p.number(rest)
 	case "well":
 		p.c.Well(p.fault(Ended, rest, ""))
-	case "cut":
-		p.c.Cut(p.fault(Ended, rest, ""))
+	case "ours":
+		p.c.Ours(p.fault(Ended, rest, ""))
 	case "holdup":
 		p.c.Holdup = append(p.c.Holdup, rest)
 	case "stopped":
