@@ -65,24 +65,49 @@ func TestRanksAreStartedAgain(t *testing.T) {
 	}
 }
 
-// A signal in the pause between two starts is told of as one, with why the ranks had ended.
-func TestSignalBetweenRestarts(t *testing.T) {
-	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: job.ExitPreempted} {
-		synctest.Test(t, func(t *testing.T) {
-			var errs bytes.Buffer
-			n, signals := 0, make(chan os.Signal, 1)
-			fails := scripted{launch: frames(frames(started(0), started(1)), exited(1, 7)), stop: stoppedByUs(0)}
-			time.AfterFunc(500*time.Millisecond, func() { signals <- sig })
-			got := Run(context.Background(), Config{
-				Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Stdout: &bytes.Buffer{}, Stderr: &errs,
-					Embedded: func(ctx context.Context, s wire.Stream) error { n++; return fails.serve(ctx, s) }},
-				Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}, N: 2}}, MaxRestarts: 9}, Signals: signals,
+// What each signal does to a run whose ranks die of it, with and without restarts, and in the pause between two starts: the table of
+// docs/exit-codes.md.
+func TestSignals(t *testing.T) {
+	both := frames(started(0), started(1))
+	fails, ends := scripted{launch: frames(both, exited(1, 7)), stop: stoppedByUs(0)}, scripted{launch: frames(both, exited(0, 0), exited(1, 0))}
+	for _, tt := range []struct {
+		sig        syscall.Signal
+		run, pause int // the codes
+	}{
+		{syscall.SIGINT, 130, 130}, {syscall.SIGTERM, job.ExitPreempted, job.ExitPreempted}, {syscall.SIGHUP, 129, 129},
+		{syscall.SIGUSR1, 138, 0}, {syscall.SIGUSR2, 140, 0},
+	} {
+		died := func(rank uint32) *apiv1.Frame { return (&apiv1.Exited{Rank: rank, Signal: int32(tt.sig)}).Frame() }
+		dies := scripted{launch: both, signal: frames([]*apiv1.Frame{died(0), (&apiv1.OutputEnd{Rank: 0}).Frame(), died(1), (&apiv1.OutputEnd{Rank: 1}).Frame()})}
+		says := "got " + job.SignalName(int(tt.sig)) + " in the pause before restart 2, after rank 1 on h exited with code 7\n"
+		for _, at := range []struct {
+			name       string
+			starts     []scripted
+			most, n    int
+			code       int
+			says       string
+			afterwards time.Duration
+		}{
+			{"in a run", []scripted{dies}, 0, 1, tt.run, "", time.Millisecond},
+			{"in a run that may start again", []scripted{dies, ends}, 9, 1, tt.run, "", time.Millisecond},
+			{"in a pause", []scripted{fails, fails, ends}, 9, 2 + map[bool]int{true: 1}[tt.pause == 0], tt.pause, map[bool]string{true: says}[tt.pause > 0], 500 * time.Millisecond},
+		} {
+			t.Run(job.SignalName(int(tt.sig))+" "+at.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var errs bytes.Buffer
+					n, signals := 0, make(chan os.Signal, 1)
+					time.AfterFunc(at.afterwards, func() { signals <- tt.sig })
+					got := Run(context.Background(), Config{
+						Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Stdout: &bytes.Buffer{}, Stderr: &errs, TermGrace: time.Minute,
+							Embedded: func(ctx context.Context, s wire.Stream) error { n++; return at.starts[n-1].serve(ctx, s) }},
+						Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}, N: 2}}, MaxRestarts: at.most}, Signals: signals,
+					})
+					if got != at.code || n != at.n || !strings.Contains(errs.String(), at.says) {
+						t.Errorf("code %d after %d starts, want %d after %d and %q\n%s", got, n, at.code, at.n, at.says, errs.String())
+					}
+				})
 			})
-			want := "got " + job.SignalName(int(sig)) + " in the pause before restart 2, after rank 1 on h exited with code 7\n"
-			if got != code || n != 2 || !strings.Contains(errs.String(), want) {
-				t.Errorf("code %d after %d starts, want %d and %q\n%s", got, n, code, want, errs.String())
-			}
-		})
+		}
 	}
 }
 

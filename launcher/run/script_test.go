@@ -36,7 +36,7 @@ import (
 //	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
 //	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
 //	resumed HOST MS [ID BYTES] [SET/EPOCH...] | enter HOST SET/EPOCH | publish HOST    of a run that was another launcher's
-//	verdict
+//	verdict | again                                                                       whether the ranks may start again
 func TestScripts(t *testing.T) {
 	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
 		s := &script{t: t, out: out}
@@ -253,7 +253,7 @@ func (s *script) do(command string, args []string) {
 	case "gone":
 		s.step(Ended{Host: s.host(args[0])})
 	case "signal":
-		n := map[string]int{"INT": job.SIGINT, "TERM": job.SIGTERM, "TSTP": job.SIGTSTP, "CONT": job.SIGCONT, "USR1": job.SIGUSR1}[args[0]]
+		n := map[string]int{"INT": job.SIGINT, "TERM": job.SIGTERM, "TSTP": job.SIGTSTP, "CONT": job.SIGCONT, "USR1": job.SIGUSR1, "HUP": job.SIGHUP}[args[0]]
 		s.step(Signal{n})
 	case "expired":
 		s.step(Expired{Timer(slices.Index(timerNames, args[0]))})
@@ -283,6 +283,9 @@ func (s *script) do(command string, args []string) {
 		s.step(Reached{Err: errors.New(rest(0))})
 	case "full":
 		s.full = rest(0)
+	case "again":
+		again, _ := s.run.Verdict().Again()
+		fmt.Fprintf(s.out, "  %t\n", again)
 	case "verdict":
 		fmt.Fprintf(s.out, "  %d\n", s.run.Verdict().Exit())
 		for _, l := range s.run.Verdict().Explain() {

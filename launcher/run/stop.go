@@ -100,6 +100,9 @@ func (r *Run) signal(sig int) {
 			r.set(Grace, r.cfg.Grace)
 		}
 	}
+	if sig == job.SIGHUP && r.job == jobStopping { // as in the pause that may follow, nothing is to start again
+		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: sig})
+	}
 	r.verdict.Sent = r.verdict.Sent.Union(idset.Of(a.forward...))
 	r.forwardSignals(a.forward)
 	if a.kill {

@@ -179,6 +179,8 @@ func (c *Case) Again() (again bool, why string) {
 	}
 	k, _ := c.kind(f)
 	switch {
+	case f.Event == Ended && !f.broke() && !f.OOM && c.Sent.Contains(f.Exit.Status()-128): // somebody ended it
+		return false, ""
 	case f.Event == Ended && f.broke():
 		return false, "its agent saw that the rank's MPI library and mpiup do not go together"
 	case f.Event == Ended && shellSays(f.Exit.Status()) && slices.Contains(notExecuted, k) && !c.found[f.ID].Late:
