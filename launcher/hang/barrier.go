@@ -1,6 +1,7 @@
 package hang
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,7 +121,26 @@ func (p *Picture) what(b Barrier, missing idset.Set) string {
 	return "come to " + call
 }
 
-// Waiting is a line for each barrier that has been open for at least age and in which one is missing.
+// elsewhere is where processes are, where all that show are in one call of MPI.
+func (p *Picture) elsewhere(ids idset.Set) string {
+	at := ""
+	for id := range ids.All() {
+		switch call := p.calls[id]; {
+		case call == "":
+		case at != "" && at != call:
+			return "elsewhere"
+		default:
+			at = call
+		}
+	}
+	if at == "" {
+		return "elsewhere"
+	}
+	return "in " + at
+}
+
+// Waiting is a line for each barrier that has been open for at least age and in which one is missing. Where fewer are in it than not, they may
+// have left the others, as one that skips a collective goes to MPI_Finalize.
 func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 	more := 0
 	for _, b := range p.open {
@@ -137,7 +157,12 @@ func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 			more++
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s not %s; %s for %s%s", r.subject(who), what, wait(b.Entered, r), object(who), since(b.Age)))
+		line := fmt.Sprintf("%s not %s; %s for %s%s", r.subject(who), what, wait(b.Entered, r), object(who), since(b.Age))
+		if !missing.Overlaps(p.silent) && missing.Len() > b.Entered.Len() && !strings.HasSuffix(what, "'s barrier") {
+			line = fmt.Sprintf("%s waited in %s%s; %s are not there, and may wait for %s %s", r.subject(b.Entered), cmp.Or(p.at(b), "a barrier"), since(b.Age),
+				r.Names(missing), object(b.Entered), p.elsewhere(missing))
+		}
+		lines = append(lines, line)
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more barriers are open", more))

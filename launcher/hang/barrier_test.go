@@ -66,7 +66,7 @@ func TestBarriers(t *testing.T) {
 		{name: "a later barrier", hosts: []string{"0-1||0-1 1 300"}, running: "0-1", culprit: 0,
 			waiting: "rank 0 (h, pid 100) has not entered the barrier; ranks 1 has waited for it for 5m0s"},
 		{name: "one that has left the many", hosts: []string{"0-3||0-3 2 90"}, running: "0-3", culprit: -1,
-			waiting: "rank 0 (h, pid 100), rank 1 (h, pid 101) and rank 3 (h, pid 103) have not entered the barrier; ranks 2 has waited for them for 1m30s"},
+			waiting: "rank 2 (h, pid 102) has waited in a barrier for 1m30s; ranks 0-1,3 are not there, and may wait for it elsewhere"},
 		{name: "very many", hosts: []string{"0-999|1-999|0-999 0 60"}, running: "0-999", culprit: 1,
 			waiting: "ranks 1-999 have not called MPI_Init; ranks 0 has waited for them for 1m0s"},
 		{name: "a group with a tag", hosts: []string{"0-3||2-3#7 3 90"}, running: "0-3", culprit: 2,
@@ -168,6 +168,27 @@ func TestWhereABarrierIs(t *testing.T) {
 		}
 		if odd := p.odd(words.Running, 0); len(odd) != 1 || odd[0].Why != tt.why {
 			t.Errorf("%s: %+v", tt.name, odd)
+		}
+	}
+}
+
+// Who skips a collective and goes to MPI_Finalize may have left the many, which are not said to be late.
+func TestOneThatSkipsACollective(t *testing.T) {
+	words := Words{Running: set(t, "0-3"), Name: func(id int) string { return fmt.Sprint("rank ", id) }, Names: func(ids idset.Set) string { return ids.Named("rank") }}
+	for _, tt := range []struct {
+		in   map[int]string
+		want string
+	}{
+		{map[int]string{0: "MPI_Finalize", 1: "MPI_Barrier", 2: "MPI_Barrier", 3: "MPI_Barrier"},
+			"rank 0 has waited in MPI_Finalize for 24s; ranks 1-3 are not there, and may wait for it in MPI_Barrier"},
+		{map[int]string{0: "MPI_Finalize", 1: "MPI_Barrier", 2: "MPI_Recv"}, "rank 0 has waited in MPI_Finalize for 24s; ranks 1-3 are not there, and may wait for it elsewhere"},
+		{map[int]string{0: "MPI_Finalize", 1: "MPI_Finalize"}, "rank 1, rank 2 and rank 3 have not entered MPI_Finalize's barrier; rank 0 has waited for them for 24s"},
+		{map[int]string{0: "MPI_Init"}, "rank 1, rank 2 and rank 3 have not entered MPI_Init's barrier; rank 0 has waited for them for 24s"},
+	} {
+		p := told(t, "0-3||0-3 0 24")
+		p.In(tt.in)
+		if got := strings.Join(p.Waiting(words, 0), "\n"); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
 		}
 	}
 }
