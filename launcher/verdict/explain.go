@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -184,7 +185,14 @@ func (c *Case) others(cause Fault) []string {
 	if n > most {
 		out = append(out, fmt.Sprintf("and %d more failures", n-most))
 	}
-	return append(out, c.besides(cause)...)
+	atOnce := slices.DeleteFunc(slices.Clone(c.beside), func(f Fault) bool { // which may have failed by themselves
+		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f)
+	})
+	if len(atOnce) > 0 {
+		more := map[bool]string{true: fmt.Sprintf(", as did %d more", len(atOnce)-1)}[len(atOnce) > 1]
+		out = append(out, atOnce[0].Sentence()+" as mpiup began to stop it"+more)
+	}
+	return out
 }
 
 // Sentence names rank, host and cause, without what to do.
@@ -293,7 +301,7 @@ func (f Fault) hint(bare bool) string {
 		if bare {
 			return "see by the host's log why it or its agent ended; mpiup peers"
 		}
-		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", pod(f.Host))
+		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", hostlist.Pod(f.Host))
 	case HostTaken:
 		switch {
 		case f.By == ByLauncher:
@@ -304,14 +312,14 @@ func (f Fault) hint(bare bool) string {
 			return "its agent got SIGTERM: see by the host's log who ended it; run the job again"
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
-			pod(f.Host))
+			hostlist.Pod(f.Host))
 	case Orphaned:
 		return "run the job again: the ranks could not go on without it"
 	case LauncherTaken:
 		if bare {
 			return "see who ended the launcher; run the job again"
 		}
-		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", pod(f.Host))
+		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", hostlist.Pod(f.Host))
 	case NotWired:
 		switch f.Stranded {
 		case job.StrandedByLimit: // which says what to do
@@ -352,7 +360,7 @@ func (f Fault) rankHint(bare bool) string {
 	switch f.Exit.Signal {
 	case 0:
 	case job.SIGKILL:
-		tells := map[bool]string{false: "kubectl describe pod " + pod(f.Host), true: "dmesg there says whether the kernel did it"}
+		tells := map[bool]string{false: "kubectl describe pod " + hostlist.Pod(f.Host), true: "dmesg there says whether the kernel did it"}
 		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: %s", f.Host, tells[bare])
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
 		return map[bool]string{false: crashHint, true: dumpedHint}[f.Exit.Core]

@@ -176,7 +176,7 @@ func (v *Verdict) complete(where Circumstances) {
 		v.GPU, v.PCI, v.HCA = "", "", ""
 	}
 	if (v.Kind == GPUFault || v.Kind == FabricDown) && !where.Bare {
-		v.Cordon = cordon(v.Node, v.Host)
+		v.Cordon = hostlist.Cordon(v.Node, v.Host)
 	}
 	for _, do := range Advice(v.Kind, text, where.Bare) {
 		if !slices.Contains(v.Advice, do) {

@@ -92,25 +92,9 @@ func (c *Case) Ours(f Fault) {
 		if c.cut++; c.cut == 1 {
 			c.cutFirst = f
 		}
-	case sig != job.SIGKILL && sig != job.SIGTERM && f.Exit.Status() != 0 && f.Exit.Status() != 128+job.SIGTERM && !c.Sent.Contains(sig) && c.Passed == 0 &&
-		len(c.beside) < maxFaults:
+	case sig != job.SIGKILL && f.Exit.Status() != 0 && f.Exit.Status() != 128+job.SIGTERM && !c.Sent.Contains(sig) && c.Passed == 0 && len(c.beside) < maxFaults:
 		c.beside = append(c.beside, f)
 	}
-}
-
-// besides tells of ranks that failed in the moment in which mpiup began to stop them for the cause: they may have done so by themselves.
-func (c *Case) besides(cause Fault) []string {
-	list := slices.DeleteFunc(slices.Clone(c.beside), func(f Fault) bool {
-		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f)
-	})
-	if len(list) == 0 {
-		return nil
-	}
-	text := list[0].Sentence() + " as mpiup began to stop it"
-	if more := len(list) - 1; more > 0 {
-		text += fmt.Sprintf(", as did %d more", more)
-	}
-	return []string{text}
 }
 
 // Waited notes whom others waited for when a time limit struck: a process, or several ranks. sure says that these said so themselves.

@@ -9,28 +9,6 @@ import (
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
-// Commands that people copy hold names that others state: agents, files, logs. Only what is a host name stands in one, so that none
-// holds a second command or an option.
-
-// pod is the pod of a host for a command; POD, for the reader to fill in, where the host's name is none.
-func pod(host string) string {
-	if label := hostlist.FirstLabel(host); hostlist.CheckName(label) == nil {
-		return label
-	}
-	return "POD"
-}
-
-// cordon is the command that keeps jobs from a host's node; "" where there is no name for one.
-func cordon(node, host string) string {
-	switch label := hostlist.FirstLabel(host); {
-	case hostlist.CheckName(node) == nil:
-		return "kubectl cordon " + node
-	case node == "" && hostlist.CheckName(label) == nil:
-		return "kubectl cordon $(kubectl get pod " + label + " -o jsonpath='{.spec.nodeName}')"
-	}
-	return ""
-}
-
 // Bounds of a verdict that was read.
 const (
 	maxList  = 64       // of each list
@@ -63,12 +41,9 @@ func (v Verdict) Checked() Verdict {
 	if v.Rank != nil && *v.Rank < 0 {
 		v.Rank = nil
 	}
-	v.Pod = ""
-	if v.Host != "" {
-		v.Pod = hostlist.FirstLabel(v.Host)
-	}
+	v.Pod = hostlist.FirstLabel(v.Host)
 	if v.Cordon != "" {
-		v.Cordon = cordon(v.Node, v.Host)
+		v.Cordon = hostlist.Cordon(v.Node, v.Host)
 	}
 	left := maxRead
 	for _, list := range []*[]string{&v.Evidence, &v.Advice, &v.Others, &v.Stderr, &v.Frames} {
