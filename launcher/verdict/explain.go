@@ -224,11 +224,8 @@ func (f Fault) Sentence() string {
 		}
 		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, visible.Colon(text))
 	case NotStarted:
-		what := "could not be started"
-		if f.Init {
-			what = "could not be prepared"
-		}
-		return fmt.Sprintf("%s %s%s", who, what, visible.Colon(f.Text))
+		what := map[bool]string{false: " could not be started", true: " could not be prepared"}
+		return who + what[f.Init] + visible.Colon(f.Text)
 	case HostLost:
 		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, visible.Colon(f.Text))
 	case HostTaken:
@@ -239,8 +236,6 @@ func (f Fault) Sentence() string {
 			return fmt.Sprintf("host %s with %s was %s", f.Host, f.Ranks, f.Text)
 		}
 		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, visible.Colon(f.Text))
-	case Orphaned:
-		return "the launcher before this one was lost, and what only it knew" + visible.Colon(f.Text)
 	case LauncherTaken:
 		return fmt.Sprintf("the launcher on %s got SIGTERM%s", f.Host, visible.Colon(f.Text))
 	case NotWired:
@@ -248,27 +243,31 @@ func (f Fault) Sentence() string {
 			return who + " " + f.Text
 		}
 		return who + " cannot go on" + visible.Colon(f.Text)
-	case NotWritten:
-		return "output could not be written" + visible.Colon(f.Text)
-	case NotCopied:
-		return "files could not be copied" + visible.Colon(f.Text)
-	case Mixed:
-		return "these MPI libraries cannot talk to each other" + visible.Colon(f.Text)
 	case TimedOut:
-		return [...]string{
-			WholeLimit: "the job ran longer than --timeout ",
-			StallLimit: "no rank has worked for --stall-timeout ",
-			InitLimit:  "ranks waited in MPI_Init for --init-timeout ",
-			WatchLimit: "",
-			RuleLimit:  "",
-		}[f.Limit] + f.Text
+		return passed[f.Limit] + f.Text
 	case Signalled:
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
 	}
-	return "internal error" + visible.Colon(f.Text)
+	return happened[f.Event] + visible.Colon(f.Text)
 }
+
+// happened is the sentences of events that are no rank's or host's; the limits that a run may pass have theirs.
+var (
+	happened = map[Event]string{
+		Orphaned:   "the launcher before this one was lost, and what only it knew",
+		NotWritten: "output could not be written",
+		NotCopied:  "files could not be copied",
+		Mixed:      "these MPI libraries cannot talk to each other",
+		Internal:   "internal error",
+	}
+	passed = map[Limit]string{
+		WholeLimit: "the job ran longer than --timeout ",
+		StallLimit: "no rank has worked for --stall-timeout ",
+		InitLimit:  "ranks waited in MPI_Init for --init-timeout ",
+	}
+)
 
 func (f Fault) ended() string {
 	switch {

@@ -82,23 +82,7 @@ func (r *Reader) learn(l line) {
 		}
 		r.know(p, number(m[1]+m[2]+m[5]))
 	}
-	switch {
-	case l.text == "Failures:":
-		r.torch = block{at: r.number, who: ending{rank: -1}, same: map[string][]int{}}
-		return
-	case strings.HasPrefix(l.text, "time      : "):
-		if r.torch.at == 0 && !r.torch.root { // an excerpt's
-			r.torch = block{at: r.number, part: true, who: ending{rank: -1}, same: map[string][]int{}}
-		}
-		r.torch.time = l.text
-	case strings.HasPrefix(l.text, "Root Cause (first observed failure)"):
-		if r.torch.part { // as before: what stands above is no whole list
-			r.torch = block{}
-		}
-		if at := r.torch.at; at > 0 {
-			r.found.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
-		}
-		r.torch = block{root: true, who: ending{rank: -1}, same: r.torch.same}
+	if r.torchs(l.text) {
 		return
 	}
 	none := factWords().First(strings.ToLower(l.text)) < 0
@@ -119,35 +103,64 @@ func (r *Reader) learn(l line) {
 				continue
 			}
 		}
-		r.know(process{who.host, who.pid}, who.rank)
-		if f.waits {
-			r.wait(who.rank)
-			for _, m := range others().FindAllStringSubmatch(l.text, maxFound) {
-				for n := range strings.FieldsFuncSeq(m[1], func(c rune) bool { return c < '0' || c > '9' }) {
-					r.wait(number(n))
-				}
-			}
-		}
-		if r.torch.at > 0 && who.rank >= 0 && len(r.torch.same[r.torch.time]) < maxFound {
-			r.torch.same[r.torch.time] = append(r.torch.same[r.torch.time], who.rank)
-		}
-		if r.torch.root {
-			r.torch.who = r.torch.who.or(who)
-			who = r.torch.who
-			r.named = &who
-		} else if f.first && r.named == nil {
-			r.named, r.first = &who, lead{by: pattern.Alike(l.text), at: r.number}
-		}
-		if !f.waits {
-			if r.torch.time != "" && r.at == r.number-1 { // the same entry of the table
-				who = who.or(r.recent)
-			}
-			r.recent, r.at, r.listed = who, r.number, f.first || r.torch.time != ""
-			if s, ok := verdict.Recognise(l.text); !ok || s.Weight() > verdict.Wait { // who waits is not who failed
-				r.tell(who, pattern.Alike(l.text))
-			}
-		}
+		r.names(f, who, l.text)
 		return
+	}
+}
+
+// torchs takes the lines of torchrun's table of failures into account; true: one that names no process.
+func (r *Reader) torchs(text string) bool {
+	switch {
+	case text == "Failures:":
+		r.torch = block{at: r.number, who: ending{rank: -1}, same: map[string][]int{}}
+		return true
+	case strings.HasPrefix(text, "time      : "):
+		if r.torch.at == 0 && !r.torch.root { // an excerpt's
+			r.torch = block{at: r.number, part: true, who: ending{rank: -1}, same: map[string][]int{}}
+		}
+		r.torch.time = text
+	case strings.HasPrefix(text, "Root Cause (first observed failure)"):
+		if r.torch.part { // as before: what stands above is no whole list
+			r.torch = block{}
+		}
+		if at := r.torch.at; at > 0 {
+			r.found.takeBack(func(g *finding) bool { return g.file == r.file && g.number > at })
+		}
+		r.torch = block{root: true, who: ending{rank: -1}, same: r.torch.same}
+		return true
+	}
+	return false
+}
+
+// names takes the process that a line names into account, for what it is named.
+func (r *Reader) names(f fact, who ending, text string) {
+	r.know(process{who.host, who.pid}, who.rank)
+	if f.waits {
+		r.wait(who.rank)
+		for _, m := range others().FindAllStringSubmatch(text, maxFound) {
+			for n := range strings.FieldsFuncSeq(m[1], func(c rune) bool { return c < '0' || c > '9' }) {
+				r.wait(number(n))
+			}
+		}
+	}
+	if r.torch.at > 0 && who.rank >= 0 && len(r.torch.same[r.torch.time]) < maxFound {
+		r.torch.same[r.torch.time] = append(r.torch.same[r.torch.time], who.rank)
+	}
+	if r.torch.root {
+		r.torch.who = r.torch.who.or(who)
+		who = r.torch.who
+		r.named = &who
+	} else if f.first && r.named == nil {
+		r.named, r.first = &who, lead{by: pattern.Alike(text), at: r.number}
+	}
+	if !f.waits {
+		if r.torch.time != "" && r.at == r.number-1 { // the same entry of the table
+			who = who.or(r.recent)
+		}
+		r.recent, r.at, r.listed = who, r.number, f.first || r.torch.time != ""
+		if s, ok := verdict.Recognise(text); !ok || s.Weight() > verdict.Wait { // who waits is not who failed
+			r.tell(who, pattern.Alike(text))
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package logs reads the logs of a job, of whatever launcher. Of a job that failed it says which rank failed for a reason of its own, and
 // of what kind that reason is. PURE.
 //
-//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go, explain.go, shown.go──▶ verdict
+//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, python.go, summaries──▶ findings ──judge.go, explain.go, shown.go──▶ verdict
 //	                                                          └──told.go──▶ what a line says of itself
 //
 // A log is of one process, of several with tags before their lines ("[1,3]<stderr>:", "[rank3]:", "3: "), or of several without. What
@@ -98,14 +98,6 @@ type heard struct {
 	steps   int        // lines that tell of progress since the last of them
 	step    string     // the last one
 }
-
-// trace is where in a Python traceback a lane is.
-type trace uint8
-
-const (
-	outside trace = iota
-	frames
-)
 
 // File begins another log.
 func (r *Reader) File() {
@@ -232,57 +224,17 @@ func (r *Reader) look(l line, h *heard) *finding {
 		text = strings.TrimPrefix(head, "NCCL INFO ")
 	}
 	h.quiet++
-	if rest, ok := strings.CutPrefix(text, h.head); ok && h.trace == frames && h.head != "" { // as before the traceback's first line
-		text = strings.TrimLeft(rest, " \t")
-		l.indent = rest[:len(rest)-len(text)]
-	}
-	switch {
-	case strings.HasPrefix(text, "Exception ignored in"):
-		h.ignored = min(h.ignored+1, maxOpen)
+	switch rest, of := h.python(text, l.indent, r.torch.root); of {
+	case within:
 		return nil
-	case begins(text):
-		h.trace = frames
-		h.head, _, _ = strings.Cut(text, "Traceback (")
-		h.margin = len(l.indent)
-		h.shrugged()
-		return nil
-	case h.trace == frames && (len(l.indent) > h.margin && !(r.torch.root && looksRaised(text)) || strings.HasPrefix(text, `File "`)),
-		h.trace == frames && (strings.Trim(text, "^~ .[]()") == "" || between(text) || code(h.before, text)):
-		return nil
-	case h.trace == frames:
-		h.trace = outside
-		if s, ok := verdict.Recognise(text); h.shrug && (!ok || s.Weight() < verdict.Cause || s.General) {
-			h.ignore = cut(text)
-			return nil
-		}
-		if h.ignored > 0 {
-			h.ignored, h.ignore = h.ignored-1, cut(text)
-			return nil
-		}
-		return r.exception(text, h)
-	case looksRaised(text):
-		if h.ignored > 0 && cut(text) == h.ignore { // another thread's, whose traceback is mixed with the one before
-			h.ignored--
-			return nil
-		}
-		return r.exception(text, h)
+	case raised:
+		return r.exception(rest, h)
 	}
 	if f, ok := bySignals[lastWords[text]]; ok {
 		f.who.rank = -1
 		return &f
 	}
-	s, ok := verdict.Recognise(text)
-	if ok && s.Weight() > verdict.Wait {
-		if at := guess().FindStringIndex(text); at != nil {
-			text = strings.TrimSpace(text[:at[0]])
-			s, ok = verdict.Recognise(text)
-		}
-	}
-	if s == nil || s.General { // which may be the end of a line that tells more
-		if w, more := wrapped(h.before, text); s == nil || more {
-			s, ok = w, more
-		}
-	}
+	text, s, ok := known(h.before, text)
 	if f, ended := status(text); ended {
 		crashed := f.kind == verdict.Segfault || f.kind == verdict.Crash // which says more than "killed by signal"
 		if s == nil || s.General || s.Kind == verdict.ExitCode || crashed {
@@ -292,19 +244,8 @@ func (r *Reader) look(l line, h *heard) *finding {
 	if f := r.crowd.tells(text); f != nil {
 		return f
 	}
-	if s == nil && complains(text) && !shrugged(text) {
-		f := finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
-		if m := levelLetter().Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
-			f.kind = verdict.Crash
-		}
-		f.plainly(text, "complains")
-		return &f
-	}
-	if s == nil && !r.ended && verdict.Plain(text) != nil && fails(text) {
-		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: r.laneOf(l.who)}
-		if f.plainly(text, "complains"); f.kind != "" {
-			r.crowd.faint = &f
-		}
+	if s == nil {
+		return r.complained(text, l)
 	}
 	if !ok {
 		return nil
@@ -327,32 +268,47 @@ func (r *Reader) look(l line, h *heard) *finding {
 	return f
 }
 
+// known is the sign that knows a line, and the line as far as it tells what happened and guesses at nothing.
+func known(before, text string) (string, *verdict.Sign, bool) {
+	s, ok := verdict.Recognise(text)
+	if ok && s.Weight() > verdict.Wait {
+		if at := guess().FindStringIndex(text); at != nil {
+			text = strings.TrimSpace(text[:at[0]])
+			s, ok = verdict.Recognise(text)
+		}
+	}
+	if s == nil || s.General { // which may be the end of a line that tells more
+		if w, more := wrapped(before, text); s == nil || more {
+			s, ok = w, more
+		}
+	}
+	return text, s, ok
+}
+
+// complained is a complaint that no sign knows; nil: none, or one that is kept for an end which tells of no reason.
+func (r *Reader) complained(text string, l line) *finding {
+	if complains(text) && !shrugged(text) {
+		f := finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
+		if m := levelLetter().Find(text); m != nil && m[1]+m[2] == "F" { // glog ends a process after such a line
+			f.kind = verdict.Crash
+		}
+		f.plainly(text, "complains")
+		return &f
+	}
+	if !r.ended && verdict.Plain(text) != nil && fails(text) {
+		f := finding{likely: true, general: true, weak: true, who: l.who, line: cut(text), file: r.file, number: r.number, lane: r.laneOf(l.who)}
+		if f.plainly(text, "complains"); f.kind != "" {
+			r.crowd.faint = &f
+		}
+	}
+	return nil
+}
+
 // plainly takes the kind that general words of a line tell, where it is one of a name's.
 func (f *finding) plainly(text, name string) {
 	if p := verdict.Plain(text); p != nil && is(p.Kind, name) && (!p.General || failure().MatchString(text)) {
 		f.kind, f.likely, f.weight = p.Kind, true, min(f.weight, verdict.Of(p.Kind).Weight)
 	}
-}
-
-// begins says that a line is a traceback's first, which a bar of progress may have been written over. Paddle's of C++ end in no exception.
-func begins(text string) bool {
-	head, rest, ok := strings.Cut(text, "Traceback (most recent call last):")
-	return ok && !strings.HasSuffix(head, "C++ ") && (rest == "" || rest[0] >= '0' && rest[0] <= '9' && strings.HasSuffix(rest, "]"))
-}
-
-// between says that a line in a traceback is another thread's or process's: a logger wrote it, or it heads another.
-func between(text string) bool {
-	level, ok := stated(text)
-	return (ok && level <= Warn || has(text, "heads")) && !looksRaised(text)
-}
-
-// code says that a line in a traceback is the program's code, where blanks before it are lost.
-func code(before, text string) bool {
-	if !strings.HasPrefix(before, `File "`) || looksRaised(text) || relayed(text) {
-		return false
-	}
-	_, ok := verdict.Recognise(text)
-	return !ok
 }
 
 // wrapped is the sign that knows a line together with the one before it, where that one may go on: help texts have fixed widths, and so have
@@ -367,53 +323,6 @@ func wrapped(before, text string) (*verdict.Sign, bool) {
 		return nil, false
 	}
 	return s, ok
-}
-
-// exception is the end of a traceback.
-func (r *Reader) exception(text string, h *heard) *finding {
-	f := &finding{kind: verdict.Python, weight: verdict.Program, who: ending{rank: -1}}
-	s, known := verdict.Recognise(text)
-	if strings.HasPrefix(text, "KeyboardInterrupt") { // whoever hit Ctrl-C had a reason, which another line may tell
-		f.kind, f.weight = verdict.Interrupted, verdict.Ending
-		return f
-	}
-	if s != nil && s.Kind == "" { // what looks like a failure and is none
-		return nil
-	}
-	known = known && !s.General
-	if relayed(text) {
-		if end, ok := status(text); ok && (!known || s.Kind == verdict.ExitCode) {
-			return &end
-		}
-		if !known {
-			return &finding{kind: verdict.ExitCode, likely: true, general: true, weak: true, who: ending{rank: -1}}
-		}
-		f.weight = verdict.Ending
-	}
-	known = known && (s.Kind != verdict.Crash || f.weight == verdict.Ending) // an assertion that became an exception has ended nothing by itself
-	if known && s.Weight() != verdict.Ending {
-		f.kind, f.likely, f.weak = s.Kind, s.Likely, is(s.Kind, "starts")
-		if f.weight != verdict.Ending {
-			f.weight = s.Weight()
-		}
-	} else if known && (f.weight == verdict.Ending || s.Kind == verdict.MPIError) {
-		f.kind, f.likely = s.Kind, s.Likely
-	}
-	if !known && strings.HasSuffix(text, ":") && !strings.Contains(text, " ") { // whose words stand below
-		f.weight, f.likely = verdict.Ending, true
-	}
-	if f.kind == verdict.DiskFull && strings.Contains(h.before, "SemLock") { // a semaphore is a file of /dev/shm
-		f.kind = verdict.SharedMemory
-	}
-	if f.kind == verdict.Python && (s == nil || s.General) && !has(text, "programs") {
-		f.plainly(text, "raised")
-	}
-	const survived = 200 // lines after which an exception has ended nothing
-	if h.last != nil && h.quiet > survived {
-		h.last.weak = true
-	}
-	h.quiet, h.last = 0, f
-	return f
 }
 
 func cut(text string) string {

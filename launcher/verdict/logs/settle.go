@@ -36,13 +36,6 @@ func (h *heard) reason() []string {
 	return nil
 }
 
-// shrugged notes whether the lines above a traceback tell that its exception ended nothing: it is tried again, or nobody waits for it, or the
-// work was done.
-func (h *heard) shrugged() {
-	chained := strings.HasPrefix(h.before, "The above exception was the direct cause") || strings.HasPrefix(h.before, "During handling of the above exception")
-	h.shrug = h.shrug && chained || shrugged(h.before)
-}
-
 // shrugged says that a line tells of an error which ended nothing.
 func shrugged(text string) bool {
 	return shrugs().Match(text) && !has(text, "lastTries")
