@@ -85,6 +85,7 @@ type scanner struct {
 	plain  bool // a number and a colon before a line are no rank's
 	count  counter
 	hosts  map[string]bool // what pdsh and its like write before each line, as a traceback has shown
+	jobs   map[string]bool // and with which word stern's pods begin, with the container
 }
 
 // parse takes the tags off a line.
@@ -100,7 +101,7 @@ func (s *scanner) parse(text string) line {
 	if strings.HasPrefix(text, `{"time":`) || strings.HasPrefix(text, `{"log":`) {
 		text = record(text, &l)
 	}
-	text = s.host(text, &l)
+	text = s.host(s.pod(text, &l), &l)
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
@@ -147,6 +148,33 @@ func (s *scanner) host(text string, l *line) string {
 	} else {
 		l.who.host = name
 	}
+	return rest
+}
+
+// pod takes off the pod and container that stern writes before each line, of which its own line ("+ train-worker-0 › mpi"), a traceback or a rank's
+// tag has told. Pods of one job begin with the same word.
+func (s *scanner) pod(text string, l *line) string {
+	pod, rest, _ := strings.Cut(text, " ")
+	container, rest, _ := strings.Cut(rest, " ")
+	name, own := strings.CutPrefix(rest, "› ")
+	if own = own && (pod == "+" || pod == "-"); own {
+		pod, container, rest = container, name, ""
+	}
+	job, _, several := strings.Cut(pod, "-")
+	if !several {
+		return text
+	}
+	job += " " + container
+	if !s.jobs[job] {
+		if !own && !sterns().MatchString(rest) || len(s.jobs) >= maxHosts || number(job[:1]) >= 0 || hostlist.CheckName(pod) != nil || hostlist.CheckName(container) != nil {
+			return text
+		}
+		if s.jobs == nil {
+			s.jobs = map[string]bool{}
+		}
+		s.jobs[job] = true
+	}
+	l.who.pod = pod
 	return rest
 }
 

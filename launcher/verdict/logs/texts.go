@@ -34,5 +34,5 @@ var (
 	loose, enqueued, timedOut, others             = unhinted("loose"), hinted("enqueued"), hinted("timedOut"), unhinted("others")
 	stalledRank, elasticRank, jobSize, rankInside = unhinted("stalledRank"), hinted("elasticRank"), hinted("jobSize"), unhinted("rankInside")
 	guess, tried, hydraCode, failure              = unhinted("guess"), unhinted("tried"), unhinted("hydraCode"), unhinted("failure")
-	ownLog, mixed, numbered, bar                  = unhinted("ownLog"), hinted("mixed"), hinted("numbered"), unhinted("bar")
+	ownLog, mixed, numbered, bar, sterns          = unhinted("ownLog"), hinted("mixed"), hinted("numbered"), unhinted("bar"), unhinted("sterns")
 )

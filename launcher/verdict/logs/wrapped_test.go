@@ -111,6 +111,13 @@ func TestPods(t *testing.T) {
 		{"w1  | Traceback (most recent call last):\nw2  | Traceback (most recent call last):\nw1  |   File \"t.py\", line 3, in f\nw2  |   File \"t.py\", line 3, in f\n" +
 			"w1  | torch.distributed.DistBackendError: NCCL error in: x.cpp:12, remote process exited or there was a network error\nw2  | ValueError: bad grid",
 			"kind python-exception rank unknown", "w2"},
+		// stern's lines, where something shows that they are
+		{"j-w-1 mpi Traceback (most recent call last):\nj-w-2 mpi step 1\nj-w-1 mpi   File \"t.py\", line 3, in f\nj-w-1 mpi KeyError: 'x'\n" +
+			"j-w-2 mpi step 2\nj-w-2 mpi step 3\nj-w-2 mpi step 4", "kind python-exception rank unknown", "j-w-1"},
+		{"j-w-1 mpi [rank3]: RuntimeError: CUDA out of memory.\nj-w-2 mpi [rank5]: ready", "kind gpu-out-of-memory rank 3 certain", "j-w-1"},
+		{"+ j-w-1 › mpi\n+ j-w-2 › mpi\nj-w-2 mpi ready\nj-w-1 mpi forrtl: severe (174): SIGSEGV, segmentation fault occurred\n- j-w-1 › mpi",
+			"kind segfault rank unknown", "j-w-1"},
+		{"pre-flight check [2]: ready\npre-flight check Segmentation fault", "kind segfault rank unknown", ""},
 	} {
 		var r Reader
 		for line := range strings.SplitSeq(tc.log, "\n") {
