@@ -187,7 +187,8 @@ func (r *Reader) add(f *finding, l line, key lane) {
 		f.among, _ = idset.Within(m[1], maxTask)
 		f.who.rank = -1
 	}
-	if f.final = f.weight == verdict.Ending; f.final {
+	f.final = f.weight == verdict.Ending || r.at == r.number && r.listed // of whom a launcher tells, that one ended
+	if f.weight == verdict.Ending {
 		f.near = r.crowd.faint
 		for _, g := range r.open {
 			g.final = g.final || !g.over && g.lane.file == r.file && r.number-g.number <= after

@@ -92,8 +92,6 @@ func (r *Reader) settle(l line, h *heard, f *finding) {
 func (r *Reader) well(text string) {
 	here := func(g *finding) bool { return g.file == r.file && !g.final }
 	switch {
-	case strings.Contains(text, "not interested in CUDA-aware support"): // Open MPI's help-mpi-common-cuda.txt, after the libraries that it looked for
-		r.found.takeBack(func(g *finding) bool { return here(g) && g.kind == verdict.MissingLibrary })
 	case met().Match(text) && !alone().Match(text):
 		r.found.takeBack(func(g *finding) bool { return here(g) && is(g.kind, "meets") })
 	case passed().Match(text):
