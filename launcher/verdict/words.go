@@ -47,7 +47,7 @@ func Read(s Said) (Finding, bool) {
 	for i := len(s.Raised) - 1; i >= 0; i-- {
 		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
 		f, ok := look(s.Raised[i].Text)
-		if relayed(line) {
+		if Relayed(line) {
 			if ok && relay.Kind == "" {
 				relay, relay.Line = f, line
 			}
@@ -140,8 +140,8 @@ func unexecuted(code int, line string) bool {
 // shellSays says that a code is a shell's or the loader's, of a program that cannot be executed.
 func shellSays(code int) bool { return code == 126 || code == 127 }
 
-// relayed says that an exception tells only that a child process has failed.
-func relayed(line string) bool {
+// Relayed says that an exception tells only that a child process has failed.
+func Relayed(line string) bool {
 	return strings.HasPrefix(line, "torch.distributed.elastic.multiprocessing.errors.ChildFailedError") ||
 		strings.HasPrefix(line, "subprocess.CalledProcessError") || strings.HasPrefix(line, "torch.multiprocessing.spawn.Process")
 }

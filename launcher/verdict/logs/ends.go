@@ -251,7 +251,7 @@ func looksRaised(text string) bool { return raisedLine().Match(text) }
 
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
-	return slices.ContainsFunc(texts("relays"), func(p string) bool { return strings.HasPrefix(text, p) })
+	return verdict.Relayed(text) || slices.ContainsFunc(texts("relays"), func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
