@@ -28,7 +28,7 @@ type own struct {
 func (o *own) verdict() *verdict.Verdict {
 	v := cmp.Or(o.latest, o.record, o.words)
 	if v != nil {
-		v.Confidence = map[bool]verdict.Confidence{false: verdict.Certain, true: verdict.Probable}[v.Likely] // mpiup saw the run itself
+		v.Confidence = cmp.Or(v.Confidence, map[bool]verdict.Confidence{false: verdict.Certain, true: verdict.Probable}[v.Likely]) // mpiup saw the run itself
 	}
 	return v
 }
@@ -68,6 +68,19 @@ var collectors = []func() *regexp.Regexp{
 	pattern.Of(`^\[pod/[\w.-]+/[\w.-]+\] `),
 	pattern.Of(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) `),
 	pattern.Of(`^std(?:err|out) [FP] `),
+}
+
+// doubt is how sure a sentence of a run's is of whom the run names; "": it does not tell.
+func doubt(sentence string) verdict.Confidence {
+	switch {
+	case has(sentence, "onlyReports"):
+		return verdict.Unknown
+	case has(sentence, "amongOthers"):
+		return verdict.OneOfSeveral
+	case has(sentence, "isProbably"):
+		return verdict.Probable
+	}
+	return ""
 }
 
 // recorded reads the verdict of a run of mpiup, as --output json has it. Names and devices that are none are left out, and the command that

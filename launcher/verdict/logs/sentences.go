@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ const maxBlock = 24
 
 var (
 	ownWhere = pattern.Of(`^(?:node \S+(?:, |$))?(?:pid (\d+)(?:, |$))?(?:GPU (\S+?)(?:, |$))?(?:(?:its GPU is at )?PCI (\S+?)(?:, |$))?(?:adapter (\S+))?$`)
-	ownOdd   = pattern.Of(`^rank (\d+) (?:of spawned job \d+ )?on (\S+?)(?: \(pid (\d+)\))? is the odd one out: `)
+	ownOdd   = pattern.Of(`^rank (\d+) (?:of spawned job \d+ )?on (\S+?)(?: \(pid (\d+)\))? is (?:the odd one out: |probably the one that others wait for: )`)
 )
 
 // ownLine takes a line of mpiup run's: one of a verdict, or of its notice that no rank works.
@@ -84,11 +85,13 @@ func sentences(v verdict.Verdict, lines []string) verdict.Verdict {
 		}
 	}
 	for _, l := range v.Evidence {
-		if who, ok := ownWho(l); ok {
+		if who, ok := ownWho(l); ok && v.Host == "" {
 			if v.Host, v.PID = who.host, max(v.PID, who.pid); who.rank >= 0 {
 				v.Rank = &who.rank
 			}
-			break
+		}
+		if v.Confidence = cmp.Or(v.Confidence, doubt(l)); v.Confidence == verdict.Unknown {
+			v.Rank, v.Host, v.PID = nil, "", 0
 		}
 	}
 	return v
