@@ -63,6 +63,7 @@ type hearing struct {
 	trace traceState
 	frame frame // of the traceback so far
 	after int   // lines still taken of an exception's message
+	group bool  // a traceback of an exception group goes on
 	chain bool  // the next traceback is of an exception that came while the last one was handled
 	count int   // exceptions so far
 	since int   // bytes that came after the last exception, of both streams
@@ -164,7 +165,10 @@ func (h *hearing) heard(line string) {
 	if logged(line) && line[0] == 'F' {
 		h.words.Fatal = line
 	}
-	line = unranked(line)
+	line, ok := h.ungrouped(unranked(line))
+	if !ok {
+		return
+	}
 	h.crash.Hear(line)
 	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 	switch {
@@ -242,6 +246,25 @@ func telling(data []byte) int {
 		}
 		line += next
 	}
+}
+
+// ungrouped is a line without the margin that Python draws before those of an exception group, "  | " or deeper; one of its frame alone is none.
+// The exceptions of a group came beside each other: one that only tells of a lost rank gives way to another as a chained one does.
+func (h *hearing) ungrouped(line string) (text string, ok bool) {
+	rest := strings.TrimLeft(line, " ")
+	switch {
+	case strings.HasPrefix(rest, "+ Exception Group Traceback "):
+		h.group = true
+	case !h.group:
+	case strings.HasPrefix(rest, "+-"):
+		h.chain = true
+		return "", false
+	case strings.HasPrefix(rest, "| "), rest == "|":
+		return strings.TrimPrefix(rest[1:], " "), true
+	default:
+		h.group, h.chain = false, false
+	}
+	return line, true
 }
 
 // unranked is a line without the "[rank3]: " that torch 2.2 and later put before each line of a traceback.

@@ -21,6 +21,20 @@ const raised = `Traceback (most recent call last):
 ValueError: loss is nan
 `
 
+const group = `  + Exception Group Traceback (most recent call last):
+  |   File "/app/train.py", line 6, in <module>
+  |     raise ExceptionGroup("many", [OSError("b"), error])
+  | ExceptionGroup: many (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | OSError: b
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "/app/train.py", line 6, in <module>
+    |     if r==2 and i==200: raise ValueError("loss is nan")
+    | ValueError: loss is nan
+    +------------------------------------
+`
+
 const fatal = "F1123 03:48:54.704812      11 client.h:80] Terminating process because the JAX distributed service detected fatal errors."
 
 func said(texts ...string) (list []Raised) {
@@ -110,6 +124,9 @@ func TestWords(t *testing.T) {
 		{"a log's line at once", fatal, Words{First: []string{fatal}, Fatal: fatal}},
 		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
 			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan", Where: "train.py:6"}, {Text: "KeyError: 3", Where: "train.py:6", Chained: true}}}},
+		{"a group, of which one has a traceback", many + group + "epoch\n", Words{First: ten, Raised: []Raised{
+			{Text: "ExceptionGroup: many (2 sub-exceptions)\nOSError: b", Where: "train.py:6"}, {Text: "ValueError: loss is nan\nepoch", Where: "train.py:6", Chained: true}}}},
+		{"a group in a table", many + "  | x\n" + raised + "  | y\n", Words{First: ten, Raised: said("ValueError: loss is nan\n  | y")}},
 		{"one after which it said more", many + raised + strings.Repeat("epoch 0\n", 100), Words{First: ten, Raised: said("ValueError: loss is nan\nepoch 0\nepoch 0")}},
 		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{}},
 		{"what it has not outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8-100), Words{First: ten}},
