@@ -27,6 +27,7 @@ const (
 	SIGSTOP  = 19
 	SIGTSTP  = 20
 	SIGXCPU  = 24
+	SIGXFSZ  = 25
 	SIGWINCH = 28
 	SIGSYS   = 31
 )
@@ -35,7 +36,7 @@ const (
 var signalNames = map[int]string{
 	SIGHUP: "HUP", SIGINT: "INT", SIGQUIT: "QUIT", SIGILL: "ILL", SIGTRAP: "TRAP", SIGABRT: "ABRT", SIGBUS: "BUS", SIGFPE: "FPE", SIGKILL: "KILL",
 	SIGUSR1: "USR1", SIGSEGV: "SEGV", SIGUSR2: "USR2", SIGPIPE: "PIPE", SIGALRM: "ALRM", SIGTERM: "TERM", SIGCONT: "CONT", SIGSTOP: "STOP",
-	SIGTSTP: "TSTP", SIGXCPU: "XCPU", 25: "XFSZ", 26: "VTALRM", 27: "PROF", SIGSYS: "SYS",
+	SIGTSTP: "TSTP", SIGXCPU: "XCPU", SIGXFSZ: "XFSZ", 26: "VTALRM", 27: "PROF", SIGSYS: "SYS",
 }
 
 // SignalName is a signal's name as kill -l has it, after SIG.
@@ -70,4 +71,19 @@ type Preempt struct {
 	Restarts      int    // how often the platform began the job before
 	CheckpointDir string // where ranks save; "": nowhere
 	Trace         Trace  // the run's own place; zero: it is in none
+}
+
+// OwnSignal is what to do about a signal that the kernel or the program itself is likelier to have sent than somebody else; "": it is no such one.
+func OwnSignal(number int) string {
+	switch number {
+	case SIGXFSZ:
+		return "raise ulimit -f where ranks start: it wrote a larger file than that allows"
+	case SIGXCPU:
+		return "raise ulimit -t where ranks start: it probably used more CPU time than that allows"
+	case SIGPIPE:
+		return "see who closed the pipe or socket to which it wrote"
+	case SIGALRM:
+		return "see whether it set itself a timer: alarm(2) ends a program that has no handler"
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -297,28 +298,22 @@ func (f Fault) hint(bare bool) string {
 	case Aborted:
 		return "the program ended the job itself: see what it wrote before"
 	case HostLost:
-		if bare {
-			return "see by the host's log why it or its agent ended; mpiup peers"
-		}
-		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", hostlist.Pod(f.Host))
+		tells := map[bool]string{false: "why the pod or its agent ended: kubectl describe pod " + hostlist.Pod(f.Host), true: "by the host's log why it or its agent ended"}
+		return "see " + tells[bare] + "; mpiup peers"
 	case HostTaken:
 		switch {
 		case f.By == ByLauncher:
 			return "this launcher was replaced by a newer one, which runs the job"
 		case f.By == ByShutdown:
 			return "see who ended the agents there, and why: mpiup shutdown does so while a job runs, too; start them, and run the job again"
-		case bare:
-			return "its agent got SIGTERM: see by the host's log who ended it; run the job again"
 		}
-		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
-			hostlist.Pod(f.Host))
+		why := " (deletion, preemption or a drained node): kubectl describe pod " + hostlist.Pod(f.Host)
+		return "its agent got SIGTERM" + map[bool]string{false: why, true: ": see by the host's log who ended it"}[bare] + "; run the job again"
 	case Orphaned:
 		return "run the job again: the ranks could not go on without it"
 	case LauncherTaken:
-		if bare {
-			return "see who ended the launcher; run the job again"
-		}
-		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", hostlist.Pod(f.Host))
+		why := "kubectl describe pod " + hostlist.Pod(f.Host) + " says why (deletion, preemption or a drained node)"
+		return map[bool]string{false: why, true: "see who ended the launcher"}[bare] + "; run the job again"
 	case NotWired:
 		switch f.Stranded {
 		case job.StrandedByLimit: // which says what to do
@@ -364,10 +359,9 @@ func (f Fault) rankHint(bare bool) string {
 	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
 		return map[bool]string{false: crashHint, true: dumpedHint}[f.Exit.Core]
 	default:
-		return fmt.Sprintf("the signal did not come from mpiup: look for who sent it on %s", f.Host)
+		return cmp.Or(job.OwnSignal(f.Exit.Signal), "the signal did not come from mpiup: look for who sent it on "+f.Host)
 	}
-	switch f.Exit.Code {
-	case 126, 127:
+	if shellSays(f.Exit.Code) {
 		return fmt.Sprintf("if the program is a shell script, a command in it was not found or not executable on %s", f.Host)
 	}
 	return codeHint

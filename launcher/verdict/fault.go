@@ -64,7 +64,7 @@ type Fault struct {
 	// Of the events that have them:
 	Exit        job.Exit
 	TimeNS      int64         // Ended: by the host's clock
-	Unfinalized bool          // Ended: exit 0 after MPI_Init without MPI_Finalize
+	Unfinalized bool          // Ended: after MPI_Init without MPI_Finalize, with whatever code
 	Left        bool          // Ended: exit 0, whereupon others failed
 	Uncalled    bool          // Ended: exit 0 without MPI_Init, in which others wait for it
 	Broke       job.Breach    // Ended: its agent killed it for what Text says

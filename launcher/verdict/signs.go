@@ -72,6 +72,9 @@ func Plain(text string) *Sign {
 	return nil
 }
 
+// mistake is an exception that a program's own mistake or its data make.
+var mistake = pattern.Of(`^(?:Value|Key|Index|Type|Attribute|Assertion|Name|ZeroDivision|Overflow|Recursion|Syntax|ModuleNotFound|FileNotFound)Error`)
+
 var words, generalWords = wordsOf(Signs), wordsOf(general)
 
 func wordsOf(table func() []Sign) func() *pattern.Words {

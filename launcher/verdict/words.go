@@ -47,6 +47,9 @@ func Read(s Said) (Finding, bool) {
 	for i := len(s.Raised) - 1; i >= 0; i-- {
 		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
 		f, ok := look(s.Raised[i].Text)
+		if f.Echo && mistake().MatchString(line) { // what stands below it is of who comes after, a clean-up or the shell
+			f, ok = look(line)
+		}
 		if Relayed(line) {
 			if ok && relay.Kind == "" {
 				relay, relay.Line = f, line
