@@ -83,9 +83,10 @@ func (v *Verdict) report(ids idset.Set) {
 }
 
 // onlyReport says so.
-func onlyReport(ids idset.Set) string {
-	if ids.Len() == 1 {
-		return "rank " + ids.String() + " only says that it lost another one, and nothing tells which"
+func onlyReport(ids idset.Set, k Kind) string {
+	text := map[bool]string{false: " only say that they lost another one", true: " only says that it lost another one"}[ids.Len() == 1]
+	if k == CollectiveMismatch {
+		text = " saw that another one is at odds with it, or it with that one"
 	}
-	return "ranks " + ids.String() + " only say that they lost another one, and nothing tells which"
+	return ids.Named("rank") + text + ", and nothing tells which"
 }

@@ -78,7 +78,7 @@ func (c *Case) account(f Fault) account {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
 	if ids := c.reporters(f); !ids.Empty() {
-		a.behind = append(slices.Clone(a.behind), onlyReport(ids))
+		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID].Kind))
 	}
 	for _, s := range absentSentences(c.absent(f)) {
 		if !slices.Contains(a.behind, s) {
@@ -298,8 +298,8 @@ func (f Fault) hint(bare bool) string {
 	case Aborted:
 		return "the program ended the job itself: see what it wrote before"
 	case HostLost:
-		tells := map[bool]string{false: "why the pod or its agent ended: kubectl describe pod " + hostlist.Pod(f.Host), true: "by the host's log why it or its agent ended"}
-		return "see " + tells[bare] + "; mpiup peers"
+		why := "why the pod or its agent ended: kubectl describe pod " + hostlist.Pod(f.Host)
+		return "see " + map[bool]string{false: why, true: "by the host's log why it or its agent ended"}[bare] + "; mpiup peers"
 	case HostTaken:
 		switch {
 		case f.By == ByLauncher:

@@ -104,12 +104,10 @@ func (f Fault) Status() int {
 		return cmp.Or(f.Exit.Status(), 1)
 	case Aborted:
 		return cmp.Or(f.Code&0xff, 1)
-	case NotStarted:
+	case NotStarted, NotCopied, Mixed:
 		if f.Init {
 			return job.ExitInit
 		}
-		return job.ExitExec
-	case NotCopied, Mixed:
 		return job.ExitExec
 	case HostLost, Orphaned:
 		return job.ExitAgentLost

@@ -95,7 +95,7 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 	case sig == job.SIGSEGV:
 		return Segfault, false
 	case spoke && f.speaks():
-		return said.Kind, said.Likely || c.losesNone(f.ID)
+		return said.Kind, said.Likely && !(sig == job.SIGABRT && said.Kind == Crash) || c.losesNone(f.ID)
 	case sig == job.SIGABRT, sig == job.SIGILL, sig == job.SIGFPE, sig == job.SIGTRAP, sig == job.SIGSYS:
 		return Crash, false
 	case sig == job.SIGKILL && spoke && said.Kind == OutOfMemory:

@@ -288,6 +288,9 @@ func (c *Case) leaver(lost Fault) (f Fault, ok bool) {
 // reporters are the ranks of a fault's job that failed and say no more than that they lost another one, where f is such a one; none
 // where it is the only one and may have outlived what it said.
 func (c *Case) reporters(f Fault) (ids idset.Set) {
+	if c.found[f.ID].Kind == CollectiveMismatch && f.speaks() { // which either side may see
+		return idset.Of(f.Process.Rank)
+	}
 	if f.Left || f.Event != Ended && f.Event != Aborted || !c.echoes(f) || len(c.absent(f)) > 0 {
 		return ids
 	}
