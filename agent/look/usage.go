@@ -175,23 +175,17 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 }
 
 // onlyChild goes down from a process while each has one child; 0: it has none, or several.
-func onlyChild(top int, stats map[int]proctree.Stat) (child int) {
-	at := top
+func onlyChild(top int, stats map[int]proctree.Stat) int {
+	below, at := children(stats), top
 	for range len(stats) {
-		n := 0
-		for pid, s := range stats {
-			if s.PPID == at {
-				n, child = n+1, pid
-			}
-		}
-		switch n {
+		switch len(below[at]) {
 		case 0:
 			if at == top {
 				return 0
 			}
 			return at
 		case 1:
-			at = child
+			at = below[at][0]
 		default:
 			return 0
 		}
@@ -201,22 +195,27 @@ func onlyChild(top int, stats map[int]proctree.Stat) (child int) {
 
 // mainOf goes down from a leader while it has one child and has done little itself: a shell or a wrapper that waits.
 func mainOf(leader int, stats map[int]proctree.Stat) int {
-	children := map[int][]int{}
-	for pid, s := range stats {
-		children[s.PPID] = append(children[s.PPID], pid)
-	}
-	at := leader
+	below, at := children(stats), leader
 	for range len(stats) {
-		if _, ok := stats[at]; !ok || len(children[at]) != 1 {
+		if _, ok := stats[at]; !ok || len(below[at]) != 1 {
 			break
 		}
-		child := children[at][0]
+		child := below[at][0]
 		if stats[at].State == 'R' || stats[at].Own > stats[child].Own {
 			break
 		}
 		at = child
 	}
 	return at
+}
+
+// children are the processes that each one has started.
+func children(stats map[int]proctree.Stat) map[int][]int {
+	below := map[int][]int{}
+	for pid, s := range stats {
+		below[s.PPID] = append(below[s.PPID], pid)
+	}
+	return below
 }
 
 // Where is where a process waits in the kernel.
