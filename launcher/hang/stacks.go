@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Bounds of a look at where processes are, before a run is ended.
@@ -230,9 +230,9 @@ func packageOf(frame string) string {
 }
 
 // Told is the group as a verdict has it.
-func (g StackGroup) Told() verdict.Stack {
+func (g StackGroup) Told() job.Stack {
 	const mostHosts = 4
-	s := verdict.Stack{Ranks: g.Ranks, Job: int(g.Number), Count: len(g.Members), Of: g.Of, Means: g.Means, Frames: Telling(g.Frames)}
+	s := job.Stack{Ranks: g.Ranks, Job: int(g.Number), Count: len(g.Members), Of: g.Of, Means: g.Means, Frames: Telling(g.Frames)}
 	for _, m := range g.Members {
 		if !slices.Contains(s.Hosts, m.Host) && len(s.Hosts) < mostHosts {
 			s.Hosts = append(s.Hosts, m.Host)

@@ -141,7 +141,7 @@ func everywhere(text string) map[string]string {
 	r.Ended(begun, 0, "exit code 1, "+text)
 	r.Event(begun, Event{Kind: Said, Text: "(" + text + ")"})
 	r.Restart(begun, Restart{Why: text})
-	v := &verdict.Verdict{Evidence: []string{"it wrote " + text}, Stderr: []string{text}, Others: []string{text}, Frames: []string{text}, Stacks: []verdict.Stack{{Frames: []string{text}}}}
+	v := &verdict.Verdict{Evidence: []string{"it wrote " + text}, Stderr: []string{text}, Others: []string{text}, Frames: []string{text}, Stacks: []job.Stack{{Frames: []string{text}}}}
 	before := strings.Clone(v.Evidence[0])
 	is := r.Report(Report{Verdict: v})
 	if v.Evidence[0] != before {

@@ -34,7 +34,7 @@ type Case struct {
 	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
 	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do
 	Toll    Toll
-	Stacks  []Stack // where ranks were when a time limit struck
+	Stacks  []job.Stack // where ranks were when a time limit struck
 
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none

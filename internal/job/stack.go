@@ -1,4 +1,4 @@
-package verdict
+package job
 
 import (
 	"fmt"
@@ -15,14 +15,6 @@ type Stack struct {
 	PID    int      `json:"pid,omitempty"` // of one
 	Means  string   `json:"means"`         // "eu-stack", "gdb", "py-spy", "eu-stack and py-spy"; "kernel": where they wait, as /proc has it
 	Frames []string `json:"frames"`        // two or three, from a call that waits outwards where there is one
-}
-
-// Crash says where the rank crashed; nil where that does not show.
-func (v *Verdict) Crash() []string {
-	if len(v.Frames) == 0 {
-		return nil
-	}
-	return []string{"it crashed in " + strings.Join(v.Frames, ", called by ")}
 }
 
 // Sentence is the ranks and where they were.
