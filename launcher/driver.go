@@ -119,7 +119,7 @@ func (r *driver) hear() {
 func (r *driver) words(id int) verdict.Said {
 	w := r.sink.Words(id)
 	tail, _ := r.sink.Tail(id)
-	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Gone: w.Gone, Mute: w.Mute}
+	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Gone: w.Gone, Mute: w.Mute, After: w.After}
 	if !w.Gone {
 		said.First = w.First
 	}
@@ -127,7 +127,7 @@ func (r *driver) words(id int) verdict.Said {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Chained: e.Chained, At: e.At, Old: e.Old})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Chained: e.Chained, At: e.At, Old: e.Old, Printed: e.Printed})
 	}
 	return said
 }

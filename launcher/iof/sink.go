@@ -87,7 +87,7 @@ func New(cfg Config) (*Sink, error) {
 	if err := cfg.Open(); err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, tails: &tails{ends: map[laneKey][]byte{}}, words: &words{of: map[int]*hearing{}},
+	s := &Sink{cfg: cfg, tails: &tails{ends: map[laneKey][]byte{}}, words: &words{of: map[int]*hearing{}, out: map[int]*hearing{}},
 		book: &ledger{written: cfg.Written, lead: map[laneKey]int{}}}
 	if cfg.Dir != "" || cfg.Files != [2]Pattern{} {
 		s.byID = newFiles(&s.cfg, s.book)

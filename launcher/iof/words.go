@@ -11,7 +11,8 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
+// Words is what of a process's standard error tells why it failed, apart from its last lines. Where no traceback is there, those at the end of
+// standard output count: a shell may have joined both (2>&1). All of it is bounded.
 type Words struct {
 	First  []string // the first distinct lines; none where the process has outlived them by far
 	Gone   bool     // it has outlived these: they tell of it, and not why it ends
@@ -20,6 +21,7 @@ type Words struct {
 	Early  bool     // it went on for a while after its last line
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
 	Mute   bool     // it has said nothing since the last of these
+	After  bool     // these stood on standard output, and lines of its own after them
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
 	Frames []string // the innermost of the last back-trace of a crash
 	Above  int      // lines that all processes wrote after the first ones of this
@@ -32,6 +34,7 @@ type Raised struct {
 	At      time.Time // when it came here
 	Chained bool      // it came while the one before was handled
 	Old     bool      // the process went on for long after it
+	Printed bool      // on standard output, where programs print those that they caught
 }
 
 const (
@@ -43,7 +46,11 @@ const (
 	maxSince = 64 << 10
 	// maxOutlived is the same for a line alone: a program that ends writes what its streams still hold, 4 KiB (glibc) or 8 (Python) each.
 	maxOutlived = 16 << 10
-	maxLines    = 60 // of standard error, which programs do not hold back; frames of a crash are fewer
+	// maxPrinted is how much of standard output may end with a traceback, and maxPlain how many lines may come after one that ended the program:
+	// torch says three more of a CUDA error.
+	maxPrinted = 16 << 10
+	maxPlain   = 4
+	maxLines   = 60 // of standard error, which programs do not hold back; frames of a crash are fewer
 	// maxAge is likewise: torch's watchdog waits a minute for dumps before it ends its process.
 	maxAge = 90 * time.Second
 	soon   = 5 * time.Second
@@ -53,6 +60,7 @@ const (
 type words struct {
 	mu    sync.Mutex
 	of    map[int]*hearing // guarded by mu
+	out   map[int]*hearing // tracebacks on standard output alone, guarded by mu
 	lines int              // of all, guarded by mu
 }
 
@@ -69,6 +77,7 @@ type hearing struct {
 	since int   // bytes that came after the last exception, of both streams
 	first int   // and after the last of the first lines
 	lines int   // likewise, whole lines of standard error
+	plain int   // lines after the last exception's first two that may be of a program which went on
 	above int   // lines of all processes up to the last of the first lines
 
 	firstAt, lastAt, endAt time.Time // of the first lines and of standard error the last, and the end of both streams
@@ -109,6 +118,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		h.said += len(data)
 	}
 	if s != job.Stderr {
+		w.print(id, data)
 		return
 	}
 	if h == nil {
@@ -144,6 +154,66 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 	}
 }
 
+// print takes what a process wrote on standard output: only what may be its end is searched.
+func (w *words) print(id int, data []byte) {
+	h := w.out[id]
+	if h == nil {
+		h = &hearing{}
+		w.out[id] = h
+	}
+	if len(data) > maxPrinted {
+		*h = hearing{line: h.line[:0]}
+		data = data[len(data)-maxPrinted:]
+	}
+	for {
+		if h.trace == traceOutside && !h.group && len(h.words.Raised) == 0 && len(h.line) == 0 {
+			at := bytes.Index(data, traceback)
+			if at < 0 {
+				h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
+				return
+			}
+			data = data[bytes.LastIndexByte(data[:at], '\n')+1:]
+		}
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			h.keep(data)
+			return
+		}
+		h.keep(data[:end])
+		h.printed(string(h.line))
+		h.line, data = h.line[:0], data[end+1:]
+	}
+}
+
+// printed takes a whole line of standard output.
+func (h *hearing) printed(line string) {
+	line = strings.TrimRight(strings.ToValidUTF8(line, "\uFFFD"), "\r ")
+	raised, after := h.count, h.after
+	if line, ok := h.ungrouped(unranked(line)); ok {
+		h.traced(line)
+	}
+	h.since += len(line) + 1
+	switch {
+	case h.count > raised:
+		h.since, h.plain = 0, 0
+	case h.trace == traceFrames, h.group, h.trace == traceMessage && h.after < after, !goesOn(line):
+	default:
+		h.plain++
+	}
+	if h.plain > maxPlain || h.since > maxPrinted {
+		h.words.Raised, h.plain = nil, 0
+	}
+}
+
+// ends are the beginnings of lines that interpreters and libraries write as a program ends.
+var ends = []string{"Abort(", "MPI_", "with errorcode", "NOTE: ", "You may ", "exiting. ", "application called MPI_Abort", "frame #", "Exception ", "terminate called",
+	"Fatal Python error", "During handling of", "The above exception"}
+
+// goesOn says that a line after an exception may be of a program that caught it.
+func goesOn(line string) bool {
+	return line != "" && strings.IndexByte(" \t[(-*+|^", line[0]) < 0 && !slices.ContainsFunc(ends, func(end string) bool { return strings.HasPrefix(line, end) })
+}
+
 // keep adds to the line that has begun. What a terminal would write over is forgotten: a progress bar
 // may come before a traceback's first line, and be long.
 func (h *hearing) keep(data []byte) {
@@ -165,11 +235,14 @@ func (h *hearing) heard(line string) {
 	if logged(line) && line[0] == 'F' {
 		h.words.Fatal = line
 	}
-	line, ok := h.ungrouped(unranked(line))
-	if !ok {
-		return
+	if line, ok := h.ungrouped(unranked(line)); ok {
+		h.crash.Hear(line)
+		h.traced(line)
 	}
-	h.crash.Hear(line)
+}
+
+// traced takes a line that may be of a traceback.
+func (h *hearing) traced(line string) {
 	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 	switch {
 	case slices.Contains(chained, line):
@@ -284,21 +357,35 @@ func unranked(line string) string {
 func (w *words) end(id int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h := w.of[id]; h != nil {
-		h.endAt = time.Now()
+	for _, h := range []*hearing{w.of[id], w.out[id]} {
+		if h != nil {
+			h.endAt = time.Now()
+		}
 	}
 }
 
 // words is what was heard of a process, whose output has ended.
-func (w *words) words(id int) Words {
+func (w *words) words(id int) (all Words) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := w.of[id]
-	if h == nil {
-		return Words{}
+	if h := w.of[id]; h != nil {
+		all = h.finish(h.heard)
+		all.Above = w.lines - h.above
 	}
-	if len(h.line) > 0 { // the last line had no end
-		h.heard(string(h.line))
+	if h := w.out[id]; h != nil && len(all.Raised) == 0 {
+		out := h.finish(h.printed)
+		all.Raised, all.Mute, all.After = out.Raised, out.Mute, len(out.Raised) > 0 && h.plain > 0
+		for i := range all.Raised {
+			all.Raised[i].Printed = true
+		}
+	}
+	return all
+}
+
+// finish is what was heard on one stream, whose last line may have no end: take takes it.
+func (h *hearing) finish(take func(line string)) Words {
+	if len(h.line) > 0 {
+		take(string(h.line))
 		h.line = h.line[:0]
 	}
 	if h.first > maxOutlived {
@@ -322,6 +409,5 @@ func (w *words) words(id int) Words {
 		Mute:   len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord,
 		Fatal:  h.words.Fatal,
 		Frames: slices.Clone(h.crash.frames),
-		Above:  w.lines - h.above,
 	}
 }

@@ -46,7 +46,7 @@ func said(texts ...string) (list []Raised) {
 
 // What is said on standard error counts until the process has gone on for long on standard output.
 func TestWordsArePast(t *testing.T) {
-	w := &words{of: map[int]*hearing{}}
+	w := &words{of: map[int]*hearing{}, out: map[int]*hearing{}}
 	w.add(5, job.Stderr, []byte("sh: 1: nvidia-smi: not found\n"))
 	w.add(5, job.Stdout, make([]byte, maxOutlived))
 	if got := w.words(5); got.Past || len(got.First) != 1 {
@@ -78,7 +78,7 @@ func TestWordsAreOutlived(t *testing.T) {
 		{"long after", 0, 2 * maxAge, true, true, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &words{of: map[int]*hearing{}}
+			w := &words{of: map[int]*hearing{}, out: map[int]*hearing{}}
 			w.add(5, job.Stderr, []byte(harmless))
 			for i := range tt.lines {
 				w.add(5, job.Stderr, fmt.Appendf(nil, "step %d\n", i))
@@ -92,6 +92,48 @@ func TestWordsAreOutlived(t *testing.T) {
 				t.Errorf("%s: %+v", tt.name, got)
 			}
 		})
+	}
+}
+
+// A shell may join both streams (2>&1). What a program only prints, since it caught it, is forgotten as it goes on.
+func TestTracebackOnStandardOutput(t *testing.T) {
+	const cuda = "RuntimeError: CUDA error: x\nCUDA kernel errors might be late\nFor debugging consider\nCompile with\n"
+	printed := func(texts ...string) (list []Raised) {
+		for _, text := range texts {
+			list = append(list, Raised{Text: text, Where: "train.py:6", Printed: true})
+		}
+		return list
+	}
+	bulk := strings.Repeat("epoch 0 of a Trace\n", 10_000)
+	for _, tt := range []struct {
+		name, out, err string
+		want           Words
+	}{
+		{"at the end", bulk + raised, "", Words{Raised: printed("ValueError: loss is nan"), Mute: true}},
+		{"without a line end", bulk + strings.TrimSpace(raised), "", Words{Raised: printed("ValueError: loss is nan"), Mute: true}},
+		{"of a group", bulk + group, "", Words{Mute: true, Raised: []Raised{
+			{Text: "ExceptionGroup: many (2 sub-exceptions)\nOSError: b", Where: "train.py:6", Printed: true},
+			{Text: "ValueError: loss is nan", Where: "train.py:6", Printed: true, Chained: true}}}},
+		{"a library's words after it", raised + "\n\nMPI_ABORT was invoked on rank 2 in communicator\nwith errorcode 1.\nNOTE: x\nYou may y\nexiting. z\nframe #0: a\nframe #1: b\n", "",
+			Words{Raised: printed("ValueError: loss is nan"), Mute: true}},
+		{"more of its message", strings.Replace(raised, "ValueError: loss is nan\n", cuda, 1), "",
+			Words{Raised: printed("RuntimeError: CUDA error: x\nCUDA kernel errors might be late\nFor debugging consider"), Mute: true, After: true}},
+		{"it goes on", raised + strings.Repeat("epoch 1\n", 2+maxPlain+1), "", Words{}},
+		{"it goes on in one piece", raised + bulk, "", Words{}},
+		{"another one on standard error", raised, strings.ReplaceAll(raised, "loss", "x"), Words{Raised: said("ValueError: x is nan"), Mute: true}},
+	} {
+		for _, cut := range []int{1 << 16, 1, 7, 100} {
+			t.Run(fmt.Sprint(tt.name, " by ", cut), func(t *testing.T) {
+				w := &words{of: map[int]*hearing{}, out: map[int]*hearing{}}
+				w.add(5, job.Stderr, []byte(tt.err))
+				for at := 0; at < len(tt.out); at += cut {
+					w.add(5, job.Stdout, []byte(tt.out[at:min(at+cut, len(tt.out))]))
+				}
+				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At"), cmpopts.IgnoreFields(Words{}, "First", "Gone", "Above", "Early", "Past", "Began")); d != "" {
+					t.Error(d)
+				}
+			})
+		}
 	}
 }
 
@@ -138,7 +180,7 @@ func TestWords(t *testing.T) {
 		tt.want.Mute = tt.want.Raised != nil && tt.name != "one after which it said more"
 		for _, cut := range []int{1 << 15, 1, 7, 100} { // in one piece, and in many
 			t.Run(fmt.Sprint(tt.name, " by ", cut), func(t *testing.T) {
-				w := &words{of: map[int]*hearing{}}
+				w := &words{of: map[int]*hearing{}, out: map[int]*hearing{}}
 				for at := 0; at < len(tt.said); at += cut {
 					w.add(5, job.Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
 				}
@@ -152,7 +194,7 @@ func TestWords(t *testing.T) {
 
 // However much a process writes, little of it is kept.
 func TestWordsAreBounded(t *testing.T) {
-	w := &words{of: map[int]*hearing{}}
+	w := &words{of: map[int]*hearing{}, out: map[int]*hearing{}}
 	for i := range 2000 {
 		w.add(0, job.Stderr, []byte(fmt.Sprintf("Traceback (most recent call last):\n  File \"x\"\nE%d: %s\n%s\n%s\n%s\n", i, strings.Repeat("a", 3000), strings.Repeat("b", 3000), strings.Repeat("c", 3000), strings.Repeat("d", 3000))))
 	}
@@ -174,7 +216,7 @@ func TestFramesInPieces(t *testing.T) {
 	const text = "[w0:4711] *** Process received signal ***\n[w0:4711] [ 0] /lib/libc.so.6(+0x42520)[0x7f]\n[w0:4711] [ 1] ./solver(apply_flux+0x1d)[0x55]\n[w0:4711] [ 2] ./solver(main+0x9a)[0x55]\n"
 	for _, before := range []string{"", strings.Repeat("line\nanother line\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", 3)} {
 		for _, piece := range []int{1, 7, 1 << 20} {
-			w := &words{of: map[int]*hearing{}}
+			w := &words{of: map[int]*hearing{}, out: map[int]*hearing{}}
 			for rest := before + text; rest != ""; {
 				n := min(piece, len(rest))
 				w.add(3, job.Stderr, []byte(rest[:n]))

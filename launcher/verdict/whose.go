@@ -187,7 +187,11 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		return
 	}
 	for id := range n {
-		if failed[id] || !c.hear(id, words(id).before(stopped)) || c.found[id].Echo {
+		said := words(id).before(stopped)
+		if slices.ContainsFunc(c.well, func(g Fault) bool { return g.ID == id }) { // what it printed then, it caught
+			said.Raised = slices.DeleteFunc(said.Raised, func(e Exception) bool { return e.Printed })
+		}
+		if failed[id] || !c.hear(id, said) || c.found[id].Echo {
 			continue
 		}
 		own := about(id)
@@ -241,6 +245,7 @@ func (c *Case) hear(id int, said Said) bool {
 
 // before is the exceptions that came before a time: when lines came is not known.
 func (s Said) before(t time.Time) (early Said) {
+	early.After = s.After
 	for _, e := range s.Raised {
 		if e.At.Before(t) {
 			early.Raised = append(early.Raised, e)

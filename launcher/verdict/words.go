@@ -13,6 +13,7 @@ type Said struct {
 	Gone   bool        // or said so much after them that none is here
 	Raised []Exception // ends of Python tracebacks
 	Mute   bool        // it has said nothing since the last of these
+	After  bool        // these stood on standard output, and lines of its own after them
 	Last   []string    // its last lines
 	Early  bool        // it went on for a while after the last of these
 	Code   int         // that it exited with; 0: it is not known, or a signal ended it
@@ -24,6 +25,7 @@ type Exception struct {
 	Where   string // a line of the program's own in its traceback, "train.py:33"; "": none is told
 	Chained bool   // it came while the one before was handled
 	Old     bool   // the process went on for long after it
+	Printed bool   // on standard output
 	At      time.Time
 }
 
@@ -45,6 +47,9 @@ type Finding struct {
 func Read(s Said) (Finding, bool) {
 	var echo, relay Finding // the last ones that were passed over
 	for i := len(s.Raised) - 1; i >= 0; i-- {
+		if s.caught(s.Raised[i]) {
+			continue
+		}
 		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
 		f, ok := look(s.Raised[i].Text)
 		if f.Echo && mistake().MatchString(line) { // what stands below it is of who comes after, a clean-up or the shell
@@ -59,7 +64,7 @@ func Read(s Said) (Finding, bool) {
 		if !ok || follows(f, line) {
 			f = Finding{Kind: Python}
 		}
-		f.Line, f.Where, f.Likely = line, s.Raised[i].Where, f.Likely || s.Raised[i].Old
+		f.Line, f.Where, f.Likely = line, s.Raised[i].Where, f.Likely || s.Raised[i].Old || s.After
 		if !f.Echo || !s.Raised[i].Chained {
 			if echo.Kind != "" && f.Echo {
 				f = echo
@@ -80,6 +85,12 @@ func Read(s Said) (Finding, bool) {
 		return f, true
 	}
 	return relay, relay.Kind != ""
+}
+
+// caught says that a program printed an exception and went on: it said more and ended otherwise than Python does after one (with 1), or
+// ended long after it.
+func (s Said) caught(e Exception) bool {
+	return e.Printed && s.Code != 1 && (s.After || e.Old && s.Code != 0)
 }
 
 // follows says that what came after an exception tells how its process ended, as mpi4py's MPI_Abort, and not the exception.

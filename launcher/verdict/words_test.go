@@ -67,6 +67,10 @@ func TestReadEarly(t *testing.T) {
 		{"which another program asked for", Said{Last: []string{"python3: can't open file '/none.py': [Errno 2] No such file or directory"}, Code: 3}, "", false},
 		{"no module", Said{Last: []string{"/usr/bin/python3: No module named nomodule"}, Code: 1}, ProgramNotFound, false},
 		{"an old exception", Said{Raised: []Exception{{Text: "KeyError: 3", Old: true}}, Code: 1}, Python, true},
+		{"one on standard output", Said{Raised: []Exception{{Text: "KeyError: 3", Printed: true}}, Code: 3}, Python, false},
+		{"lines after it, and Python's code", Said{Raised: []Exception{{Text: "KeyError: 3", Printed: true}}, After: true, Code: 1}, Python, true},
+		{"lines after it, and another code", Said{Raised: []Exception{{Text: "KeyError: 3", Printed: true}}, After: true, Code: 3}, "", false},
+		{"another code long after it", Said{Raised: []Exception{{Text: "KeyError: 3", Printed: true, Old: true}}, Code: 3}, "", false},
 	} {
 		if f, _ := Read(tt.said); f.Kind != tt.kind || f.Likely != tt.likely {
 			t.Errorf("%s: %+v", tt.name, f)
