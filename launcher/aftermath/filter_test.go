@@ -124,7 +124,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	f.Add([]byte("[7 w0 stderr] x\ntime=x level=\nTraceback (most recent call last):\n\n\xff\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		defer cost.Watch(t, cost.Bound{Fixed: 32 << 20, PerByte: 512}, len(text))() // as for reading a log
+		defer cost.Watch(t, cost.Bound{Fixed: 64 << 20, PerByte: 1024}, len(text))() // as for reading a log, which two do here
 		all, strict := NewFilter(Wanted{}), NewFilter(Wanted{Stream: "stderr", Level: logs.Warn, Since: time.Unix(0, 0)})
 		for line := range strings.Lines(string(text)) {
 			all.Begin([]byte(line))
