@@ -129,7 +129,7 @@ func (c *Case) cutShort() []string {
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
 func (f Fault) speaks() bool {
 	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.broke() && (!f.Unfinalized || f.Exit.Status() != 0) && !f.Uncalled && !f.Left &&
-		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT)
+		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT || f.Exit.Signal == job.SIGINT)
 }
 
 // advice is what to do about it, by what the rank said where that is known.
@@ -139,6 +139,8 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return Advice(k, "", c.Bare)[0]
 	case c.Sent.Contains(f.Exit.Signal):
 		return ""
+	case spoke && f.speaks() && f.Exit.Signal == job.SIGINT:
+		return "see whether the program raised it there itself; else somebody on " + f.Host + " sent SIGINT to the rank"
 	case spoke && f.speaks() && c.losesNone(f.ID):
 		return adviceNoneLost
 	case spoke && f.speaks():

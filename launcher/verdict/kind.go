@@ -94,6 +94,8 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return SharedMemory, lacks.Text == ""
 	case sig == job.SIGSEGV:
 		return Segfault, false
+	case sig == job.SIGINT && spoke: // raised, or sent by somebody
+		return Python, true
 	case spoke && f.speaks():
 		return said.Kind, said.Likely && !(sig == job.SIGABRT && said.Kind == Crash) || c.losesNone(f.ID)
 	case sig == job.SIGABRT, sig == job.SIGILL, sig == job.SIGFPE, sig == job.SIGTRAP, sig == job.SIGSYS:

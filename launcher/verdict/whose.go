@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -230,6 +231,12 @@ func (f Fault) says(words func(id int) Said) Said {
 	said := words(f.ID)
 	if f.Event == Ended && f.Exit.Signal == 0 {
 		said.Code = f.Exit.Status()
+	}
+	if f.Event == Ended && f.Exit.Signal == job.SIGINT { // by which Python ends itself after a KeyboardInterrupt
+		said = Said{Raised: said.Raised, Mute: said.Mute, After: said.After}
+		if n := len(said.Raised); n > 0 && !strings.HasPrefix(said.Raised[n-1].Text, "KeyboardInterrupt") {
+			said.Raised = nil
+		}
 	}
 	return said
 }
