@@ -38,6 +38,9 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 	case LauncherTaken: // or kill(1)
 		return Terminated, true
 	case TimedOut:
+		if c.limited != "" {
+			return c.limited, true
+		}
 		switch f.Limit {
 		case InitLimit:
 			return StuckInit, false

@@ -38,6 +38,7 @@ type Case struct {
 
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none
+	limited  Kind       // what ranks say of a time limit that struck; "": they do not
 	faults   []Fault
 	well     []Fault // ranks that ended with 0
 	added    int

@@ -26,6 +26,7 @@ import (
 //	stopped at=TIME                     the ranks were told to end
 //	passed-on NUMBER                    a signal that mpiup got and passed on
 //	holdup TEXT                         who waited for whom
+//	waited ID                           others say that they wait for this rank
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
 //	verdict
 //	confidence                          whom it names, and how surely
@@ -100,6 +101,8 @@ func (p *play) do(word, rest string) {
 		p.c.Well(p.fault(Ended, rest, ""))
 	case "ours":
 		p.c.Ours(p.fault(Ended, rest, ""))
+	case "waited":
+		p.c.Waited(p.fault(TimedOut, "id="+rest, ""), "", true)
 	case "holdup":
 		p.c.Holdup = append(p.c.Holdup, rest)
 	case "stopped":

@@ -169,8 +169,8 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		}
 	}()
 	f, ok := c.Cause()
-	if ok && f.Event == TimedOut && c.sure == "" && !stopped.IsZero() {
-		c.hearMute(n, words, stopped, about)
+	if ok && f.Event == TimedOut && f.Limit != RuleLimit && !stopped.IsZero() {
+		c.hearMute(f, n, words, stopped, about)
 	}
 	if !ok || f.Event != Ended && f.Event != Aborted {
 		return
@@ -202,9 +202,9 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 	}
 }
 
-// hearMute names the one rank whose last words are an exception of its own, where a run hung and nothing else tells why: mpi4py has a rank
-// wait in MPI_Finalize for ever after those.
-func (c *Case) hearMute(n int, words func(id int) Said, stopped time.Time, about func(id int) Fault) {
+// hearMute names the one rank whose last words are an exception of its own, where a run hung and nothing tells that others wait for another one:
+// mpi4py has a rank wait in MPI_Finalize for ever after those.
+func (c *Case) hearMute(hung Fault, n int, words func(id int) Said, stopped time.Time, about func(id int) Fault) {
 	who, last := -1, Finding{}
 	for id := range n {
 		said := words(id)
@@ -217,11 +217,13 @@ func (c *Case) hearMute(n int, words func(id int) Said, stopped time.Time, about
 		}
 		who, last = id, f
 	}
-	if who < 0 {
+	if who < 0 || c.sure != "" && hung.ID != who {
 		return
 	}
 	own := about(who)
-	c.Waited(own, "", false)
+	if c.limited = last.Kind; c.sure == "" {
+		c.Waited(own, "", false)
+	}
 	why := fmt.Sprintf("%s on %s is probably the one that others wait for: it has said nothing since %s", own.Process, own.Host, last.Line)
 	c.Holdup = append([]string{why}, c.Holdup...)
 }
