@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -60,10 +61,10 @@ func (f *flights) owner(rank int) string {
 }
 
 // away are those as a verdict has them.
-func (f *flights) away() (list []verdict.Absentee) {
+func (f *flights) away() (list []job.Absentee) {
 	away := f.records.Away(f.owner)
 	for _, a := range away[:min(len(away), maxAbsent)] {
-		e := verdict.Absentee{Rank: a.Rank, Own: a.Own, Host: a.Host, Why: a.Why, Name: fmt.Sprintf("torch's rank %d", a.Rank)}
+		e := job.Absentee{Rank: a.Rank, Own: a.Own, Host: a.Host, Why: a.Why, Name: fmt.Sprintf("torch's rank %d", a.Rank)}
 		if a.Own {
 			e.Name, e.PID = f.rankName(a.Rank), int(f.ranks[a.Rank].pid)
 		}

@@ -4,36 +4,14 @@ import (
 	"fmt"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 )
-
-// Absentee is a rank that is absent from a collective operation in which others wait, as their flight recorders have it
-// (launcher/hang).
-type Absentee struct {
-	Rank int    `json:"rank"` // of the job where Own, else torch's
-	Own  bool   `json:"-"`    // the job counts its ranks as torch does
-	Name string `json:"name"` // "rank 2", "torch's rank 2"
-	Host string `json:"host,omitempty"`
-	PID  int    `json:"pid,omitempty"`
-	Why  string `json:"why"` // "it has not called nccl:all_reduce number 4 of group ..."
-}
-
-// Sentence names the rank, its host and pid, and what it has not done.
-func (a Absentee) Sentence() string {
-	text := a.Name
-	if a.Host != "" {
-		text += " on " + a.Host
-	}
-	if a.PID > 0 {
-		text += fmt.Sprintf(" (pid %d)", a.PID)
-	}
-	return text + " is the odd one out: " + a.Why
-}
 
 // echo says that a kind tells of others' failure only. A watchdog of NCCL ends its rank with an error that may say no more.
 func echo(k Kind) bool { return k == NCCL || Of(k).Weight == Echo }
 
 // blame makes the one rank that was absent the verdict's.
-func (v *Verdict) blame(list []Absentee) {
+func (v *Verdict) blame(list []job.Absentee) {
 	v.Absent = list
 	if ids, own := absentees(list); len(list) > 1 && own {
 		v.Ranks = ids.String()
@@ -47,7 +25,7 @@ func (v *Verdict) blame(list []Absentee) {
 }
 
 // absentees are those by number; own: the job counts all of them as torch does.
-func absentees(list []Absentee) (ids idset.Set, own bool) {
+func absentees(list []job.Absentee) (ids idset.Set, own bool) {
 	own = true
 	for _, a := range list {
 		own = own && a.Own
@@ -57,7 +35,7 @@ func absentees(list []Absentee) (ids idset.Set, own bool) {
 }
 
 // absentSentences name them one by one, or as a set where they are many.
-func absentSentences(list []Absentee) (lines []string) {
+func absentSentences(list []job.Absentee) (lines []string) {
 	const most = 4
 	ids, own := absentees(list)
 	if len(list) > most {

@@ -92,7 +92,7 @@ func (c *Case) account(f Fault) account {
 }
 
 // absent is who was absent, where a fault is that ranks waited.
-func (c *Case) absent(f Fault) []Absentee {
+func (c *Case) absent(f Fault) []job.Absentee {
 	if c.Absent == nil {
 		return nil
 	}

@@ -93,6 +93,7 @@ const (
 	adviceRendezvous = "another rank never came: see what it did instead, and whether the ranks' hosts reach each other at MASTER_ADDR and MASTER_PORT"
 	adviceCollective = "another rank did not take part in the operation: see which one was elsewhere (py-spy dump), or ended"
 	advicePeerLost   = "another rank ended, or the network between them broke: what that one wrote, and its host, tell why"
+	noteSpawn        = "MPICH 4.0 and 4.1 over UCX, as Debian has it, cannot spawn under any launcher: use MPICH 4.2, one over libfabric, or Open MPI"
 	adviceNoneLost   = "no other rank had failed: what it lost may be no rank, and it may have gone on after that line"
 )
 

@@ -12,30 +12,30 @@ import (
 // Verdict is what is said of a run that failed, for people (Lines) and for machines (docs/record.md describes the JSON). Rank, PID and what
 // else is not known or not of that kind is left out.
 type Verdict struct {
-	Kind     Kind        `json:"kind"`
-	Likely   bool        `json:"likely,omitempty"` // it may be another kind
-	Phase    string      `json:"phase,omitempty"`  // what the run was doing: gathering, launching, wiring, running, stopping
-	Rank     *int        `json:"rank,omitempty"`   // in its job
-	Job      int         `json:"spawned_job,omitempty"`
-	Host     string      `json:"host,omitempty"`
-	Pod      string      `json:"pod,omitempty"`
-	Node     string      `json:"node,omitempty"` // of Kubernetes
-	PID      int         `json:"pid,omitempty"`
-	Signal   string      `json:"signal,omitempty"`    // SIGKILL
-	Errno    string      `json:"errno,omitempty"`     // ENOENT
-	GPU      string      `json:"gpu,omitempty"`       // UUID
-	PCI      string      `json:"pci,omitempty"`       // the GPU's address
-	HCA      string      `json:"hca,omitempty"`       // device:port
-	Cordon   string      `json:"cordon,omitempty"`    // the command that keeps jobs from the node
-	ExitCode int         `json:"exit_code,omitempty"` // of the run; a log does not say it
-	Restarts int         `json:"restarts,omitempty"`  // of the ranks before this
-	Evidence []string    `json:"evidence"`            // what happened, the fault itself first
-	Advice   []string    `json:"advice"`              // what to do, the likeliest to help first
-	Others   []string    `json:"others,omitempty"`    // what else went wrong
-	Stderr   []string    `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
-	Frames   []string    `json:"frames,omitempty"`    // of a crash, the innermost first, by the rank's own handler or its core file
-	Absent   []Absentee  `json:"absent,omitempty"`    // from a collective in which others waited
-	Stacks   []job.Stack `json:"stacks,omitempty"`    // of a run that hung, when it was ended: the fewest first
+	Kind     Kind           `json:"kind"`
+	Likely   bool           `json:"likely,omitempty"` // it may be another kind
+	Phase    string         `json:"phase,omitempty"`  // what the run was doing: gathering, launching, wiring, running, stopping
+	Rank     *int           `json:"rank,omitempty"`   // in its job
+	Job      int            `json:"spawned_job,omitempty"`
+	Host     string         `json:"host,omitempty"`
+	Pod      string         `json:"pod,omitempty"`
+	Node     string         `json:"node,omitempty"` // of Kubernetes
+	PID      int            `json:"pid,omitempty"`
+	Signal   string         `json:"signal,omitempty"`    // SIGKILL
+	Errno    string         `json:"errno,omitempty"`     // ENOENT
+	GPU      string         `json:"gpu,omitempty"`       // UUID
+	PCI      string         `json:"pci,omitempty"`       // the GPU's address
+	HCA      string         `json:"hca,omitempty"`       // device:port
+	Cordon   string         `json:"cordon,omitempty"`    // the command that keeps jobs from the node
+	ExitCode int            `json:"exit_code,omitempty"` // of the run; a log does not say it
+	Restarts int            `json:"restarts,omitempty"`  // of the ranks before this
+	Evidence []string       `json:"evidence"`            // what happened, the fault itself first
+	Advice   []string       `json:"advice"`              // what to do, the likeliest to help first
+	Others   []string       `json:"others,omitempty"`    // what else went wrong
+	Stderr   []string       `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
+	Frames   []string       `json:"frames,omitempty"`    // of a crash, the innermost first, by the rank's own handler or its core file
+	Absent   []job.Absentee `json:"absent,omitempty"`    // from a collective in which others waited
+	Stacks   []job.Stack    `json:"stacks,omitempty"`    // of a run that hung, when it was ended: the fewest first
 
 	// What a log tells (launcher/verdict/logs); of a run's time limit the first two:
 	Confidence Confidence `json:"confidence,omitempty"`
@@ -190,6 +190,9 @@ func (v *Verdict) complete(where Circumstances) {
 		if !slices.Contains(v.Advice, do) {
 			v.Advice = append(v.Advice, do)
 		}
+	}
+	if v.Kind == MPIError && strings.Contains(text, "MPID_Comm_spawn_multiple(") {
+		v.Note(noteSpawn)
 	}
 }
 

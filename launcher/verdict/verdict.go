@@ -27,12 +27,12 @@ import (
 
 // Case gathers the faults of a run. The zero value has none.
 type Case struct {
-	Stopped bool              // a rank was ended by mpiup
-	Bare    bool              // no host is a pod of Kubernetes
-	Passed  int               // the signal by which ranks were told that their hosts are taken away; 0: they were not
-	Sent    idset.Set         // signals that mpiup got and passed on, which whoever sent them to it has sent to the ranks
-	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
-	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do
+	Stopped bool                  // a rank was ended by mpiup
+	Bare    bool                  // no host is a pod of Kubernetes
+	Passed  int                   // the signal by which ranks were told that their hosts are taken away; 0: they were not
+	Sent    idset.Set             // signals that mpiup got and passed on, which whoever sent them to it has sent to the ranks
+	Absent  func() []job.Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
+	Holdup  []string              // at the end of the time or on a signal: who waited for whom, and what to do
 	Toll    Toll
 	Stacks  []job.Stack // where ranks were when a time limit struck
 

@@ -287,3 +287,24 @@ func TestCrashesOfTwoHosts(t *testing.T) {
 		}
 	}
 }
+
+// Debian's MPICH says no more than that it cannot spawn.
+func TestSpawnOfMPICHOverUCX(t *testing.T) {
+	const head = "Abort(1) on node 0 (rank 0 in comm 0): Fatal error in internal_Comm_spawn: Other MPI error, error stack:"
+	for _, tt := range []struct {
+		line  string
+		noted bool
+	}{
+		{"MPID_Comm_spawn_multiple(86): Error in spawn call", true},
+		{"MPID_Send(86): Error in a call", false},
+	} {
+		var c Case
+		c.Add(Fault{Event: Aborted, Host: "w0", Code: 15})
+		wrote := []string{head, tt.line}
+		c.Hear(1, func(int) Said { return Said{Last: wrote} }, time.Time{}, nil)
+		v, _ := c.Verdict(Circumstances{Stderr: wrote})
+		if got := slices.Contains(v.End(LastLines{}), noteSpawn); got != tt.noted || v.Kind != MPIError {
+			t.Errorf("%s: %s, %q", tt.line, v.Kind, v.End(LastLines{}))
+		}
+	}
+}

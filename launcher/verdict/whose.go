@@ -170,9 +170,7 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 	}()
 	f, ok := c.Cause()
 	if ok && f.Event == TimedOut && f.Limit != RuleLimit && !stopped.IsZero() {
-		if c.sure == Certain || !c.hearUnresolved(n, words) {
-			c.hearMute(f.ID, n, words, stopped, about)
-		}
+		c.hearMute(f.ID, n, words, stopped, about)
 	}
 	if !ok || f.Event != Ended && f.Event != Aborted {
 		return
@@ -204,29 +202,28 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 	}
 }
 
-// hearUnresolved names nobody where the last words of all ranks are that a host's name has no address: they wait for nobody then, whoever
-// of them has come to where they meet.
-func (c *Case) hearUnresolved(n int, words func(id int) Said) bool {
-	said := ""
+// unresolved is a line where the last words of all ranks are that a host's name has no address: they wait for nobody then, whoever
+// of them has come to where they meet; "": not all say so.
+func unresolved(n int, words func(id int) Said) (line string) {
 	for id := range min(n, maxEchoes) {
 		w := words(id)
 		f, ok := Read(Said{Raised: w.Raised, Last: w.Last, After: w.After})
 		if !ok || f.Kind != DNS {
-			return false
+			return ""
 		}
-		said = cmp.Or(said, f.Line)
+		line = cmp.Or(line, f.Line)
 	}
-	if said == "" {
-		return false
-	}
-	c.Waited(Fault{ID: -1, Node: -1}, "", false)
-	c.limited, c.sure, c.Absent, c.Holdup = DNS, "", nil, []string{"all ranks say that a name has no address: " + said}
-	return true
+	return line
 }
 
 // hearMute names the one rank whose last words are an exception of its own, where a run hung and nothing tells that others wait for another one:
 // mpi4py has a rank wait in MPI_Finalize for ever after those.
 func (c *Case) hearMute(waited, n int, words func(id int) Said, stopped time.Time, about func(id int) Fault) {
+	if line := unresolved(n, words); line != "" && c.sure != Certain {
+		c.Waited(Fault{ID: -1, Node: -1}, "", false)
+		c.limited, c.sure, c.Absent, c.Holdup = DNS, "", nil, []string{"all ranks say that a name has no address: " + line}
+		return
+	}
 	who, last := -1, Finding{}
 	for id := range n {
 		said := words(id)
