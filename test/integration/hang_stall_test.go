@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	seen "github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/deadmount"
@@ -117,7 +118,7 @@ func TestStacksBeforeAHangIsEnded(t *testing.T) {
 	for host, flags := range map[string][]string{"w0": nil, "w1": nil, "w2": {"--deny", "look"}} {
 		l.agent(t, host, container{flags: flags})
 	}
-	at := func(s verdict.Stack, ranks, frame string) bool {
+	at := func(s seen.Stack, ranks, frame string) bool {
 		return s.Ranks == ranks && len(s.Frames) <= 3 && slices.ContainsFunc(s.Frames, func(f string) bool { return strings.TrimPrefix(f, "P") == frame })
 	}
 	for _, tt := range []struct {
