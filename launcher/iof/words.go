@@ -326,7 +326,7 @@ func telling(data []byte) int {
 func (h *hearing) ungrouped(line string) (text string, ok bool) {
 	rest := strings.TrimLeft(line, " ")
 	switch {
-	case strings.HasPrefix(rest, "+ Exception Group Traceback "):
+	case strings.HasPrefix(rest, "+ Exception Group "+string(traceback)):
 		h.group = true
 	case !h.group:
 	case strings.HasPrefix(rest, "+-"):
