@@ -40,6 +40,17 @@ func TestStdoutOf64MB(t *testing.T) {
 	}
 }
 
+// A rank that writes many short lines, each by itself, is not held up for ever.
+func TestManyShortLines(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	out := newCounter()
+	l.run(t, job{hosts: "w0:1", stdout: out, args: []string{"sh", "-c", "i=0; while [ $i -lt 6000 ]; do /bin/echo x; i=$((i+1)); done"}}).OK(t)
+	if out.n != 2*6000 {
+		t.Errorf("%d bytes came", out.n)
+	}
+}
+
 func TestBinaryStdout(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
