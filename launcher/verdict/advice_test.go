@@ -69,15 +69,20 @@ func TestEarly(t *testing.T) {
 		bare bool
 		line string
 		want Kind
+		sig  string
 	}{
-		{job.ExitPreempted, true, "got SIGTERM in the pause before restart 3, after rank 0 on w0 exited with code 3", Interrupted},
-		{job.ExitPreempted, false, "got SIGTERM in the pause before restart 3, after rank 0 on w0 exited with code 3", Terminated},
-		{job.ExitUsage, true, "40 ranks asked for, but the 2 hosts have 4 slots (w0: 2, w1: 2); use -n 4 or less, give more slots, or pass --oversubscribe", Slots},
-		{job.ExitUsage, true, "--launcher-timeout 1s: at least 5s", Usage},
+		{job.ExitPreempted, true, "got SIGTERM in the pause before restart 3, after rank 0 on w0 exited with code 3", Interrupted, "SIGTERM"},
+		{job.ExitPreempted, false, "got SIGTERM in the pause before restart 3, after rank 0 on w0 exited with code 3", Terminated, ""},
+		{130, true, "got SIGINT in the pause before restart 3, after rank 0 on w0 exited with code 3", Interrupted, "SIGINT"},
+		{job.ExitUsage, true, "40 ranks asked for, but the 2 hosts have 4 slots (w0: 2, w1: 2); use -n 4 or less, give more slots, or pass --oversubscribe", Slots, ""},
+		{job.ExitUsage, true, "--launcher-timeout 1s: at least 5s", Usage, ""},
 	} {
-		if v := Early(tt.code, false, []string{tt.line}, Circumstances{Bare: tt.bare}); v.Kind != tt.want {
-			t.Errorf("%s: %s, want %s", tt.line, v.Kind, tt.want)
+		if v := Early(tt.code, false, []string{tt.line}, Circumstances{Bare: tt.bare}); v.Kind != tt.want || v.Signal != tt.sig {
+			t.Errorf("%s: %s by %q, want %s by %q", tt.line, v.Kind, v.Signal, tt.want, tt.sig)
 		}
+	}
+	if v := Early(job.ExitPreempted, true, nil, Circumstances{}); v.Kind != Interrupted || v.Signal != "" {
+		t.Errorf("who has no hosts any more: %+v", v)
 	}
 }
 

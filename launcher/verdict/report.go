@@ -153,7 +153,11 @@ func Early(code int, outrun bool, lines []string, where Circumstances) Verdict {
 	case ok && v.Kind == Usage && s.Kind == Slots:
 		v.Kind = Slots
 	}
-	if code > 128 && v.Kind == Interrupted {
+	switch {
+	case v.Kind != Interrupted || outrun:
+	case code == job.ExitPreempted:
+		v.Signal = job.SignalName(job.SIGTERM)
+	case code > 128:
 		v.Signal = job.SignalName(code - 128)
 	}
 	v.complete(where)
