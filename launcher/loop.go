@@ -79,9 +79,10 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	input.Wait()
 	r.sink.Close()
 	r.flush(&sink)
-	for _, e := range r.mail.take() { // of the last lines, which were read while they were written
-		if w, ok := e.(run.Watched); ok {
-			r.step(w)
+	for _, e := range r.mail.take() { // of the last lines, which were read and written when the ranks had ended
+		switch e.(type) {
+		case run.Watched, run.Unwritten:
+			r.step(e)
 		}
 	}
 	for _, l := range r.sink.Progress() {

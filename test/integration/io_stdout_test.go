@@ -51,6 +51,26 @@ func TestManyShortLines(t *testing.T) {
 	}
 }
 
+// A reader that goes when the ranks have ended, and has not read all that they wrote, fails the run as one that goes before.
+func TestLateReaderGoes(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	ended := filepath.Join(l.folder(t), "ended")
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	r := l.start(t, job{hosts: "w0:1", stdout: writer, args: []string{"sh", "-c", "head -c 100000 /dev/zero && touch " + ended}}) // more than a pipe holds
+	testlab.Eventually(t, "the rank has written", func() bool { _, err := os.Stat(ended); return err == nil })
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := r.Wait(t); r.Code != 141 || !strings.Contains(r.Stderr, "nobody reads standard output") {
+		t.Errorf("ended with %d:\n%s", r.Code, r.Stderr)
+	}
+}
+
 func TestBinaryStdout(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
