@@ -170,7 +170,12 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) err
 	}
 	f := r.about(verdict.NotWired, h, int(m.Rank))
 	f.At, f.Text, f.Stranded = at, m.Text, known(m.Cause, job.StrandedByLeaving)
-	if first, ranks := r.mutes(r.jobOf(f.ID), gone); !ranks.Empty() && f.Stranded == job.Stranded {
+	var first int
+	var ranks idset.Set
+	if f.Stranded == job.Stranded { // by a rank that is gone, and no limit's or a descriptor's doing
+		first, ranks = r.mutes(r.jobOf(f.ID), gone)
+	}
+	if !ranks.Empty() {
 		own := r.about(verdict.Ended, r.who.HostOf(first), first)
 		own.At, own.Uncalled = at, true
 		if ranks.Len() > 1 {

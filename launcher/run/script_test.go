@@ -26,7 +26,7 @@ import (
 //
 //	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D watch=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
-//	abort ID CODE | cull ID TARGETS | unwired ID TEXT | stranded ID GONE | notice HOST TEXT | warn HOST TEXT
+//	abort ID CODE | cull ID TARGETS | unwired ID TEXT | stranded ID GONE | overfull ID | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | shutdown HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
 //	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
@@ -171,6 +171,8 @@ func (s *script) do(command string, args []string) {
 		of(&apiv1.WireupFailed{Rank: id(), Text: "the barrier cannot end", Gone: args[1]})
 	case "unwired":
 		of(&apiv1.WireupFailed{Rank: id(), Text: rest(1)})
+	case "overfull":
+		of(&apiv1.WireupFailed{Rank: id(), Text: "a fence carries too much", Cause: apiv1.Stranding(job.StrandedByLimit)})
 	case "notice", "warn":
 		from(&apiv1.Notice{Text: rest(1), Warning: command == "warn"})
 	case "ending":
