@@ -20,9 +20,10 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
+
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
-	"slices"
 )
 
 // Case gathers the faults of a run. The zero value has none.
