@@ -110,13 +110,6 @@ func unwritable(what string, err error) error {
 	return &reach.Failure{Code: job.ExitOutput, Lines: []string{what + ": " + err.Error(), verdict.WriteHint}}
 }
 
-// An agent has window/256 chunks of a process underway, 4096 at most (agent/stdio), and a chunk may be one byte: a process that wrote short lines
-// alone would wait for ever where more bytes than a quarter of these are owed.
-const (
-	owedPart = 4 * 256
-	mostOwed = 4096 / 4
-)
-
 // credits gathers written bytes into few frames.
 type credits struct {
 	send func(id, n int)
@@ -133,7 +126,7 @@ func (c *credits) grow(n, window int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owed = append(c.owed, make([]int32, n)...)
-	due := int32(max(min(window/owedPart, mostOwed), 1))
+	due := int32(max(min(window, job.OutputChunks(window))/4, 1)) // of short lines a chunk may be one byte
 	if c.prompt {
 		due = 1
 	}

@@ -23,18 +23,12 @@ type window struct {
 	back   int     // bytes granted of chunks[head], guarded by mu
 }
 
-const (
-	bytesPerChunk = 256 // on average at least, when many chunks are in flight
-	minChunks     = 64
-	maxChunks     = 4096
-)
-
 func newWindow(size int) *window {
 	return &window{
 		wake:  [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		size:  size,
 		free:  size,
-		limit: min(max(size/bytesPerChunk, minChunks), maxChunks),
+		limit: job.OutputChunks(size),
 	}
 }
 

@@ -70,3 +70,14 @@ type Crash struct {
 	Frames []string // by its core file
 	Placed []Placed
 }
+
+// OutputChunks is how many chunks of a process's output may be under way, for a window in bytes. Each costs memory on its way, and may be one byte:
+// who gives bytes back must not keep as many as that.
+func OutputChunks(window int) int {
+	const (
+		bytesPerChunk = 256 // on average at least, when many are under way
+		least         = 64
+		most          = 4096
+	)
+	return min(max(window/bytesPerChunk, least), most)
+}
