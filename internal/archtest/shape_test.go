@@ -1,7 +1,6 @@
 package archtest
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,9 +12,6 @@ import (
 	"strings"
 	"testing"
 )
-
-// maxLines: a file that passes it is the one people complain about.
-const maxLines = 600
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
@@ -34,14 +30,6 @@ func TestPackagesHaveACommentAndAName(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestFilesAreShort(t *testing.T) {
-	eachFile(t, func(path string, text []byte) {
-		if lines := bytes.Count(text, []byte("\n")); lines > maxLines && !generated.Match(text) {
-			t.Errorf("%s has %d lines, more than %d: which two ideas are in it?", path, lines, maxLines)
-		}
-	})
 }
 
 // makers are functions that make processes. os/exec is watched as an import.
