@@ -101,7 +101,7 @@ func (st *Job) Start() {
 		st.wg.Go(func() { watchActivity(st) })
 	}
 	if st.Waits != nil {
-		every := time.Duration(max(l.Job.WatchMs, l.Job.WatchLinkedMs)) * time.Millisecond
+		every := time.Duration(l.Job.WatchMs) * time.Millisecond
 		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.pids, st.send) })
 	}
 	if st.trails != nil {

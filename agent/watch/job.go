@@ -55,26 +55,19 @@ type Notice func(warning bool, format string, args ...any)
 
 // Program is one whose ranks may be watched.
 type Program struct {
-	Name   string
-	Linked bool   // with its MPI library
-	First  string // and with this runtime of ASan, which must be loaded before any other library; "": none
+	Name  string
+	First string // it is linked with this runtime of ASan, which must be loaded before any other library; "": none
 }
 
 // NewJob watches the ranks of a session's job with that library, by pages in /dev/shm, else in the session's directory: on a disk that
-// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil. Where nobody has
-// asked, only ranks of programs are watched that are linked with MPI, without a word.
-func NewJob(h *host.Host, session string, number uint32, library string, asked bool, programs []Program, notice Notice) *Job {
-	if !asked {
-		notice = func(bool, string, ...any) {}
-	}
+// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil.
+func NewJob(h *host.Host, session string, number uint32, library string, programs []Program, notice Notice) *Job {
 	left := map[uint32]bool{} // programs of which nobody is watched
 	for i, p := range programs {
-		if left[uint32(i)] = p.First != "" || !asked && !p.Linked; p.First != "" {
+		if p.First != "" {
+			left[uint32(i)] = true
 			notice(true, "--watch-ranks: ranks of %s are not watched: what it runs is linked with %s, which must be loaded before any other library", p.Name, p.First)
 		}
-	}
-	if !asked && !slices.ContainsFunc(programs, func(p Program) bool { return p.Linked && p.First == "" }) {
-		return nil
 	}
 	dir, _ := h.SessionDir(session)
 	j, err := newJob(dir, number, library)

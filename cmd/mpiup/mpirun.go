@@ -196,7 +196,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap,
 		Pty: l.Family == line.OpenMPI, // whose own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c); Hydra gives pipes
 		Wishes: launcher.Wishes{ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts,
-			Timeout: l.Timeout, Stall: hang.Config{After: cli.DefaultStall}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
+			Timeout: l.Timeout, Stall: hang.Config{After: cli.DefaultStall, WatchWindow: cli.DefaultWatch}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
 			Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe, Binding: l.Binding}},
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),

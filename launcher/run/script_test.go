@@ -88,9 +88,8 @@ func (s *script) begin(args []string) {
 		case "init":
 			cfg.Stall.Init, _ = time.ParseDuration(value)
 		case "watch":
-			cfg.Stall.Watch, _ = time.ParseDuration(value)
-		case "linked":
-			cfg.Stall.Linked, _ = time.ParseDuration(value)
+			cfg.Stall.Watch = true
+			cfg.Stall.WatchWindow, _ = time.ParseDuration(value)
 		case "abort":
 			cfg.Stall.Abort = true
 		case "stacks":
