@@ -5,23 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/exchange"
-	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
-	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/trace"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 	"google.golang.org/protobuf/proto"
 )
@@ -190,22 +186,11 @@ func (a *Agent) stacks(signal int) func(ctx context.Context, targets []look.Targ
 	}
 }
 
-// runTool runs a program of the container's PATH, as one of this agent's processes. As another user it gets nothing of what this one has: not its
-// environment, and only programs that nobody but root can change.
+// runTool runs a tool of the container's for what it prints, as one of this agent's processes; as another user where as is not nil.
 func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit int) (string, error) {
-	cmd := reap.Command{Argv: argv, Env: a.cfg.Env, User: as}
-	if as != nil {
-		path, _ := host.Lookup("PATH", a.cfg.Env)
-		dirs := bounded.Programs(path)
-		if cmd.Path = bounded.Program(argv[0], dirs); cmd.Path == "" {
-			return "", trace.ErrNoProgram
-		}
-		cmd.Env, cmd.Dir = []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/"}, "/"
-	}
-	o, err := reap.Collect(ctx, a.super, cmd, limit)
-	var failed *program.Error
+	o, err := reap.CollectTool(ctx, a.super, argv, a.cfg.Env, as, limit)
 	switch {
-	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:
+	case errors.Is(err, reap.ErrNoTool):
 		return "", trace.ErrNoProgram
 	case err == nil && o.Exit.Status() != 0:
 		err = fmt.Errorf("%v: %s", o.Exit, o.Err)

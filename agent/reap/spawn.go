@@ -117,14 +117,19 @@ func (s *Supervisor) Expect() {
 	}
 }
 
-// find finds the program, unless Run ends meanwhile.
-func (s *Supervisor) find(ctx context.Context, c *Command) (string, error) {
-	prog, pathEnv := cmp.Or(c.Path, c.Argv[0]), ""
-	for _, kv := range c.Env {
+// pathOf is PATH in an environment: the last one counts.
+func pathOf(env []string) (path string) {
+	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			pathEnv = v
+			path = v
 		}
 	}
+	return path
+}
+
+// find finds the program, unless Run ends meanwhile.
+func (s *Supervisor) find(ctx context.Context, c *Command) (string, error) {
+	prog, pathEnv := cmp.Or(c.Path, c.Argv[0]), pathOf(c.Env)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ended, func() { cancel(ErrEnded) })()
