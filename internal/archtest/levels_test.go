@@ -110,6 +110,7 @@ var levels = map[string]int{
 	"internal/idset":      -2,
 	"internal/visible":    -3,
 	"internal/pattern":    -2,
+	"internal/secret":     -1,
 	"internal/podfiles":   -2,
 	"internal/typed":      -1,
 	"internal/bounded":    -2,
