@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/ways"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -38,7 +38,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
 	a.watch = a.watchGPUs()
-	libs := mpilib.NewMemory(os.DirFS("/"))
+	libs := mpilib.NewMemory(bounded.Tree("/"))
 	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
 		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done()})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: func() bool { return a.ending.Err() != nil },

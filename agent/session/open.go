@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -260,7 +260,7 @@ func (t *Table) reservePorts(o *apiv1.Open) (list []uint32) {
 	}
 	own := !within.IsZero()
 	if !own {
-		within = Usual(os.DirFS("/"))
+		within = Usual(bounded.Tree("/"))
 	}
 	for _, p := range t.ports.Reserve(o.Session, n, within, own) {
 		list = append(list, uint32(p))

@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/agent/checkup/image"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/cmd/mpiup/install"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -56,7 +57,7 @@ when something warns, else 0. What a user may write is asked for the one that it
 
 func checkImage(p *process, program []string, strict, json bool) error {
 	facts, findings := image.Check(image.Config{
-		Files: os.DirFS("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
+		Files: bounded.Tree("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
 		Temp: host.RunDir(p.getenv("TMPDIR"), os.Getuid()), Ours: install.Ours,
 		Write: func(dir string) error { return checkup.LookTemp(dir, lookPatience).Err },
 		User: func(uid int) string {

@@ -290,7 +290,7 @@ func (p *process) libraries(dir string) func(argv []string) string {
 	return func(argv []string) string {
 		if !slices.Equal(of, argv) {
 			env := line.Distinct(slices.Concat(p.env, []string{"PATH=" + program.SearchPath("", p.getenv("PATH"), true)}))
-			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
+			library = mpilib.NewMemory(bounded.Tree("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
 			of = argv
 		}
 		return library

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/secret"
@@ -103,7 +104,7 @@ func isReport(name string) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return err == nil && info.IsDir()
 	}
-	f, err := os.Open(name)
+	f, err := bounded.Open(name)
 	if err != nil {
 		return false
 	}
