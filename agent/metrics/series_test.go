@@ -44,7 +44,7 @@ func busy(t *testing.T) (*Metrics, *Watch) {
 
 	// What a rank writes need not be UTF-8.
 	prefix := m.Inspect("0123abcd45", 1, []uint32{0})
-	text := inspected + "nccl_bus_bandwidth_gbs{gpu=\"\xff\"} +Inf\n"
+	text := inspected + "nccl_collective_exec_time_microseconds{gpu=\"0\"} 7\nnccl_p2p_bus_bandwidth_gbs{gpu=\"0\"} 3\nnccl_bus_bandwidth_gbs{gpu=\"\xff\"} +Inf\n"
 	if err := os.WriteFile(filepath.Join(prefix+"0", "a.prom"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
