@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/mpiup/mpiup/internal/bounded"
-	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/internal/scrape"
 )
 
 // NCCL's Inspector, a plugin that users switch on, writes how fast each communicator is: every 30 s into a file of its own,
@@ -60,24 +61,32 @@ func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix st
 	return prefix
 }
 
-// inspected is what ranks' files say now.
-func (m *Metrics) inspected() []exposition.Family {
-	sessions, _ := filepath.Glob(filepath.Join(m.cfg.Host.SessionsDir(), "session-*", inspectorFolder)) // the pattern is right
+// inspectorCollector shows what ranks' files say. It describes nothing before: which labels a series has is as its line has it.
+type inspectorCollector struct{ m *Metrics }
+
+func newInspectorCollector(m *Metrics) inspectorCollector { return inspectorCollector{m} }
+
+// Describe says nothing, which makes a collector of any series.
+func (inspectorCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads the files of all ranks that have written lately.
+func (c inspectorCollector) Collect(to chan<- prometheus.Metric) {
+	pattern := filepath.Join(c.m.cfg.Host.SessionsDir(), "session-*", inspectorFolder)
+	sessions, _ := filepath.Glob(pattern) // the pattern is right
 	var folders []string
 	for _, folder := range sessions {
 		for _, name := range some(folder, inspectorRanks) {
 			folders = append(folders, filepath.Join(folder, name))
 		}
 	}
-	shown := map[string]exposition.Family{}
+
 	left := inspectorSeries
 	for _, folder := range folders {
-		job, rank, ok := strings.Cut(filepath.Base(folder), ".")
-		_, session, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(folder))), "-")
-		if _, err := strconv.ParseUint(rank, 10, 32); err != nil || !ok {
+		own, ok := c.labelsOf(folder)
+		if !ok {
 			continue
 		}
-		own := []string{"rank", rank, "pod", m.cfg.Name, "run", session[:min(8, len(session))] + "/" + job}
+
 		seen := map[string]bool{} // a series stands once on a page
 		for _, text := range freshFiles(folder) {
 			for line := range strings.Lines(string(text)) {
@@ -88,16 +97,32 @@ func (m *Metrics) inspected() []exposition.Family {
 				}
 				seen[key] = true
 				left--
-				f, ok := shown[name]
-				if !ok {
-					f = exposition.Family{Name: name, Kind: exposition.Gauge, Help: inspectorFamilies[name]}
-				}
-				f.Add(value, slices.Concat(own, labels)...)
-				shown[name] = f
+				to <- inspectorSample(name, value, slices.Concat(own, labels))
 			}
 		}
 	}
-	return slices.Collect(maps.Values(shown))
+}
+
+// labelsOf are the labels that a rank's folder gives its series, names and values in turn; false where the folder is no rank's.
+func (c inspectorCollector) labelsOf(folder string) (labels []string, ok bool) {
+	job, rank, ok := strings.Cut(filepath.Base(folder), ".")
+	if _, err := strconv.ParseUint(rank, 10, 32); err != nil || !ok {
+		return nil, false
+	}
+	_, session, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(folder))), "-")
+	run := session[:min(8, len(session))] + "/" + job
+	return []string{"rank", rank, "pod", scrape.Text(c.m.cfg.Name), "run", scrape.Text(run)}, true
+}
+
+// inspectorSample is a series with these labels, names and values in turn.
+func inspectorSample(name string, value float64, labels []string) prometheus.Metric {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names = append(names, labels[i])
+		values = append(values, labels[i+1])
+	}
+	desc := prometheus.NewDesc(name, inspectorFamilies[name], names, nil)
+	return scrape.Sample(desc, prometheus.GaugeValue, value, values...)
 }
 
 // freshFiles are a rank's files that Inspector has written lately.
@@ -150,7 +175,7 @@ func inspectorLine(line string) (name string, labels []string, value float64, ok
 	}
 	for _, label := range inspectorLabels {
 		if text, ok := given[label]; ok {
-			labels = append(labels, label, text)
+			labels = append(labels, label, scrape.Text(text))
 		}
 	}
 	return name, labels, value, true

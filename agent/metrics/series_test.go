@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/gpu"
@@ -39,7 +41,7 @@ func busy(t *testing.T) (*Metrics, *Watch) {
 	m.Started.Inc()
 	m.Jobs.Inc()
 	m.Refusals.Inc()
-	countFailed(m, ByOOM)
+	m.Failed.WithLabelValues(ByOOM).Inc()
 	m.OutBytes.Add(1234567)
 
 	// What a rank writes need not be UTF-8.
@@ -98,4 +100,29 @@ func TestSeriesOfAnAgent(t *testing.T) {
 	golden.Is(t, "testdata/series.txt", golden.SortSeries(page, regexp.MustCompile("^go_")))
 }
 
-func countFailed(m *Metrics, how string) { m.Failed.Inc(how) }
+// Prometheus' own linter of names and helps finds nothing but what others have named.
+func TestLintOfAnAgent(t *testing.T) {
+	m, watch := busy(t)
+	problems, err := testutil.GatherAndLint(m.registry(watch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, p := range problems {
+		found[p.Metric] = true
+		if foreign[p.Metric] == "" {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	for name := range foreign {
+		if !found[name] {
+			t.Errorf("%s is named well: take it off the list", name)
+		}
+	}
+}
+
+// foreign are series whose names the linter does not like, and why they stay.
+var foreign = map[string]string{
+	"nccl_collective_exec_time_microseconds": "NCCL's Inspector's, as its own exporters show it",
+	"nccl_p2p_exec_time_microseconds":        "the same",
+}

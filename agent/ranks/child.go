@@ -159,7 +159,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 		}
 	}
 	if ex.Status() != 0 {
-		st.s.Metrics.Failed.Inc(how(x))
+		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
 		if failed = !x.StoppedByUs || p.aborted.Load(); failed {
 			tellLack(p, ex, x)
 			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
@@ -199,7 +199,7 @@ func how(x *apiv1.Exited) string {
 // emit sends a piece of output.
 func (p *Process) emit(c stdio.Chunk) {
 	st := p.Job
-	st.s.Metrics.OutBytes.Add(uint64(len(c.Data)))
+	st.s.Metrics.OutBytes.Add(float64(len(c.Data)))
 	p.wrote.Store(c.Time.UnixNano())
 	if c.Stream == job.Stderr {
 		p.heard.Take(c.Data)

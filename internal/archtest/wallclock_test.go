@@ -19,7 +19,7 @@ var onTheWall = map[string]int{
 	"launcher/examine":    1, // pause
 	"launcher/iof":        1, // pause
 	"launcher/link":       1, // pause
-	"internal/exposition": 4, // scrapers; courtesy at the end
+	"internal/scrape":     4, // scrapers; courtesy at the end
 	"launcher/runmetrics": 1, // courtesy at the end
 	"launcher/peers":      1, // pause
 	"launcher/reach":      3, // age of what is known; pause; a turn is lent on

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/golden"
@@ -38,7 +40,7 @@ func busy() *Metrics {
 // Boards and alerts of users read these names, labels and values.
 func TestSeriesOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		golden.Is(t, "testdata/series.txt", golden.SortSeries(scrape(t, busy()), regexp.MustCompile("^$")))
+		golden.Is(t, "testdata/series.txt", golden.SortSeries(pageOf(t, busy()), regexp.MustCompile("^$")))
 	})
 }
 
@@ -47,7 +49,18 @@ func TestSeriesAroundARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := busy()
 		m.Ended(&verdict.Verdict{Kind: verdict.Killed}, nil)
-		golden.Is(t, "testdata/before.txt", golden.SortSeries(scrape(t, New("v1")), regexp.MustCompile("^$")))
-		golden.Is(t, "testdata/after.txt", golden.SortSeries(scrape(t, m), regexp.MustCompile("^$")))
+		golden.Is(t, "testdata/before.txt", golden.SortSeries(pageOf(t, New("v1")), regexp.MustCompile("^$")))
+		golden.Is(t, "testdata/after.txt", golden.SortSeries(pageOf(t, m), regexp.MustCompile("^$")))
 	})
+}
+
+// Prometheus' own linter of names and helps finds nothing.
+func TestLintOfARun(t *testing.T) {
+	problems, err := testutil.GatherAndLint(busy().registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
 }
