@@ -99,14 +99,11 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.judge()
 	case Signal:
 		r.signal(e.Number)
+		r.noteSignal(e.Number)
 	case Expired:
 		r.expired(e.Timer)
 	case Unwritten:
-		f := verdict.Fault{Event: verdict.NotWritten, Node: -1, ID: -1, Text: e.Text, Errno: e.Errno}
-		if e.Reader {
-			f.Event = verdict.ReaderGone
-		}
-		r.fail(f)
+		r.onUnwritten(e)
 	case NotCopied:
 		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text, Errno: e.Errno})
 	case Watched:
@@ -137,6 +134,7 @@ func (r *Run) Step(now Now, e Event) []Order {
 	case Cancelled:
 		r.stop("the launcher ends", false)
 	case Over:
+		r.failUnwritten()
 		r.move(jobEnded)
 		if line := r.stalls.slow.End(r.jobs[0].Size(), r.slowNames()); line != "" {
 			r.say("%s", line)
@@ -186,6 +184,9 @@ func (r *Run) expired(t Timer) {
 		r.judge()
 	case Bound:
 		r.abandon()
+	case Unread:
+		r.failUnwritten()
+		r.judge()
 	}
 }
 

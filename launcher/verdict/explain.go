@@ -249,6 +249,9 @@ func (f Fault) Sentence() string {
 	case TimedOut:
 		return passed[f.Limit] + f.Text
 	case Signalled:
+		if f.Unread {
+			return fmt.Sprintf("mpiup got %s, and nobody reads its output any more", job.SignalName(f.Code))
+		}
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"

@@ -79,6 +79,7 @@ type Fault struct {
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
 	By          Taker         // HostTaken: whom the host is taken by
 	Limit       Limit         // TimedOut: which
+	Unread      bool          // Signalled: it ended the reader of our output, too, so that the run fails however its ranks end
 
 	seq int // order of arrival, for those of one time
 }

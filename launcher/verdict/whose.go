@@ -79,7 +79,7 @@ func (c *Case) first() (Fault, bool) {
 	if c.Stopped {
 		return c.earliest(func(f Fault) bool { return f.Event == Signalled })
 	}
-	return Fault{}, false
+	return c.earliest(func(f Fault) bool { return f.Unread })
 }
 
 func (c *Case) of(want func(Fault) bool) []Fault {
