@@ -55,7 +55,7 @@ func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, as
 // is none of them where it was ignored, as by nohup.
 func passedOn(more ...os.Signal) (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 64)
-	signal.Notify(signals, append(more, syscall.SIGINT, syscall.SIGTERM, syscall.SIGWINCH)...)
+	signal.Notify(signals, append(more, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGWINCH)...)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}

@@ -20,7 +20,7 @@ import (
 func New(cfg Config) *Run {
 	all := shared{&orders{noticed: map[string]bool{}}, &roster{}}
 	cfg.Preempt.Signal = cmp.Or(cfg.Preempt.Signal, job.SIGTERM)
-	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, termAs: cfg.Preempt.Signal}}
+	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, termAs: cfg.Preempt.Signal, command: cfg.Exec != nil}}
 	r.exchange = exchange.New(cfg.Asked, r.send)
 	r.succession = succession{shared: all, cfg: r.cfg, offered: cfg.Adopted}
 	r.sites = &sites{roster: r.roster, self: cfg.Self}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/scrape"
 )
 
@@ -63,7 +64,7 @@ func (m *Metrics) Linger(signals <-chan os.Signal, say func(format string, args 
 		case <-end:
 			return
 		case s := <-signals:
-			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+			if sig, ok := s.(syscall.Signal); ok && job.EndsWaiting(int(sig)) {
 				return
 			}
 		}

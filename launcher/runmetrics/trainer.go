@@ -23,6 +23,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/progress"
@@ -278,7 +279,7 @@ func (t *teller) lastWord(signals <-chan os.Signal) {
 		case <-late:
 			return
 		case s := <-signals:
-			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+			if sig, ok := s.(syscall.Signal); ok && job.EndsWaiting(int(sig)) {
 				return
 			}
 		}

@@ -165,7 +165,7 @@ func (c *Case) others(cause Fault) []string {
 	}
 	n := 0
 	for _, f := range c.faults {
-		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && (f.Exit.Status() == 128+by.Code || by.Code == job.SIGINT) {
+		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && (f.Exit.Status() == 128+by.Code || job.Interrupts(by.Code)) {
 			continue // as it was told to
 		}
 		if f.Event == Signalled || f.Event == cause.Event && f.ID == cause.ID && f.Node == cause.Node {
