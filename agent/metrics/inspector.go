@@ -29,6 +29,8 @@ const (
 	inspectorRanks  = 1024             // of one session
 	inspectorFiles  = 16               // of one rank: one a GPU
 	inspectorBytes  = 256 << 10        // of one file: 1,000 a communicator and metric
+	inspectorAll    = 16 << 20         // bytes of all files: one file may stand there by very many names
+	inspectorRuns   = 256              // sessions of one agent
 	inspectorSeries = 8192             // of all
 	inspectorText   = 128              // of a label's value
 )
@@ -71,16 +73,20 @@ func (inspectorCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads the files of all ranks that have written lately.
 func (c inspectorCollector) Collect(to chan<- prometheus.Metric) {
-	pattern := filepath.Join(c.m.cfg.Host.SessionsDir(), "session-*", inspectorFolder)
-	sessions, _ := filepath.Glob(pattern) // the pattern is right
 	var folders []string
-	for _, folder := range sessions {
-		for _, name := range some(folder, inspectorRanks) {
+	sessions := c.m.cfg.Host.SessionsDir()
+	for _, session := range firstNames(sessions, inspectorRuns) {
+		if !strings.HasPrefix(session, "session-") {
+			continue
+		}
+		folder := filepath.Join(sessions, session, inspectorFolder)
+		for _, name := range firstNames(folder, inspectorRanks) {
 			folders = append(folders, filepath.Join(folder, name))
 		}
 	}
 
 	left := inspectorSeries
+	bytesLeft := inspectorAll
 	for _, folder := range folders {
 		own, ok := c.labelsOf(folder)
 		if !ok {
@@ -88,7 +94,8 @@ func (c inspectorCollector) Collect(to chan<- prometheus.Metric) {
 		}
 
 		seen := map[string]bool{} // a series stands once on a page
-		for _, text := range freshFiles(folder) {
+		for _, text := range freshFiles(folder, bytesLeft) {
+			bytesLeft -= len(text)
 			for line := range strings.Lines(string(text)) {
 				name, labels, value, ok := inspectorLine(strings.TrimSpace(line))
 				key := name + strings.Join(labels, "\x00")
@@ -125,30 +132,30 @@ func inspectorSample(name string, value float64, labels []string) prometheus.Met
 	return scrape.Sample(desc, prometheus.GaugeValue, value, values...)
 }
 
-// freshFiles are a rank's files that Inspector has written lately.
-func freshFiles(folder string) (texts [][]byte) {
+// freshFiles are a rank's files that Inspector has written lately, most bytes of them at most.
+func freshFiles(folder string, most int) (texts [][]byte) {
 	oldest := time.Now().Add(-inspectorStale)
-	for _, name := range some(folder, 4*inspectorFiles) {
+	for _, name := range firstNames(folder, 4*inspectorFiles) {
 		path := filepath.Join(folder, name)
 		fi, err := os.Lstat(path)
 		if filepath.Ext(name) != ".prom" || err != nil || fi.ModTime().Before(oldest) || len(texts) == inspectorFiles {
 			continue
 		}
-		if text, err := bounded.Regular(path, inspectorBytes); err == nil {
+		limit := min(inspectorBytes, most)
+		if fi.Size() > int64(limit) { // nothing of it is read: there may be very many like it
+			continue
+		}
+		if text, err := bounded.Regular(path, limit); err == nil {
 			texts = append(texts, text)
+			most -= len(text)
 		}
 	}
 	return texts
 }
 
-// some are names in a folder, sorted, at most so many: anything may have been put there.
-func some(folder string, most int) []string {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(most) // those that could be read
+// firstNames are names in a folder, sorted, at most so many: anything may have been put there.
+func firstNames(folder string, most int) []string {
+	names := bounded.Names(folder, most)
 	slices.Sort(names)
 	return names
 }

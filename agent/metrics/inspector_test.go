@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -125,12 +126,40 @@ nccl_bus_bandwidth_gbs{`+strings.Repeat(`l="1",`, 100)+"} x\n")
 			t.Fatal(err)
 		}
 	}
-	if n := len(some(filepath.Dir(folder), inspectorRanks)); n != inspectorRanks {
+	if n := len(firstNames(filepath.Dir(folder), inspectorRanks)); n != inspectorRanks {
 		t.Errorf("%d folders are read", n)
 	}
 	if off := New(Config{Address: "off", Host: m.cfg.Host}); off.Inspect("1", 1, []uint32{0}) != "" {
 		t.Error("where nobody reads, Inspector is told to write elsewhere")
 	}
+}
+
+// One large file by very many names, and pipes in the place of folders, cost a page no more than its bounds.
+func TestInspectorOfHardLinks(t *testing.T) {
+	m, write, page := inspector(t)
+	session := filepath.Join(m.cfg.Host.SessionsDir(), "session-0123abcd45")
+	folder := filepath.Join(session, inspectorFolder)
+	write(0, "a.prom", strings.Repeat("x", inspectorBytes-1))
+	large := filepath.Join(folder, "1.0", "a.prom")
+	for rank := 1; rank < inspectorRanks; rank++ {
+		dir := filepath.Join(folder, fmt.Sprint("2.", rank))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name := range inspectorFiles {
+			if err := os.Link(large, filepath.Join(dir, fmt.Sprint(name, ".prom"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(folder, "3.0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(m.cfg.Host.SessionsDir(), "session-1123abcd45")
+	if err := errors.Join(os.MkdirAll(other, 0o700), syscall.Mkfifo(filepath.Join(other, inspectorFolder), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cost.AtMost(t, cost.Bound{Fixed: 16 * inspectorAll}, 0, func() { page() })
 }
 
 func FuzzInspectorLine(f *testing.F) {

@@ -18,7 +18,6 @@ var blocking = []string{"os.Open", "os.ReadDir", "os.ReadFile", "os.OpenRoot", "
 var mayBlock = map[string]string{
 	"agent/look/asleep.go":             "/proc: the kernel's",
 	"agent/look/usage.go":              "/proc: the kernel's",
-	"agent/metrics/inspector.go":       "not yet mended: the next change of it is",
 	"agent/ranks/unspoken.go":          "/proc: the kernel's",
 	"agent/reap/daemon.go":             "a device",
 	"agent/reap/files.go":              "/proc: the kernel's",
