@@ -142,7 +142,7 @@ func (s *Survey) findPrograms(reply *apiv1.CheckupReply, r *apiv1.CheckupRequest
 	found := checkup.Find(bounded.Tree("/"), r.Programs, first, path)
 	for _, name := range r.Programs {
 		if at := found[name]; at != "" {
-			reply.Programs = append(reply.Programs, &apiv1.Fact{Name: name, Value: at})
+			reply.Programs = append(reply.Programs, &apiv1.ProgramFile{Name: name, Path: at})
 		}
 	}
 	for _, hca := range h.HCAs.Usable() {

@@ -239,6 +239,8 @@ func (h *Conn) gone(c *Cause, since time.Duration) *model.Lost {
 	switch {
 	case c.Stage == StageFenced:
 		return &model.Lost{Why: c.Error(), Since: since, Fenced: true, Succeeded: c.Succeeded}
+	case c.Unfit:
+		return &model.Lost{Why: c.Error(), Since: since, Unsure: true}
 	case c.Stranger:
 		return &model.Lost{Why: "its agent was restarted: " + c.Error(), Since: since}
 	}

@@ -51,6 +51,9 @@ type Attach func(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Ope
 // Greet opens the session on a stream: it sends Open and judges the answer.
 func (s *Session) Greet(on wire.Stream) error {
 	if err := on.Send(s.Open.Frame()); err != nil {
+		if errors.As(err, new(*codec.Unfit)) {
+			return err
+		}
 		// The reason why is with the receiving side.
 		if _, rerr := on.Recv(); rerr != nil {
 			return rerr

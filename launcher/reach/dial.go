@@ -73,11 +73,16 @@ type Conn struct {
 // explain is the cause of a failed call.
 func (a *Conn) explain(err error) *link.Cause {
 	text := errors.New(said(err))
+	if errors.As(err, new(*codec.Unfit)) {
+		return &link.Cause{Stage: link.StageConnect, Unfit: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
+	}
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
 		return &link.Cause{Stage: link.StageTLS, Role: true, Err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
 	case codes.FailedPrecondition: // of a session that was ours
 		return &link.Cause{Stage: link.StageFenced, Succeeded: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
+	case codes.DataLoss: // it could not read a frame of ours, or write one of its own, and could not the next time
+		return &link.Cause{Stage: link.StageConnect, Unfit: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
 	case codes.Unimplemented:
 		return link.Causef(link.StageVersion, "%v: another version of mpiup: %w", a.addr, text)
 	}
@@ -226,7 +231,7 @@ func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 		Close: func() { cancel(); conn.Close() }}
 	stream, err := conn.Client.Attach(sctx)
 	if err == nil {
-		err = s.Greet(stream)
+		err = s.Greet(codec.Stream{GRPC: stream})
 	}
 	if !stop() || err != nil {
 		s.Close()
