@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/user"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -95,7 +94,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 func findingsOf(list []checkup.Finding) (findings []doctor.Finding) {
 	words := map[checkup.Verdict]string{checkup.Pass: doctor.Pass, checkup.Warn: doctor.Warn, checkup.Fail: doctor.Fail, checkup.Unknown: doctor.Unknown}
 	for _, f := range list {
-		findings = append(findings, doctor.Finding{Check: f.Name, Verdict: words[f.Verdict], Text: strings.ToValidUTF8(f.Text, "?"), Fix: f.Fix})
+		findings = append(findings, doctor.Finding{Check: f.Name, Verdict: words[f.Verdict], Text: visible.UTF8(f.Text), Fix: f.Fix})
 	}
 	return findings
 }

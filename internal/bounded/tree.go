@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,22 +40,28 @@ func Names(path string, most int) []string {
 	return names
 }
 
-// Tree is the files below a directory, as os.DirFS gives them, of which strangers may have made some: opening waits for nobody, and what is neither a
-// file nor a directory is no file (ErrNotRegular). It gives at most maxEntries entries of a directory.
-func Tree(root string) fs.FS { return tree(root) }
+// Tree is the files below a directory, of which strangers may have made some, by any name that Linux takes. It is like os.DirFS in all but this: names
+// need not be UTF-8, as an old Latin-1 one is not; opening waits for nobody, and what is neither a file nor a directory is no file (ErrNotRegular); a
+// directory has at most maxEntries entries.
+type Tree string
+
+// fs.FS, and what package fs asks a tree for beyond it.
+var (
+	_ fs.StatFS     = Tree("")
+	_ fs.ReadDirFS  = Tree("")
+	_ fs.ReadLinkFS = Tree("")
+)
 
 // maxEntries is how many entries of one directory are read.
 const maxEntries = 64 << 10
 
-type tree string
-
 // Open implements fs.FS.
-func (t tree) Open(name string) (fs.File, error) {
-	path, err := t.path("open", name)
+func (t Tree) Open(name string) (fs.File, error) {
+	at, err := t.path("open", name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, err := os.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, ofName(err, name)
 	}
@@ -70,42 +77,42 @@ func (t tree) Open(name string) (fs.File, error) {
 }
 
 // Stat implements fs.StatFS: without opening anything.
-func (t tree) Stat(name string) (fs.FileInfo, error) {
-	path, err := t.path("stat", name)
+func (t Tree) Stat(name string) (fs.FileInfo, error) {
+	at, err := t.path("stat", name)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
+	info, err := os.Stat(at)
 	return info, ofName(err, name)
 }
 
 // Lstat implements fs.ReadLinkFS.
-func (t tree) Lstat(name string) (fs.FileInfo, error) {
-	path, err := t.path("lstat", name)
+func (t Tree) Lstat(name string) (fs.FileInfo, error) {
+	at, err := t.path("lstat", name)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Lstat(path)
+	info, err := os.Lstat(at)
 	return info, ofName(err, name)
 }
 
 // ReadLink implements fs.ReadLinkFS.
-func (t tree) ReadLink(name string) (string, error) {
-	path, err := t.path("readlink", name)
+func (t Tree) ReadLink(name string) (string, error) {
+	at, err := t.path("readlink", name)
 	if err != nil {
 		return "", err
 	}
-	to, err := os.Readlink(path)
+	to, err := os.Readlink(at)
 	return to, ofName(err, name)
 }
 
 // ReadDir implements fs.ReadDirFS.
-func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
-	path, err := t.path("open", name)
+func (t Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	at, err := t.path("open", name)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := OpenDir(path)
+	dir, err := OpenDir(at)
 	if err != nil {
 		return nil, ofName(err, name)
 	}
@@ -118,9 +125,11 @@ func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, ofName(err, name)
 }
 
-// path is where a name is on this machine.
-func (t tree) path(op, name string) (string, error) {
-	if !fs.ValidPath(name) {
+// path is where a name is on this machine. It must stay below the directory.
+func (t Tree) path(op, name string) (string, error) {
+	clean := name != "" && path.Clean(name) == name && !path.IsAbs(name)
+	leaves := name == ".." || strings.HasPrefix(name, "../")
+	if !clean || leaves || strings.ContainsRune(name, 0) {
 		return "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
 	return filepath.Join(string(t), name), nil

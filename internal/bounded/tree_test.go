@@ -58,3 +58,50 @@ func TestPipesBlockNobody(t *testing.T) {
 		t.Errorf("%q", names)
 	}
 }
+
+// A Tree is what os.DirFS is, with names of any bytes.
+func TestTree(t *testing.T) {
+	const latin1 = "caf\xe9"
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, latin1, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, latin1, "file"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", filepath.Join(dir, latin1, "link")); err != nil {
+		t.Fatal(err)
+	}
+	tree := Tree(dir)
+	if text, err := fs.ReadFile(tree, latin1+"/link"); err != nil || string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if info, err := fs.Stat(tree, latin1+"/in"); err != nil || !info.IsDir() {
+		t.Errorf("%v, %v", info, err)
+	}
+	if to, err := fs.ReadLink(tree, latin1+"/link"); err != nil || to != "file" {
+		t.Errorf("%q, %v", to, err)
+	}
+	if info, err := fs.Lstat(tree, latin1+"/link"); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("%v, %v", info, err)
+	}
+	if list, err := fs.ReadDir(tree, "."); err != nil || len(list) != 1 || list[0].Name() != latin1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if f, err := tree.Open("nowhere"); f != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, %v", f, err)
+	}
+	for _, name := range []string{"", "/", "/etc", "..", "../x", "a/../b", "a/", "./a", "a//b", "a\x00"} {
+		if _, err := fs.Stat(tree, name); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+
+	plain := t.TempDir()
+	if err := os.WriteFile(filepath.Join(plain, "file"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := fstest.TestFS(Tree(plain), "file"); err != nil {
+		t.Error(err)
+	}
+}

@@ -28,8 +28,8 @@ func Text(s string) string { return escape(s, "\n\t") }
 // the next line.
 func Line(s string) string { return escape(s, "") }
 
-// UTF8 is s with each byte that is no UTF-8 as its escape, and all else as it is: for texts that travel or are kept as UTF-8,
-// such as protobuf's strings and JSON, which would refuse such a byte or lose it.
+// UTF8 is s with each byte that is no UTF-8 as its escape, and all else as it is: for texts that travel or are kept as
+// UTF-8, such as protobuf's strings and JSON, which would refuse such a byte or lose it.
 func UTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s

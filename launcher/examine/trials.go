@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/survey"
@@ -147,6 +148,7 @@ func (b *bench) check(ctx context.Context, command string, limit time.Duration) 
 func lastLines(output string) (lines []string) {
 	for line := range strings.Lines(output) {
 		if line = strings.TrimSpace(line); line != "" {
+			line = visible.UTF8(line)
 			lines = append(lines, strings.ToValidUTF8(line[:min(len(line), checkWidth)], ""))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/secret"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hours"
 )
 
@@ -221,7 +222,6 @@ func (r *Recorder) Report(end Report) *Report {
 	return &is
 }
 
-// cut is text of at most n bytes, whole runes.
 // cutVariable is NAME=value with the beginning of a long value.
 func cutVariable(kv string) string {
 	name, value, ok := strings.Cut(kv, "=")
@@ -231,7 +231,9 @@ func cutVariable(kv string) string {
 	return name + "=" + cut(value, maxVariable)
 }
 
+// cut is text of at most n bytes, whole runes, in which a byte that is no UTF-8 shows: a report is JSON.
 func cut(text string, n int) string {
+	text = visible.UTF8(text)
 	if len(text) <= n {
 		return text
 	}

@@ -9,8 +9,9 @@
 //
 // So Data must not change once it was sent, and received Data is the receiver's own.
 //
-// Fields of type string are protobuf's, which takes UTF-8 alone. Text for people may have another byte all the same, of a path that it names: it
-// goes as its escape (text.go). What no codec can carry is an Unfit, and ends a session at once (stream.go).
+// Fields of type string are protobuf's, which takes UTF-8 alone. Text for people may have another byte all the same, of
+// a path that it names: it goes as its escape (text.go). What no codec can carry is an Unfit, and ends a session at once
+// (stream.go).
 //
 // What an agent sends is vetted as it comes in (Codec.Vet).
 //

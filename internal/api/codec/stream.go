@@ -8,11 +8,13 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// Unfit is why a frame could not be put into bytes, or made of the other side's. The frame would come again on each further stream of its
-// session, so no reconnect helps.
+// Unfit is why a frame could not be put into bytes, or made of the other side's. The frame would come again on each
+// further stream of its session, so no reconnect helps.
 type Unfit struct {
-	Sent bool // it is ours; else it came from the other side
-	Body any  // of a frame of ours
+	// Sent says that the frame is ours; else it came from the other side.
+	Sent bool
+	// Body is that of a frame of ours.
+	Body any
 	Err  error
 }
 
@@ -25,8 +27,8 @@ func (u *Unfit) Error() string {
 
 func (u *Unfit) Unwrap() error { return u.Err }
 
-// Stream is a session's wire.Stream over one of gRPC's whose codec is Codec. Errors of frames are *Unfit, which gRPC would make an error
-// like that of a broken connection.
+// Stream is a session's wire.Stream over one of gRPC's whose codec is Codec. Errors of frames are *Unfit, which gRPC would
+// make an error like that of a broken connection.
 type Stream struct {
 	GRPC interface {
 		SendMsg(m any) error
@@ -58,8 +60,9 @@ func (s Stream) Recv() (*apiv1.Frame, error) {
 // encoded is a frame that Codec has nothing to do for any more.
 type encoded mem.BufferSlice
 
-// incoming is a frame that Codec makes, and why it could not: what Codec returned as an error would be gRPC's.
+// incoming is a frame that Codec makes.
 type incoming struct {
 	frame *apiv1.Frame
-	err   error
+	// err is why it could not be made. What Codec returned as an error would be gRPC's.
+	err error
 }

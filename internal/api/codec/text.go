@@ -11,8 +11,8 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
-// readable is a copy of a message in which each byte of its texts that is no UTF-8 is its escape. The message itself may be read by others
-// meanwhile, and sent again.
+// readable is a copy of a message in which each byte of its texts that is no UTF-8 is its escape. The message itself may be
+// read by others meanwhile, and sent again.
 func readable(m proto.Message) proto.Message {
 	m = proto.Clone(m)
 	escapeTexts(m.ProtoReflect())
@@ -49,7 +49,7 @@ func unreadable(b []byte, of protoreflect.MessageDescriptor, err error) error {
 	return err
 }
 
-// badText is the first field of type string that has no UTF-8; nil: there is none, or something else is wrong before it.
+// badText is the first field of type string that has no UTF-8; nil: there is none, or something else is wrong before.
 func badText(b []byte, of protoreflect.MessageDescriptor) (bad protoreflect.FieldDescriptor) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

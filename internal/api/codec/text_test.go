@@ -19,8 +19,8 @@ const (
 	escaped = `caf\xe9 \xff`
 )
 
-// everyMessage calls f with each message that goes between a launcher and an agent, either way, that has a field of words: latin1 is in
-// one field of it, or in one item of a list, and the rest is empty.
+// everyMessage calls f with each message that goes between a launcher and an agent, either way, that has a field of words:
+// latin1 is in one field of it, or in one item of a list, and the rest is empty.
 func everyMessage(t *testing.T, f func(m proto.Message, field protoreflect.FieldDescriptor)) {
 	t.Helper()
 	fields := 0
@@ -72,8 +72,8 @@ func everyMessage(t *testing.T, f func(m proto.Message, field protoreflect.Field
 // messageType is an empty message of a description.
 func messageType(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
 	t.Helper()
-	for _, m := range []proto.Message{&apiv1.Frame{}, &apiv1.HelloRequest{}, &apiv1.PeersRequest{}, &apiv1.ShutdownRequest{}, &apiv1.CheckupRequest{},
-		&apiv1.AnswerRequest{}, &apiv1.AskRequest{}, &apiv1.RanksRequest{}} {
+	for _, m := range []proto.Message{&apiv1.Frame{}, &apiv1.HelloRequest{}, &apiv1.PeersRequest{}, &apiv1.ShutdownRequest{},
+		&apiv1.CheckupRequest{}, &apiv1.AnswerRequest{}, &apiv1.AskRequest{}, &apiv1.RanksRequest{}} {
 		if m.ProtoReflect().Descriptor() == d {
 			return m
 		}
@@ -116,8 +116,8 @@ func carry(t *testing.T, m proto.Message) (proto.Message, error) {
 	return got, Codec{}.Unmarshal(parts, got)
 }
 
-// Whatever field of whatever message has a byte that is no UTF-8: the message arrives. A field of bytes has the same bytes there, and a
-// text has the byte's escape; who sends keeps its own message as it was.
+// Whatever field of whatever message has a byte that is no UTF-8: the message arrives. A field of bytes has the same bytes
+// there, and a text has the byte's escape; who sends keeps its own message as it was.
 func TestEveryByteArrives(t *testing.T) {
 	everyMessage(t, func(m proto.Message, field protoreflect.FieldDescriptor) {
 		want := proto.Clone(m)
@@ -166,8 +166,9 @@ func textOf(m proto.Message, field protoreflect.FieldDescriptor) (text string) {
 
 // What Linux, a program or a file may have written is bytes, by the words that such fields go by.
 func TestWordsOfLinuxAreBytes(t *testing.T) {
-	linux := map[string]bool{"argv": true, "env": true, "wdir": true, "path": true, "program": true, "programs": true, "key": true, "service": true, "services": true,
-		"hostfile": true, "add_hostfile": true, "look_in": true, "term": true, "net": true, "checkpoint_dir": true}
+	linux := map[string]bool{"argv": true, "env": true, "wdir": true, "path": true, "program": true, "programs": true,
+		"key": true, "service": true, "services": true, "hostfile": true, "add_hostfile": true, "look_in": true,
+		"term": true, "net": true, "checkpoint_dir": true}
 	messages := apiv1.File_mpiup_proto.Messages()
 	for i := range messages.Len() {
 		for j := range messages.Get(i).Fields().Len() {
@@ -179,7 +180,8 @@ func TestWordsOfLinuxAreBytes(t *testing.T) {
 	}
 }
 
-// A peer that sends a text with such a byte all the same, as a hostile one may, is told of the field, once: no reconnect would help.
+// A peer that sends a text with such a byte all the same, as a hostile one may, is told of the field, once: no reconnect
+// would help.
 func TestUnreadableFrame(t *testing.T) {
 	everyMessage(t, func(m proto.Message, field protoreflect.FieldDescriptor) {
 		f, ok := m.(*apiv1.Frame)
@@ -199,7 +201,7 @@ func TestUnreadableFrame(t *testing.T) {
 	})
 }
 
-// Bytes that are no frame at all are unfit, too, and whatever comes next from a stream of gRPC's that breaks is gRPC's error.
+// Bytes that are no frame at all are unfit, too; an error of gRPC's stays what it is.
 func TestUnreadableBytes(t *testing.T) {
 	var unfit *Unfit
 	if _, err := (Stream{GRPC: &over{sent: [][]byte{{0xff}}}}).Recv(); !errors.As(err, &unfit) {

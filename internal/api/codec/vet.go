@@ -69,7 +69,7 @@ func vetList(m protoreflect.Message, field protoreflect.FieldDescriptor, l proto
 }
 
 // vetWord is VetText of a field's value, or of an item of its list, and whether that changes it.
-func vetWord(field protoreflect.FieldDescriptor, v protoreflect.Value, most int) (shown protoreflect.Value, changed bool) {
+func vetWord(field protoreflect.FieldDescriptor, v protoreflect.Value, most int) (_ protoreflect.Value, changed bool) {
 	if field.Kind() == protoreflect.BytesKind { // a name of Linux's that people are shown
 		word := string(v.Bytes())
 		text := VetText(word, most)

@@ -253,13 +253,13 @@ func (p *parser) setEnv(v string) error {
 // quotedWords splits a line at blanks outside quotes (argv_split of OpenSSH's misc.c, without escapes).
 func quotedWords(text string) (words []string, err error) {
 	var word strings.Builder
-	open, begun := rune(0), false
-	for _, c := range text {
+	open, begun := byte(0), false
+	for _, c := range []byte(text) { // values are any bytes
 		switch {
 		case open != 0 && c == open:
 			open = 0
 		case open != 0:
-			word.WriteRune(c)
+			word.WriteByte(c)
 		case c == '"' || c == '\'':
 			open, begun = c, true
 		case c == ' ' || c == '\t':
@@ -269,7 +269,7 @@ func quotedWords(text string) (words []string, err error) {
 			word.Reset()
 			begun = false
 		default:
-			word.WriteRune(c)
+			word.WriteByte(c)
 			begun = true
 		}
 	}
