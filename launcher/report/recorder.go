@@ -37,7 +37,7 @@ type Recorder struct {
 func (r *Recorder) Begin(is Report) {
 	r.report = is
 	r.report.Version = Version
-	r.report.Command = secret.MaskCommand(is.Command)
+	r.report.Command = commandLine(is.Command)
 	r.hours.Begin(is.Begun)
 	r.since, r.stand.Phase, r.in = is.Begun, hours.Phases[0], map[string]time.Duration{}
 	r.entered(is.Begun, hours.Phases[0])
@@ -106,7 +106,7 @@ func (r *Recorder) Programs(list []Program) (first int) {
 		return maxPrograms
 	}
 	for _, p := range list {
-		p.Argv = secret.MaskCommand(p.Argv)
+		p.Argv = commandLine(p.Argv)
 		for i, kv := range p.Env {
 			p.Env[i] = cutVariable(secret.MaskVariable(kv))
 		}
@@ -222,8 +222,18 @@ func (r *Recorder) Report(end Report) *Report {
 	return &is
 }
 
+// commandLine is a command's words without their secrets, as JSON holds them: a byte that is no UTF-8 shows.
+func commandLine(words []string) []string {
+	words = secret.MaskCommand(words)
+	for i, word := range words {
+		words[i] = visible.UTF8(word)
+	}
+	return words
+}
+
 // cutVariable is NAME=value with the beginning of a long value.
 func cutVariable(kv string) string {
+	kv = visible.UTF8(kv)
 	name, value, ok := strings.Cut(kv, "=")
 	if !ok {
 		return cut(kv, maxVariable)

@@ -52,11 +52,17 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 		o := f.GetOutput()
 		return mem.BufferSlice{mem.SliceBuffer(head(f, o)), mem.SliceBuffer(o.Data)}, nil
 	}
+	b, err := Encode(m)
+	return mem.BufferSlice{mem.SliceBuffer(b)}, err
+}
+
+// Encode puts a message into bytes. A text in it that is no UTF-8 is made so in a copy.
+func Encode(m proto.Message) ([]byte, error) {
 	b, err := proto.Marshal(m)
 	if err != nil {
 		b, err = proto.Marshal(readable(m))
 	}
-	return mem.BufferSlice{mem.SliceBuffer(b)}, err
+	return b, err
 }
 
 // Unmarshal decodes into a message, of which nothing refers to data afterwards.
