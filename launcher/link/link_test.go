@@ -25,6 +25,7 @@ type fakeAgent struct {
 	inc      string // guarded by mu
 	fail     error  // what an attempt gets, guarded by mu
 	hang     bool   // attempts get no answer, guarded by mu
+	broke    *Cause // of a stream that breaks; nil: what the stream says, guarded by mu
 	attempts int    // guarded by mu
 	cut      func() // closes the current stream, guarded by mu
 	reset    func() // does so even where it is mute, guarded by mu
@@ -86,9 +87,16 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 	})
 	return &Session{
 		Stream: muted{mine, sctx, mute, end}, Addr: addr, Open: open,
-		Opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
-		Close:   func() { endMine(); cancel() },
-		Explain: func(err error) *Cause { return AsCause(err) },
+		Opened: &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
+		Close:  func() { endMine(); cancel() },
+		Explain: func(err error) *Cause {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.broke != nil {
+				return a.broke
+			}
+			return AsCause(err)
+		},
 	}, nil
 }
 
@@ -178,6 +186,7 @@ func TestHostIsGivenUp(t *testing.T) {
 	refused := &Cause{Stage: StageConnect, Refused: true, Err: errors.New("connection refused")}
 	stranger := &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("does not know this session")}
 	fenced := Causef(StageFenced, "a newer launcher")
+	unfit := &Cause{Stage: StageConnect, Unfit: true, Err: errors.New("field Notice.text: no UTF-8")}
 	for _, tt := range []struct {
 		name   string
 		breaks func(a *fakeAgent)
@@ -190,6 +199,8 @@ func TestHostIsGivenUp(t *testing.T) {
 		{name: "closed and unknown", breaks: func(a *fakeAgent) { a.fail = stranger; a.cut() }, after: 10 * time.Millisecond, says: "restarted"},
 		{name: "closed and another incarnation", breaks: func(a *fakeAgent) { a.inc = "two"; a.cut() }, after: 10 * time.Millisecond, says: "another incarnation"},
 		{name: "closed and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; a.cut() }, after: 10 * time.Millisecond, says: "newer launcher", fenced: true},
+		{name: "closed over a frame that nobody can carry", breaks: func(a *fakeAgent) { a.broke = unfit; a.cut() }, after: time.Millisecond, says: "field Notice.text"},
+		{name: "closed, and the next connection too", breaks: func(a *fakeAgent) { a.fail = unfit; a.cut() }, after: 10 * time.Millisecond, says: "field Notice.text"},
 		{name: "closed and out of reach", breaks: func(a *fakeAgent) { a.fail = Causef(StageConnect, "no route"); a.cut() },
 			early: 29 * time.Second, after: 32 * time.Second, says: "no route"},
 		{name: "silent", breaks: func(a *fakeAgent) { a.hang = true; close(a.mute) }, early: 29 * time.Second, after: 32 * time.Second, says: "nothing was heard from it for 30s"},
