@@ -150,6 +150,7 @@ func (c *circle) nearby(ctx context.Context, q *apiv1.RanksRequest, errs map[str
 			a.Err = proto.Unmarshal(a.Text, m)
 		}
 		if a.Err == nil {
+			codec.Vet(m) // names of processes may hold anything
 			list = append(list, told{host: c.reach.Pod, reply: m})
 		} else {
 			m.Error = a.Err.Error()

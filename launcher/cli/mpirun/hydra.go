@@ -242,7 +242,7 @@ func (p *hydraParser) programs(file, text string) error {
 func configured(text string) (words []string) {
 	for l := range strings.Lines(text) {
 		l, _, _ = strings.Cut(l, "#")
-		more := strings.Fields(l)
+		more := line.Words(l)
 		last := len(words) - 1
 		switch {
 		case len(more) == 0:

@@ -139,7 +139,7 @@ func (p *openMPIParser) programs(file, text string) error {
 		n++
 		l, _, _ = strings.Cut(l, "#")
 		l, _, _ = strings.Cut(l, "//")
-		words := strings.Fields(l)
+		words := line.Words(l)
 		if len(words) == 0 {
 			continue
 		}

@@ -10,14 +10,17 @@ import (
 	"sync"
 )
 
+// blanks are those of OpenSSH's misc.c; characters such as U+00A0 belong to a value.
+const blanks = " \t\r\n"
+
 // config takes the value of -o: "Name=value", "Name value", names in any case (ssh_config(5)).
 func (p *parser) config(text string) error {
-	text = strings.TrimSpace(text)
+	text = strings.Trim(text, blanks)
 	name, value := text, ""
 	if i := strings.IndexAny(text, "= \t"); i >= 0 {
 		name = text[:i]
-		value = strings.TrimSpace(text[i:])
-		value = strings.TrimSpace(strings.TrimPrefix(value, "="))
+		value = strings.Trim(text[i:], blanks)
+		value = strings.Trim(strings.TrimPrefix(value, "="), blanks)
 	}
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		value = value[1 : len(value)-1]
