@@ -37,7 +37,8 @@ func (l *lab) likeRealOf(t *testing.T, family string, real []string, name string
 const show = `for a in "$@"; do printf '<%s>' "$a"; done; printf ' %s\n' "$V"`
 
 // metacharacters mean something to a shell, and nothing to a launcher.
-var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ","}
+var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ",",
+	latin1, "\xff", "\u00a0", "\u0085"} // no UTF-8, and blanks of people's alone
 
 // programs is a directory with two programs: bare, which PATH does not have, and sh, which it does.
 func (l *lab) programs(t *testing.T) string {
@@ -55,8 +56,8 @@ func TestLikeOpenMPI(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.Program(t, "mpirun.openmpi", "openmpi-bin")
-	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
-	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n")
+	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n-np 1 echo a\u00a0b "+latin1+" d\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
+	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n-x W=\u00a0"+latin1+"\n")
 	bin := l.programs(t)
 	one := l.file(t, "localhost\n")
 	two, bare, again := l.file(t, "localhost slots=2\n"), l.file(t, "localhost\nlocalhost\nlocalhost\n"), l.file(t, "localhost slots=1\nlocalhost slots=1\n")
@@ -70,6 +71,7 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"a variable", nil, []string{"-np", "1", "-x", `V=a "b" $HOME \ ;'`, "sh", "-c", show}},
 		{"a variable of two lines", nil, []string{"-np", "1", "-x", "V=a\nb", "sh", "-c", show}},
 		{"a variable of here", []string{"V=x=\"y\""}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
+		{"a variable of any bytes", []string{"V=" + latin1 + "\xff"}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
 		{"a variable of here of two lines", []string{"V=a\n\"b\"\n"}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
 		{"an empty variable", []string{"V=x"}, []string{"-np", "1", "-x", "V=", "sh", "-c", show}},
 		{"a variable twice", nil, []string{"-np", "1", "-x", "V=1", "-x", "V=2", "sh", "-c", show}},
@@ -94,7 +96,7 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"a name of PATH and the working directory", nil, []string{"-np", "1", "-wdir", bin, "sh", "-c", "echo a"}},
 		{"no place to look", nil, []string{"-np", "1", "--path", "/proc", "sh", "-c", "echo a"}},
 		{"its rank in the name", nil, []string{"-H", "localhost:2", "--index-argv-by-rank", "sh", "-c", `tr '\0' ' ' </proc/$$/cmdline | cut -c1-5`}},
-		{"a parameter file", nil, []string{"-np", "1", "--tune", tune, "sh", "-c", "echo $V"}},
+		{"a parameter file", nil, []string{"-np", "1", "--tune", tune, "sh", "-c", "echo $V,$W"}},
 		{"no parameter file", nil, []string{"-np", "1", "--tune", "/no/such", "true"}},
 		{"tags", nil, []string{"-np", "1", "--tag-output", "printf", `a\rb\nc\n`}},
 		{"hosts", nil, []string{"-H", "localhost,localhost:2", "echo", "a"}},
@@ -140,7 +142,7 @@ func TestLikeHydra(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.MPICH(t)
-	config := l.file(t, "-n 1 -env V 1 printenv V # rest\n\n-n 1 echo \"a b\" : -n 1 echo c\n")
+	config := l.file(t, "-n 1 -env V 1 printenv V # rest\n\n-n 1 echo \"a b\" : -n 1 echo c\n-n 1 echo a\u00a0b "+latin1+" d\n")
 	bin, universe := l.programs(t), l.program(t, "universe")
 	for _, c := range []struct {
 		name string
@@ -153,6 +155,7 @@ func TestLikeHydra(t *testing.T) {
 		{"a variable with =", nil, []string{"-n", "1", "-genv", "V=x=y", "sh", "-c", show}},
 		{"a value with =", nil, []string{"-n", "1", "-genv", "V", "x=y", "sh", "-c", show}},
 		{"a variable of here", []string{"V=x=\"y\""}, []string{"-n", "1", "sh", "-c", show}},
+		{"a variable of any bytes", []string{"V=" + latin1 + "\xff"}, []string{"-n", "1", "sh", "-c", show}},
 		{"a variable of two lines", nil, []string{"-n", "1", "-genv", "V", "a\nb", "sh", "-c", show}},
 		{"a variable of here of two lines", []string{"V=a\n\"b\"\n"}, []string{"-n", "1", "sh", "-c", show}},
 		{"an empty variable", []string{"V=x"}, []string{"-n", "1", "-env", "V", "", "sh", "-c", show}},
