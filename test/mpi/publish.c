@@ -1,5 +1,6 @@
 /* publish: rank 0 publishes a literal string (Debian's MPICH 4.0.2 has no MPI_Open_port) by a name, both with a
- * byte that is no UTF-8; every rank looks it up, and rank 0 takes it back; "publish ok" from rank 0, or which step went wrong. */
+ * byte that is no UTF-8; every rank looks it up, and rank 0 takes it back; "publish ok" from rank 0, or which step
+ * went wrong. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
