@@ -154,3 +154,24 @@ func TestBytesOfAnAgent(t *testing.T) {
 		t.Errorf("%q\n%s", r.Stdout, r.Stderr)
 	}
 }
+
+// The look at a program that decides which protocol it is spoken to by finds it in such a directory, too.
+func TestBytesOfProgramsOfMPI(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir, _ := l.latin1Folder(t)
+	for library, exe := range map[string]string{"MPICH": l.program(t, "hello"), "Open MPI": l.openMPI(t, "hello")} {
+		text, err := os.ReadFile(exe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(dir, library+latin1)
+		if err := os.WriteFile(program, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r := l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-v", "-n", "2", program}})
+		if r.Code != 0 || !strings.Contains(r.Stderr, "since it loads "+library) || strings.Count(r.Stdout, " of 2 on ") != 2 {
+			t.Errorf("%s: ended with %d and printed %q\n%s", library, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+}
