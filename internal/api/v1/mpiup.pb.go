@@ -3453,24 +3453,23 @@ type Job struct {
 	Net            string                 `protobuf:"bytes,30,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
 	MpiPorts       string                 `protobuf:"bytes,31,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Fabric         *Fabric                `protobuf:"bytes,32,opt,name=fabric,proto3" json:"fabric,omitempty"`
-	Meeting        *Meeting               `protobuf:"bytes,33,opt,name=meeting,proto3" json:"meeting,omitempty"`                                     // absent: frameworks get no variables
-	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"`       // ranks see so many GPUs of their host; 0: all
-	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                      // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
-	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                      // $NAME in App.env is replaced by the rank's own variable of that name
-	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`            // between looks at whether ranks work (Activity); 0: nobody wants to know
-	Restarts       uint32                 `protobuf:"varint,45,opt,name=restarts,proto3" json:"restarts,omitempty"`                                  // how often the job has been started again (MPIUP_RESTART_COUNT)
-	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`         // after failures it may be, so often
-	Failures       uint32                 `protobuf:"varint,50,opt,name=failures,proto3" json:"failures,omitempty"`                                  // of the restarts, those after a failure; the others were for hosts that came
-	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                                    // 1 + the rank whose environment is shown in place of running programs; 0: none
-	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"`   // tells ranks that a pod of the run is being taken away; 0: SIGTERM
-	Flight         FlightUse              `protobuf:"varint,49,opt,name=flight,proto3,enum=mpiup.v1.FlightUse" json:"flight,omitempty"`              // what is wanted of torch's flight recorder
-	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`    // where ranks save; made where it is missing; empty: none
-	Progress       bool                   `protobuf:"varint,52,opt,name=progress,proto3" json:"progress,omitempty"`                                  // ranks have a file for lines on how far they are (Progress)
-	WatchMs        uint32                 `protobuf:"varint,51,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`                     // between reports of how long ranks wait in MPI (Waited); 0: they are not watched
-	WatchLinkedMs  uint32                 `protobuf:"varint,56,opt,name=watch_linked_ms,json=watchLinkedMs,proto3" json:"watch_linked_ms,omitempty"` // in place of watch_ms where nobody has asked: only ranks are watched whose program is linked with MPI, without a word
-	Trace          string                 `protobuf:"bytes,53,opt,name=trace,proto3" json:"trace,omitempty"`                                         // W3C's traceparent of this start of the ranks, each of which gets a place of its own below it; empty: none
-	Seats          bool                   `protobuf:"varint,55,opt,name=seats,proto3" json:"seats,omitempty"`                                        // the host tells on what machine its ranks sit (Seats)
-	TraceState     string                 `protobuf:"bytes,54,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`             // W3C's tracestate, for all of them
+	Meeting        *Meeting               `protobuf:"bytes,33,opt,name=meeting,proto3" json:"meeting,omitempty"`                                   // absent: frameworks get no variables
+	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"`     // ranks see so many GPUs of their host; 0: all
+	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                    // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
+	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                    // $NAME in App.env is replaced by the rank's own variable of that name
+	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`          // between looks at whether ranks work (Activity); 0: nobody wants to know
+	Restarts       uint32                 `protobuf:"varint,45,opt,name=restarts,proto3" json:"restarts,omitempty"`                                // how often the job has been started again (MPIUP_RESTART_COUNT)
+	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`       // after failures it may be, so often
+	Failures       uint32                 `protobuf:"varint,50,opt,name=failures,proto3" json:"failures,omitempty"`                                // of the restarts, those after a failure; the others were for hosts that came
+	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                                  // 1 + the rank whose environment is shown in place of running programs; 0: none
+	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"` // tells ranks that a pod of the run is being taken away; 0: SIGTERM
+	Flight         FlightUse              `protobuf:"varint,49,opt,name=flight,proto3,enum=mpiup.v1.FlightUse" json:"flight,omitempty"`            // what is wanted of torch's flight recorder
+	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`  // where ranks save; made where it is missing; empty: none
+	Progress       bool                   `protobuf:"varint,52,opt,name=progress,proto3" json:"progress,omitempty"`                                // ranks have a file for lines on how far they are (Progress)
+	WatchMs        uint32                 `protobuf:"varint,51,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`                   // between reports of how long ranks wait in MPI (Waited); 0: they are not watched
+	Trace          string                 `protobuf:"bytes,53,opt,name=trace,proto3" json:"trace,omitempty"`                                       // W3C's traceparent of this start of the ranks, each of which gets a place of its own below it; empty: none
+	Seats          bool                   `protobuf:"varint,55,opt,name=seats,proto3" json:"seats,omitempty"`                                      // the host tells on what machine its ranks sit (Seats)
+	TraceState     string                 `protobuf:"bytes,54,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`           // W3C's tracestate, for all of them
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3760,13 +3759,6 @@ func (x *Job) GetProgress() bool {
 func (x *Job) GetWatchMs() uint32 {
 	if x != nil {
 		return x.WatchMs
-	}
-	return 0
-}
-
-func (x *Job) GetWatchLinkedMs() uint32 {
-	if x != nil {
-		return x.WatchLinkedMs
 	}
 	return 0
 }
@@ -10023,7 +10015,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xb9\t\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x97\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -10064,12 +10056,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
 	"\x0echeckpoint_dir\x180 \x01(\fR\rcheckpointDir\x12\x1a\n" +
 	"\bprogress\x184 \x01(\bR\bprogress\x12\x19\n" +
-	"\bwatch_ms\x183 \x01(\rR\awatchMs\x12&\n" +
-	"\x0fwatch_linked_ms\x188 \x01(\rR\rwatchLinkedMs\x12\x14\n" +
+	"\bwatch_ms\x183 \x01(\rR\awatchMs\x12\x14\n" +
 	"\x05trace\x185 \x01(\tR\x05trace\x12\x14\n" +
 	"\x05seats\x187 \x01(\bR\x05seats\x12\x1f\n" +
 	"\vtrace_state\x186 \x01(\tR\n" +
-	"traceState\"\xb6\x01\n" +
+	"traceStateJ\x04\b8\x109\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
