@@ -13,6 +13,9 @@
 // with its two spellings and one handler. PMI-1 is answered as 1.2, which has
 // barriers of groups, or as 1.1 (Job.PlainBarriers).
 //
+// One process at a time is in MPI for a rank (package client). Another one that says init meanwhile is refused, and so is
+// all that it says later (second.go).
+//
 // Serve blocks in the calling goroutine, which is one per rank; a rank that waits for a fence, a
 // node attribute or a spawn blocks only itself. A barrier of PMI-1 has a goroutine that Serve waits
 // for. A Server serves all its ranks at once. Hooks run in the rank's goroutine.
@@ -35,7 +38,7 @@ func New(job Job) *Server {
 	if job.AppNum == nil {
 		job.AppNum = func(int) int { return 0 }
 	}
-	return &Server{job: job, ring: newRing(), latest: map[int]*session{}}
+	return &Server{job: job, ring: newRing(), latest: map[int]*presence{}}
 }
 
 // Serve answers rank until its connection ends (nil; *UnfinishedError between init and finalize), it

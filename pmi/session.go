@@ -77,11 +77,12 @@ type session struct {
 	in   *bufio.Reader
 	find func(name string, v2 bool) *command
 
-	state state
-	v2    bool // since the last init
+	state   state
+	v2      bool // since the last init
+	seconds *seconds
 
 	cancel     context.CancelCauseFunc // ends what the session waits for
-	barriers   sync.WaitGroup
+	barriers   sync.WaitGroup          // and other answers that come later
 	inBarriers atomic.Int32
 
 	mu  sync.Mutex
@@ -89,7 +90,10 @@ type session struct {
 }
 
 func newSession(srv *Server, conn net.Conn, rank int, find func(name string, v2 bool) *command) *session {
-	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), find: find, state: fresh}
+	s := &session{srv: srv, rank: rank, conn: conn, find: find, state: fresh}
+	s.seconds = &seconds{session: s}
+	s.in = bufio.NewReader(s.seconds)
+	return s
 }
 
 // longAgo is a deadline that has passed.
@@ -97,7 +101,9 @@ var longAgo = time.Unix(1, 0)
 
 func (s *session) run(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
+	s.seconds.ctx = ctx
 	err := s.converse(ctx)
+	s.srv.finish(s)
 	s.cancel(nil)
 	s.conn.SetDeadline(longAgo) // nobody waits for a rank that does not read
 	s.barriers.Wait()
@@ -123,7 +129,10 @@ func (s *session) converse(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.write(reply); err != nil {
+		if err = s.write(reply); err == nil {
+			err = s.seconds.answerRest()
+		}
+		if err != nil {
 			return s.hungUp(err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi/client"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,6 +48,7 @@ type Process struct {
 	wrote   atomic.Int64           // wall clock of its last output, ns; 0: none
 	heard   look.Ear               // what comes on standard error
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
+	second  atomic.Bool            // it was told that a second process wanted to be this rank
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
 	told    chan struct{}          // closed when Exited was sent
 	done    chan struct{}          // closed when OutputEnd was sent
@@ -304,11 +306,14 @@ func (st *Job) Completed() bool {
 	return true
 }
 
-// SetPMI notes how far a rank's library has come: an end without finalize is a failure.
-func (st *Job) SetPMI(rank int, state apiv1.PmiState) {
-	if p := st.started(uint32(rank)); p != nil {
-		p.pmi.Store(int32(state))
+// SetPMI notes how far a rank's library has come, and which process's that is, where it begins: an end without finalize
+// is a failure.
+func (st *Job) SetPMI(rank int, state apiv1.PmiState, who client.Process) {
+	p := st.started(uint32(rank))
+	if p == nil {
+		return
 	}
+	p.pmi.Store(int32(state))
 }
 
 // mute says that a process has not spoken, and still may.
@@ -324,9 +329,11 @@ func (p *Process) mute() bool {
 // maySpeak is MaySpeak for a rank's own port.
 func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
 	if p := st.Process(uint32(rank)); p != nil {
-		return st.s.MaySpeak(ctx, p.process, c)
+		_, err := st.s.MaySpeak(ctx, p.process, c)
+		return err
 	}
-	return st.s.MaySpeak(ctx, nil, c) // it is being started
+	_, err := st.s.MaySpeak(ctx, nil, c) // it is being started
+	return err
 }
 
 // startFailed is the error of a start as the launcher is told of it.

@@ -83,6 +83,7 @@ var levels = map[string]int{
 	"launcher/runmetrics":   4,
 
 	"pmi/kvs":            1,
+	"pmi/client":         0,
 	"pmi/loopback":       1,
 	"pmi/pmix/jobdata":   1,
 	"pmi/pmix/bfrops":    0,

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/pmi/client"
 )
 
 const (
@@ -40,15 +41,14 @@ const (
 type Config struct {
 	Name string // of the protocol, for errors and the log
 
-	// Check says why a connection is not taken; nil takes everybody's. It is asked before anything
-	// is read, and may wait until ctx ends.
-	Check func(ctx context.Context, conn net.Conn) error
+	// Check says whose process a connection is, if that shows, and why it is not taken; nil takes everybody's. It is
+	// asked before anything is read, and may wait until ctx ends.
+	Check func(ctx context.Context, conn net.Conn) (client.Process, error)
 
-	// Admit does the handshake; its reads and writes end with the guest's time. It returns what
-	// serves the connection until its end and is called in any case, or the reason why it is not
-	// served; both are nil for one that was turned away and needs no word in the log. It never
-	// closes the connection.
-	Admit func(conn net.Conn) (serve func(ctx context.Context), err error)
+	// Admit does the handshake with whom Check has found; its reads and writes end with the guest's time. It returns
+	// what serves the connection until its end and is called in any case, or the reason why it is not served; both are
+	// nil for one that was turned away and needs no word in the log. It never closes the connection.
+	Admit func(conn net.Conn, who client.Process) (serve func(ctx context.Context), err error)
 
 	Log *slog.Logger // nil: none
 }
@@ -125,12 +125,13 @@ func (lb *Lobby) receive(ctx context.Context, g *guest) {
 func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
 	lift := awake.Until(g.conn.SetDeadline, stay)
 	defer lift() // if this fails the connection is over, which serve sees
+	var who client.Process
 	if lb.cfg.Check != nil {
-		if err := lb.cfg.Check(g.ctx, g.conn); err != nil {
+		if who, err = lb.cfg.Check(g.ctx, g.conn); err != nil {
 			return nil, err
 		}
 	}
-	if serve, err = lb.cfg.Admit(g.conn); err != nil || serve == nil {
+	if serve, err = lb.cfg.Admit(g.conn, who); err != nil || serve == nil {
 		return nil, err
 	}
 	return serve, nil

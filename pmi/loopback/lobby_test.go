@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mpiup/mpiup/pmi/client"
 )
 
 // pipes is a listener for connections in memory.
@@ -76,7 +78,7 @@ func opened(t testing.TB, change func(*Config)) *open {
 	return o
 }
 
-func greet(c net.Conn) (func(context.Context), error) {
+func greet(c net.Conn, _ client.Process) (func(context.Context), error) {
 	word := make([]byte, 2)
 	if _, err := io.ReadFull(c, word); err != nil {
 		return nil, err
@@ -166,13 +168,18 @@ func TestASilentGuestHasFiveSeconds(t *testing.T) {
 func TestCheckComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		verdicts := make(chan error, 1)
+		rank, told := client.Process{PID: 7, Start: 9}, make(chan client.Process, 1)
 		o := opened(t, func(c *Config) {
-			c.Check = func(ctx context.Context, _ net.Conn) error {
+			c.Admit = func(conn net.Conn, who client.Process) (func(context.Context), error) {
+				told <- who
+				return greet(conn, who)
+			}
+			c.Check = func(ctx context.Context, _ net.Conn) (client.Process, error) {
 				select {
 				case err := <-verdicts:
-					return err
+					return rank, err
 				case <-ctx.Done():
-					return ctx.Err()
+					return client.Process{}, ctx.Err()
 				}
 			}
 		})
@@ -181,6 +188,9 @@ func TestCheckComesFirst(t *testing.T) {
 		good := o.knock(t)
 		comesIn(t, good)
 		good.Close()
+		if who := <-told; who != rank {
+			t.Errorf("it was told that %+v had come", who)
+		}
 		verdicts <- errors.New("not one of ours")
 		bad := o.knock(t)
 		if _, err := bad.Write([]byte{0}); err == nil {
@@ -255,11 +265,11 @@ func TestRefusedStrangersHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		strangers := sync.Map{}
 		o := opened(t, func(c *Config) {
-			c.Check = func(_ context.Context, conn net.Conn) error {
+			c.Check = func(_ context.Context, conn net.Conn) (client.Process, error) {
 				if _, ok := strangers.Load(conn); ok {
-					return errors.New("a stranger")
+					return client.Process{}, errors.New("a stranger")
 				}
-				return nil
+				return client.Process{}, nil
 			}
 		})
 		defer o.end(t)

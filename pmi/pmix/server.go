@@ -14,9 +14,10 @@
 // The rooms below know neither a connection nor the server; an error of theirs that is a status.Code is the answer.
 //
 // A rank may connect several times, one after the other (MPI sessions, several programs of a
-// script) and at once (a child that initializes PMIx, a second libpmix in the process). The
-// first is its main connection, and how that ends is how the rank ends; those made while it
-// runs are served alike, and their ends mean nothing.
+// script) and at once (a second libpmix in the process). The first is its main connection, and
+// how that ends is how the rank ends; those that the same process makes while it runs are served
+// alike, and their ends mean nothing. Another process is refused until then (package client):
+// it finds in its handshake that it may not be that rank.
 //
 //	         handshake                  FINALIZE on the main one
 //	absent ─────────────▶ running ─────────────────────────────────▶ finalized
@@ -46,6 +47,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -80,10 +82,20 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 }
 
 // receive admits a connection. The caller is told of a rank that cannot be served.
-func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
-	c, err := s.admit(nc)
+func (s *Server) receive(nc net.Conn, who client.Process) (serve func(context.Context), err error) {
+	c, err := s.admit(nc, who)
 	var refused *RefusedError
+	var busy *busyError
 	switch {
+	case errors.As(err, &busy):
+		s.log.Debug("PMIx", "refused", who.PID, "cause", err)
+		if busy.leave == nil {
+			return nil, nil
+		}
+		return func(ctx context.Context) {
+			defer busy.leave()
+			refuseAll(ctx, nc)
+		}, nil
 	case errors.As(err, &refused):
 		s.failed(refused.ID, err)
 		return nil, nil
@@ -197,7 +209,7 @@ var errStranger = errors.New("it does not know a PMIx namespace of this run")
 
 // admit does the handshake, in the time that the lobby gives. A stranger gets no answer; a rank
 // that cannot be served gets a status, and the caller a *RefusedError.
-func (s *Server) admit(nc net.Conn) (*conn, error) {
+func (s *Server) admit(nc net.Conn, who client.Process) (*conn, error) {
 	h, err := bfrops.ReadHello(nc)
 	if err != nil {
 		return nil, err
@@ -230,13 +242,40 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 		return nil, &RefusedError{c.id(), h.Version, why}
 	}
 	c.dialect = dialect
-	if !s.enter(c) {
+	var busy *busyError
+	switch err := s.enter(c, who); {
+	case errors.As(err, &busy):
+		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrExists), 0))
+		if f := s.cfg.Hooks.OnSecond; f != nil {
+			f(client.Second{Rank: c.id(), First: busy.first, Second: who})
+		}
+		return nil, err
+	case err != nil:
 		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrOutOfResource), 0))
-		return nil, &RefusedError{c.id(), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
+		return nil, &RefusedError{c.id(), h.Version, err.Error()}
 	}
 	// If this fails the connection is over, which whoever reads from it next sees.
 	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.span.Base+number)))
 	return c, nil
+}
+
+// refuseAll answers whatever a client asks that was refused in its handshake, by nothing, which libpmix takes for the
+// loss of its server: each call fails. libpmix 4.2 looks at no status of the handshake, and its PMIx_Init may wait for
+// ever where it is hung up on before it has asked (src/client/pmix_client.c). How many such connections a rank has is
+// bounded, and not for how long: nobody knows how slow its host is.
+func refuseAll(ctx context.Context, nc net.Conn) {
+	for ctx.Err() == nil {
+		f, err := bfrops.ReadFrame(nc)
+		if err != nil {
+			return
+		}
+		if f.Tag == bfrops.TagHeartbeat {
+			continue
+		}
+		if _, err := nc.Write(bfrops.AppendHeader(nil, f.Tag, 0)); err != nil {
+			return
+		}
+	}
 }
 
 // choose finds the dialect of a client, or says why it cannot be served.
@@ -256,18 +295,19 @@ func choose(h bfrops.Hello) (*bfrops.Dialect, string) {
 	return d, ""
 }
 
-// enter counts a connection that passed the handshake; false if the rank has too many.
-func (s *Server) enter(c *conn) bool {
-	visit, main := s.presence.enter(c.id())
-	if visit == nil {
-		return false
+// enter counts a connection that passed the handshake, as presence.enter does.
+func (s *Server) enter(c *conn, who client.Process) error {
+	visit, main, err := s.presence.enter(c.id(), who, s.cfg.Lives)
+	if err != nil {
+		return err
 	}
-	c.visit, c.events = visit, s.events.Listen(c.proc())
+	c.visit = visit
+	c.events = s.events.Listen(c.proc())
 	if main {
 		c.ns.space.RankBack(c.rank)
 		if f := s.cfg.Hooks.OnInit; f != nil {
-			f(c.id())
+			f(c.id(), who)
 		}
 	}
-	return true
+	return nil
 }
