@@ -245,7 +245,7 @@ func (s *Server) admit(nc net.Conn, who client.Process) (*conn, error) {
 	var busy *busyError
 	switch err := s.enter(c, who); {
 	case errors.As(err, &busy):
-		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrExists), 0))
+		nc.Write(bfrops.AppendAnswer(nil, 0, 0))
 		if f := s.cfg.Hooks.OnSecond; f != nil {
 			f(client.Second{Rank: c.id(), First: busy.first, Second: who})
 		}
@@ -259,10 +259,11 @@ func (s *Server) admit(nc net.Conn, who client.Process) (*conn, error) {
 	return c, nil
 }
 
-// refuseAll answers whatever a client asks that was refused in its handshake, by nothing, which libpmix takes for the
-// loss of its server: each call fails. libpmix 4.2 looks at no status of the handshake, and its PMIx_Init may wait for
-// ever where it is hung up on before it has asked (src/client/pmix_client.c). How many such connections a rank has is
-// bounded, and not for how long: nobody knows how slow its host is.
+// refuseAll answers whatever a process asks that was refused by nothing, which libpmix takes for the loss of its server:
+// its PMIx_Init fails, which asks for the job's data first (REQ). The handshake itself has to succeed: a libpmix from 4.1
+// on whose handshake fails goes on alone under the rank's name, so that MPI_Init succeeds, and Open MPI maps the shared
+// memory of the rank; and one that is hung up on may wait for ever (openpmix src/client/pmix_client.c). How many such
+// connections a rank has is bounded, and not for how long: nobody knows how slow its host is.
 func refuseAll(ctx context.Context, nc net.Conn) {
 	for ctx.Err() == nil {
 		f, err := bfrops.ReadFrame(nc)

@@ -10,7 +10,6 @@ type Code int
 const (
 	Success             Code = 0
 	ErrRequestedAbort   Code = -8  // PMIX_ERR_PROC_REQUESTED_ABORT
-	ErrExists           Code = -11 // PMIX_EXISTS
 	ErrTimeout          Code = -24
 	ErrBadParam         Code = -27
 	ErrOutOfResource    Code = -29
