@@ -167,8 +167,8 @@ func (p *presence) enter(id int, who client.Process, lives func(client.Process) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.ranks[id]
-	if r != nil && r.main != nil && r.main.who.Excludes(who, lives) {
-		return nil, false, p.refuse(id, r)
+	if busy := p.excludesLocked(id, who, lives); busy != nil {
+		return nil, false, busy
 	}
 	if r == nil {
 		r = &connections{}
@@ -188,8 +188,18 @@ func (p *presence) enter(id int, who client.Process, lives func(client.Process) 
 	return v, main, nil
 }
 
-// refuse counts a connection of another process than the one that is in MPI. mu is held.
-func (p *presence) refuse(id int, r *connections) *busyError {
+// excludes says that another process keeps this one from being the rank, and counts its connection then; nil: none does.
+func (p *presence) excludes(id int, who client.Process, lives func(client.Process) bool) *busyError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.excludesLocked(id, who, lives)
+}
+
+func (p *presence) excludesLocked(id int, who client.Process, lives func(client.Process) bool) *busyError {
+	r := p.ranks[id]
+	if r == nil || r.main == nil || !r.main.who.Excludes(who, lives) {
+		return nil
+	}
 	busy := &busyError{first: r.main.who}
 	if r.refused >= maxPerRank {
 		return busy

@@ -236,6 +236,9 @@ func (s *Server) admit(nc net.Conn, who client.Process) (*conn, error) {
 		turn:    make(chan struct{}, 1),
 		write:   make(chan struct{}, 1),
 	}
+	if busy := s.presence.excludes(c.id(), who, s.cfg.Lives); busy != nil { // whatever it speaks: it is not the rank's
+		return nil, s.turnAway(c, who, busy)
+	}
 	dialect, why := choose(h)
 	if why != "" {
 		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrNotSupported), 0)) // it is hung up on either way
@@ -244,12 +247,8 @@ func (s *Server) admit(nc net.Conn, who client.Process) (*conn, error) {
 	c.dialect = dialect
 	var busy *busyError
 	switch err := s.enter(c, who); {
-	case errors.As(err, &busy):
-		nc.Write(bfrops.AppendAnswer(nil, 0, 0))
-		if f := s.cfg.Hooks.OnSecond; f != nil {
-			f(client.Second{Rank: c.id(), First: busy.first, Second: who})
-		}
-		return nil, err
+	case errors.As(err, &busy): // it came at the same time
+		return nil, s.turnAway(c, who, busy)
 	case err != nil:
 		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrOutOfResource), 0))
 		return nil, &RefusedError{c.id(), h.Version, err.Error()}
@@ -257,6 +256,15 @@ func (s *Server) admit(nc net.Conn, who client.Process) (*conn, error) {
 	// If this fails the connection is over, which whoever reads from it next sees.
 	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.span.Base+number)))
 	return c, nil
+}
+
+// turnAway ends the handshake with a process that is not to be the rank, and tells of it.
+func (s *Server) turnAway(c *conn, who client.Process, busy *busyError) error {
+	if f := s.cfg.Hooks.OnSecond; f != nil {
+		f(client.Second{Rank: c.id(), First: busy.first, Second: who})
+	}
+	c.nc.Write(bfrops.AppendAnswer(nil, 0, 0)) // if this fails, refuseAll has nothing to read
+	return busy
 }
 
 // refuseAll answers whatever a process asks that was refused by nothing, which libpmix takes for the loss of its server:

@@ -9,7 +9,7 @@ type Code int
 // The codes, named as in pmix_common.h where it has them. What no MPI library is ever told is not here.
 const (
 	Success             Code = 0
-	ErrRequestedAbort   Code = -8  // PMIX_ERR_PROC_REQUESTED_ABORT
+	ErrRequestedAbort   Code = -8 // PMIX_ERR_PROC_REQUESTED_ABORT
 	ErrTimeout          Code = -24
 	ErrBadParam         Code = -27
 	ErrOutOfResource    Code = -29
