@@ -17,7 +17,17 @@ import (
 )
 
 func newProc(st *Job, spec *apiv1.Proc, dir string, stdin bool) *Process {
-	return &Process{Job: st, Spec: spec, ID: st.Launch.Job.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
+	return &Process{
+		Job:     st,
+		Spec:    spec,
+		ID:      st.Launch.Job.Base + spec.Rank,
+		dir:     dir,
+		stdin:   stdin,
+		changed: make(chan struct{}, 1),
+		over:    make(chan struct{}),
+		told:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
 }
 
 // start makes the process and what serves it. An error is for the launcher to tell.
@@ -51,6 +61,7 @@ func (p *Process) start() (err error) {
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
+	p.marks = marksOf(env)
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -85,11 +96,11 @@ func (p *Process) serve(pmiConn net.Conn) {
 	p.pump = stdio.NewPump(stdio.Config{
 		Rank: int(p.ID), Out: p.files.Out, Err: p.files.Err,
 		Window: int(min(max(l.Job.Window, minWindow), maxWindow)),
-		Emit:   p.emit, Exited: p.process.Done(), Tee: st.tee,
+		Emit:   p.emit, Exited: p.over, ExitedAt: p.outputSince, Tee: st.tee,
 	})
 	if p.files.In != nil {
 		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.ID), File: p.files.In,
-			Terminal: p.files.Terminal, Exited: p.process.Done(),
+			Terminal: p.files.Terminal, Exited: p.over,
 			Done: func(n int) { st.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame()) }})
 		st.wg.Go(func() {
 			if err := p.input.Run(st.ctx); err != nil {
@@ -113,40 +124,44 @@ func (p *Process) serve(pmiConn net.Conn) {
 func (p *Process) follow() {
 	defer close(p.done)
 	st := p.Job
-	drained := make(chan bool, 1)
+	cut, drained := false, make(chan struct{})
 	st.wg.Go(func() {
-		cut, err := p.pump.Run(st.ctx)
+		defer close(drained)
+		var err error
+		cut, err = p.pump.Run(st.ctx)
 		if err != nil {
 			st.s.Log.Debug("output ended", "rank", p.ID, "cause", err)
 		}
-		drained <- cut
 	})
 	<-p.process.Done()
-	failed := p.sendExited(p.process.Ended())
+	p.awaitClients(drained)
+	close(p.over)
+	failed := p.sendExited()
 	frames := lookAtCore(p)
 	var troubles []checkup.Trouble
 	if failed {
 		troubles = st.Devices.Later(st.ctx, p.GPUNames())
 	}
-	cut := <-drained
+	<-drained
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}
 	end := &apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames, Devices: told(troubles)}
 	if failed {
-		end.Placed = placed(st.ctx, p.process.Exit(), p.heard.Last(), p.dir)
+		ex, _ := p.exit()
+		end.Placed = placed(st.ctx, ex, p.heard.Last(), p.dir)
 	}
 	st.send(end.Frame())
 }
 
 // sendExited tells of the end. failed: the rank failed by itself.
-func (p *Process) sendExited(at time.Time) (failed bool) {
+func (p *Process) sendExited() (failed bool) {
 	st := p.Job
 	st.meeting.last()
 	st.sendDumps()
 	st.trails.Last(p.ID, st.send)
 	st.Waits.Last(p.ID, st.send)
-	ex := p.process.Exit()
+	ex, at := p.exit()
 	p.mu.Lock()
 	p.ended = true
 	x := &apiv1.Exited{Rank: p.ID, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,

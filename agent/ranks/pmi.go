@@ -150,7 +150,7 @@ func (p *Process) servePMI(conn net.Conn) {
 		p.WireupFailed(err, nil)
 	}
 	select {
-	case <-p.process.Done():
+	case <-p.over:
 	case <-st.ctx.Done():
 	}
 }
@@ -206,7 +206,7 @@ func (p *Process) awaitEnd(bound time.Duration) {
 	late, cancel := awake.Within(p.Job.ctx, bound)
 	defer cancel()
 	select {
-	case <-p.process.Done():
+	case <-p.over:
 	case <-late.Done():
 	}
 }

@@ -50,6 +50,10 @@ type Process struct {
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
 	second  atomic.Bool            // it was told that a second process wanted to be this rank
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	marks   []string               // variables that tell its processes from those of other ranks
+	clients clients                // who is in MPI for it
+	changed chan struct{}          // capacity 1; its library has come further
+	over    chan struct{}          // closed when its first process has ended and nobody goes on for it
 	told    chan struct{}          // closed when Exited was sent
 	done    chan struct{}          // closed when OutputEnd was sent
 
@@ -68,7 +72,7 @@ func (p *Process) String() string {
 
 // markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.
 func (p *Process) markStopped(kill time.Time) {
-	if p.process.Dying() { // others may fail of that, and the stop may be of theirs
+	if p.process.Dying() && !p.goesOn() { // others may fail of that, and the stop may be of theirs
 		return
 	}
 	p.mu.Lock()
@@ -92,7 +96,7 @@ func (p *Process) Fail(how job.Breach, text string) {
 		p.breach, p.failure = how, text
 	}
 	p.mu.Unlock()
-	p.process.Signal(syscall.SIGKILL)
+	p.Signal(syscall.SIGKILL)
 }
 
 // Grant lets the process's output flow on.
@@ -102,16 +106,42 @@ func (p *Process) Grant(bytes uint32) { p.pump.Grant(int(min(bytes, maxWindow)))
 func (p *Process) Resize(r *apiv1.Resize) { p.files.Resize(uint16(r.Rows), uint16(r.Columns)) }
 
 // Signal sends a signal; one that has ended needs none.
-func (p *Process) Signal(sig syscall.Signal) { p.process.Signal(sig) }
+func (p *Process) Signal(sig syscall.Signal) {
+	if p.process.Over() {
+		p.signalOthers(sig)
+		return
+	}
+	p.process.Signal(sig)
+}
 
 // Ask asks the process to end by a signal, if it was not asked by that before.
-func (p *Process) Ask(sig syscall.Signal) { p.process.Ask(sig) }
+func (p *Process) Ask(sig syscall.Signal) {
+	again := p.process.Asked(sig)
+	p.process.Ask(sig)
+	if !again && p.process.Over() {
+		p.signalOthers(sig)
+	}
+}
 
-// Pid is the process's number.
-func (p *Process) Pid() int { return p.process.Pid() }
+// Pid is the number of the process that was started, or of the one that goes on for it.
+func (p *Process) Pid() int {
+	if p.process.Over() && p.goesOn() {
+		return p.clients.last().PID
+	}
+	return p.process.Pid()
+}
 
-// Gone says that the process has ended.
-func (p *Process) Gone() bool { return p.process.Over() }
+// Client is the number of the process that is, or was, in MPI for the rank last; 0: nobody that is known.
+func (p *Process) Client() int { return p.clients.last().PID }
+
+// Gone says that the process has ended, and nobody goes on for it.
+func (p *Process) Gone() bool { return p.process.Over() && !p.goesOn() }
+
+// goesOn says that the process has ended and another one, which lives, is in MPI for the rank.
+func (p *Process) goesOn() bool {
+	who := p.clients.last()
+	return p.clients.goesOn() && who.Known() && p.Job.s.Lives(who)
+}
 
 // State is how far the rank's library has come.
 func (p *Process) State() apiv1.PmiState { return apiv1.PmiState(p.pmi.Load()) }
@@ -255,9 +285,9 @@ func (st *Job) logEnds(all []*Process) {
 	number := int(st.Launch.Job.Number)
 	var failed, stopped, ended int
 	for _, p := range all {
-		ex := p.process.Exit()
+		ex, at := p.exit()
 		p.mu.Lock()
-		ours, why := p.ours && !p.killed(ex, p.process.Ended()), p.failure
+		ours, why := p.ours && !p.killed(ex, at), p.failure
 		p.mu.Unlock()
 		switch {
 		case ours:
@@ -313,13 +343,18 @@ func (st *Job) SetPMI(rank int, state apiv1.PmiState, who client.Process) {
 	if p == nil {
 		return
 	}
+	p.clients.note(who)
 	p.pmi.Store(int32(state))
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
 }
 
 // mute says that a process has not spoken, and still may.
 func (p *Process) mute() bool {
 	select {
-	case <-p.process.Done():
+	case <-p.over:
 		return false
 	default:
 		return apiv1.PmiState(p.pmi.Load()) == apiv1.PmiState_PMI_NEVER

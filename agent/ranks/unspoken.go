@@ -196,7 +196,7 @@ func lookAtCore(p *Process) (frames []string) {
 	p.mu.Lock()
 	ours := p.ours
 	p.mu.Unlock()
-	if !p.process.Exit().Core || ours {
+	if ex, _ := p.exit(); !ex.Core || ours {
 		return nil
 	}
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")

@@ -121,6 +121,8 @@ type Supervisor struct {
 	guard    *Process               // guarded by mu: nil when there is none
 	seen     map[int]proctree.Whose // guarded by mu: descendants that only their parents told; not changed once it is here
 	unmarked bool                   // guarded by mu: a process was started without its session's mark
+	others   map[Remnant]uint64     // guarded by mu: signals that AskOther has sent, one bit each
+	watched  map[int]int            // guarded by mu: processes not of the table for whose end somebody waits, by pid
 	nextLook time.Time              // guarded by mu: when the next look at what sessions have open may begin
 }
 
