@@ -17,17 +17,17 @@ import (
 )
 
 // A rank's first process may end and leave the rank's work to another: a server that makes itself a daemon, "setsid
-// PROGRAM", sh -c 'PROGRAM &'. Real launchers wait for as long as somebody has the rank's output open. So a daemon that
-// was never in MPI would hold up a run for ever, and one that closes its output is lost in the middle of its work. Here a
-// rank ends when its first process has, and the process that is in MPI for it, its client:
+// PROGRAM", sh -c 'PROGRAM &'. Hydra and Open MPI wait for as long as somebody has the rank's output open, so that any
+// daemon holds up a run for ever. Here a rank ends when its first process has, and those that were in MPI for it, its
+// clients:
 //
 //	first process ends ──▶ badly, or a stop has begun: the rank is over
-//	                   ──▶ well: a client lives that has not called MPI_Finalize ──▶ wait for its end
-//	                             one that has, and has the rank's output open    ──▶ wait for its end
-//	                             none, but processes that may become one         ──▶ wait a while, see patienceFor
-//	                             nobody                                          ──▶ the rank is over
+//	                   ──▶ well: a client lives                           ──▶ wait for its end
+//	                             none, but processes that may become one  ──▶ wait a while, see patienceFor
+//	                             nobody                                   ──▶ the rank is over
 //
-// After the last of them nothing is left but daemons, which end with the rank as ever.
+// One that has called MPI_Finalize may have its result to write yet, and is waited for, as Hydra does. What is left then
+// are daemons that were never in MPI, which end with the rank as ever.
 
 const (
 	// execPatience is for what was just forked and has not come to its program yet.
@@ -195,19 +195,11 @@ type leaving struct {
 	told    bool      // the user knows that the rank goes on without its first process
 }
 
-// client finds a process that is to be waited for: one that is in MPI, or has left it and has the rank's output open. One
-// that was forked by a client which has ended is none: that has ended without MPI_Finalize.
+// client finds a process that is to be waited for. One that was forked by a client which has ended is none: that has
+// ended without MPI_Finalize.
 func (l *leaving) client() (who client.Process, there bool) {
-	p := l.p
-	inMPI := p.State() == apiv1.PmiState_PMI_RUNNING
-	if who = p.clients.last(); inMPI && who.Known() && p.Job.s.Lives(who) {
-		return who, true
-	}
-	if l.isDrained() {
-		return who, false
-	}
-	list := p.clients.others(p.process.Pid())
-	i := slices.IndexFunc(list, p.Job.s.Lives)
+	list := l.p.clients.others(l.p.process.Pid())
+	i := slices.IndexFunc(list, l.p.Job.s.Lives)
 	if i < 0 {
 		return who, false
 	}
@@ -242,32 +234,18 @@ func (l *leaving) await(who client.Process) bool {
 	return true
 }
 
-// release ends the wait for a client that has become a daemon, since it has called MPI_Finalize and closed the rank's
-// output, and for one that a stop does not end.
+// release ends the wait for a client that a stop does not end.
 func (l *leaving) release(ctx context.Context, cancel context.CancelFunc) {
-	p := l.p
-	drained, stopped := l.drained, p.Job.may.Done()
-	var late <-chan struct{} // closed when a stop has had its time
-	for {
-		if drained == nil && p.State() != apiv1.PmiState_PMI_RUNNING {
-			cancel()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-drained:
-			drained = nil
-		case <-p.changed:
-		case <-stopped:
-			stopped = nil
-			p.stopGoesOn()
-			bound, free := awake.Within(ctx, p.untilKill()+stopPatience)
-			defer free()
-			late = bound.Done()
-		case <-late:
-			cancel()
-		}
+	select {
+	case <-ctx.Done():
+		return
+	case <-l.p.Job.may.Done():
 	}
+	l.p.stopGoesOn()
+	bound, free := awake.Within(ctx, l.p.untilKill()+stopPatience)
+	defer free()
+	<-bound.Done()
+	cancel()
 }
 
 // linger waits for a while that one of the processes that are left comes to MPI; false: none does.
@@ -294,6 +272,10 @@ func (l *leaving) linger() bool {
 		nobody = 0
 		patience, library := l.patienceFor(left)
 		if time.Since(l.since) >= patience {
+			if library != "" {
+				p.Job.s.Notice(true, "%v: %s, which its first process left, did not call MPI_Init within %v, and ends with the rank",
+					p, p.Job.s.processName(left[0].PID), patience)
+			}
 			return false
 		}
 		l.mention(begun, left, library)
