@@ -51,11 +51,11 @@ func (a *Agent) ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksR
 // look is one at all ranks. Who asks the same meanwhile gets what it sees.
 func (a *Agent) look(window time.Duration, flight bool) *apiv1.RanksReply {
 	list := a.sessions.Ranks()
-	proc, pids := proctree.Proc{Root: "/proc"}, make([]int, len(list))
+	proc, leaders := proctree.Proc{Root: "/proc"}, make([]look.Leader, len(list))
 	for i, p := range list {
-		pids[i] = p.Pid()
+		leaders[i] = p.Leader()
 	}
-	before, err := look.At(proc, pids)
+	before, err := look.At(proc, leaders)
 	if err != nil {
 		return &apiv1.RanksReply{Error: err.Error()}
 	}
@@ -64,7 +64,7 @@ func (a *Agent) look(window time.Duration, flight bool) *apiv1.RanksReply {
 	case <-time.After(looksApart):
 	case <-a.ending.Done():
 	}
-	after, err := look.At(proc, pids)
+	after, err := look.At(proc, leaders)
 	if err != nil {
 		return &apiv1.RanksReply{Error: err.Error()}
 	}
@@ -128,7 +128,7 @@ func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[
 	for _, m := range reply.Ranks {
 		u := used[int(m.Pid)]
 		p := byPID[m.Pid]
-		r := p.Job.Waits.Seen(p.ID, at-window)
+		r := p.Job.Waits.Seen(p.ID, p.Client(), at-window)
 		r.RankWork = watch.WorkOf(proc, u)
 		r.Far, r.GPU = watch.FarOf(watch.Host, u.Main), p.Job.Devices.Slow(a.ending, p.GPUNames())
 		own, _ := look.Own(proc, u.PIDs, sockets)

@@ -221,6 +221,7 @@ func (l *leaving) await(who client.Process) bool {
 	st := p.Job
 	ctx, cancel := context.WithCancel(st.ctx)
 	defer cancel()
+	name := st.s.processName(who.PID)
 	var watch sync.WaitGroup
 	watch.Go(func() { l.release(ctx, cancel) })
 	exit, known, ended := st.s.Super.Await(ctx, who.PID, who.Start)
@@ -231,6 +232,13 @@ func (l *leaving) await(who client.Process) bool {
 	}
 	l.since = time.Now()
 	p.clients.close(ending{who: who, exit: exit, known: known, at: l.since})
+	if unfinished := p.State() == apiv1.PmiState_PMI_RUNNING; unfinished && who == p.clients.last() && !st.isStopped() {
+		how := "ended"
+		if known {
+			how = "ended with " + exit.String()
+		}
+		st.s.Notice(true, "%v: %s, which was in MPI for it when its first process had ended with exit code 0, %s without MPI_Finalize", p, name, how)
+	}
 	return true
 }
 

@@ -131,6 +131,9 @@ func (p *Process) Pid() int {
 	return p.process.Pid()
 }
 
+// Leader is the process, with the one that is in MPI for the rank.
+func (p *Process) Leader() look.Leader { return look.Leader{PID: p.Pid(), Main: p.Client()} }
+
 // Client is the number of the process that is, or was, in MPI for the rank last; 0: nobody that is known.
 func (p *Process) Client() int { return p.clients.last().PID }
 
@@ -238,15 +241,15 @@ func (st *Job) All() []*Process {
 	return slices.Collect(maps.Values(st.procs))
 }
 
-// pids are the processes that run, by id.
-func (st *Job) pids() map[uint32]int {
-	pids := map[uint32]int{}
+// leaders are the processes that run, by id.
+func (st *Job) leaders() map[uint32]look.Leader {
+	leaders := map[uint32]look.Leader{}
 	for _, p := range st.All() {
 		if !p.Gone() {
-			pids[p.ID] = p.Pid()
+			leaders[p.ID] = p.Leader()
 		}
 	}
-	return pids
+	return leaders
 }
 
 // MarkStopped: no further process is started, and the ends that follow are not the processes' own

@@ -103,7 +103,7 @@ func (st *Job) Start() {
 	}
 	if st.Waits != nil {
 		every := time.Duration(l.Job.WatchMs) * time.Millisecond
-		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.pids, st.send) })
+		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.leaders, st.send) })
 	}
 	if st.trails != nil {
 		st.wg.Go(func() { st.trails.Tell(st.ctx, time.Second, st.send) })

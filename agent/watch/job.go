@@ -8,15 +8,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // LibraryName is the library's file, beside mpiup.
@@ -41,6 +45,7 @@ type watched struct {
 	feed Feed
 	pace *Cadence // nil: its rank has not called NCCL
 	over bool     // its rank has ended, and was told of
+	main int      // the process that is in MPI for its rank, as far as it is known and counts as the page's owner does
 	pass pass
 }
 
@@ -137,21 +142,37 @@ func (j *Job) environment(id uint32, program string, env []string) ([]string, er
 }
 
 // look reads all ranks' pages.
-func (j *Job) look() (news []job.Waits) {
+func (j *Job) look(leaders map[uint32]look.Leader) (news []job.Waits) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, w := range j.ranks {
 		if !w.over {
+			w.learnMain(leaders[id].Main)
 			news = append(news, w.news(id, &j.read))
 		}
 	}
 	return news
 }
 
-// sample reads the page. One that its rank has cut tells of nothing.
+// learnMain notes the process that is in MPI for the rank. One in a PID namespace of its own counts its processes
+// otherwise than this one, and its page is taken for what it is.
+func (w *watched) learnMain(pid int) {
+	text, err := proctree.ReadSome(fmt.Sprintf("/proc/%d/status", pid), maxStatus)
+	if pid == 0 || err != nil { // it has ended: what was known of it counts
+		return
+	}
+	w.main = 0
+	if list, ok := sysfs.Field(string(text), "NSpid:"); ok && strings.TrimSpace(list) == strconv.Itoa(pid) {
+		w.main = pid
+	}
+}
+
+// sample reads the page. One that its rank has cut tells of nothing, and so does one of another process than the one
+// that is in MPI for the rank: of a program that ran there before, or of what the rank has started.
 func (w *watched) sample(id uint32, read *Copies) job.Waits {
 	s, err := w.page.Read(read)
-	if err != nil {
+	another := w.main != 0 && s.Owner != 0 && s.Owner != w.main
+	if err != nil || another {
 		s = Sample{}
 	}
 	now := monotonic()
