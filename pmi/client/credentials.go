@@ -80,7 +80,7 @@ func (c *Credentials) Read(b []byte) (int, error) {
 	if n > 0 {
 		c.writer = writerOf(c.control[:controlLen])
 	}
-	n = max(n, 0) // of an error, ReadMsgUnix has -1
+	n = max(n, 0)               // of an error, ReadMsgUnix has -1
 	if errors.Is(err, io.EOF) { // which ReadMsgUnix wraps, and Read of other connections does not
 		return n, io.EOF
 	}
