@@ -3,6 +3,7 @@ package ranks
 import (
 	"cmp"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,7 +62,7 @@ func (p *Process) start() (err error) {
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
-	p.marks = marksOf(env)
+	p.key = keyOf([]byte(strings.Join(env, "\x00")))
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -135,6 +136,7 @@ func (p *Process) follow() {
 	})
 	<-p.process.Done()
 	p.awaitClients(drained)
+	p.clients.close()
 	close(p.over)
 	failed := p.sendExited()
 	frames := lookAtCore(p)

@@ -2,7 +2,6 @@ package ranks
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +22,7 @@ import (
 //
 //	first process ends ──▶ badly, or a stop has begun: the rank is over
 //	                   ──▶ well: a client lives                           ──▶ wait for its end
-//	                             none, but processes that may become one  ──▶ wait a while, see patienceFor
+//	                             none, but processes that may become one  ──▶ wait a while, see linger
 //	                             nobody                                   ──▶ the rank is over
 //
 // One that has called MPI_Finalize may have its result to write yet, and is waited for, as Hydra does. What is left then
@@ -59,6 +58,9 @@ const (
 	// stopPatience is how long a stop that has sent SIGKILL is given.
 	stopPatience = 10 * time.Second
 
+	// maxMaps bounds the processes whose memory maps are read in one look.
+	maxMaps = 16
+
 	// maxClients bounds the clients of a rank that are remembered.
 	maxClients = 16
 )
@@ -66,31 +68,56 @@ const (
 // clients are the processes that were in MPI for a rank. The zero value has seen none.
 type clients struct {
 	mu      sync.Mutex
-	list    []client.Process // guarded by mu; known ones, the last is the one that is or was in MPI last
-	waiting bool             // guarded by mu; the first process has ended, and the rank has not
-	ended   ending           // guarded by mu; of the last client that ended after the first process had
+	list    []*member // guarded by mu; known ones, the last is the one that is or was in MPI last
+	waiting bool      // guarded by mu; the first process has ended, and the rank has not
+	over    bool      // guarded by mu; the rank has ended, and nobody is followed any more
+	ended   ending    // guarded by mu; of the last client that ended after the first process had
+}
+
+// member is one client.
+type member struct {
+	who  client.Process
+	name string        // in words
+	done chan struct{} // closed when it has ended; nil of the rank's first process
+	end  ending        // not changed once done is closed
 }
 
 // ending is how a client has ended that was not the rank's first process.
 type ending struct {
-	who   client.Process // the zero value: there was none
 	exit  job.Exit
 	known bool // exit is: this process had become its parent
 	at    time.Time
 }
 
-// note remembers who is in MPI for the rank from here on.
-func (c *clients) note(who client.Process) {
-	if !who.Known() {
-		return
-	}
+// note remembers who is in MPI for the rank from here on, and calls follow with who is new, if that is not the first
+// process: not after the rank's end.
+func (c *clients) note(who client.Process, first int, follow func(m *member)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list = slices.DeleteFunc(c.list, who.Is)
+	if c.over || !who.Known() {
+		return
+	}
+	if i := slices.IndexFunc(c.list, func(m *member) bool { return m.who.Is(who) }); i >= 0 {
+		m := c.list[i]
+		c.list = append(slices.Delete(c.list, i, i+1), m)
+		return
+	}
 	if len(c.list) >= maxClients {
 		c.list = slices.Delete(c.list, 0, 1)
 	}
-	c.list = append(c.list, who)
+	m := &member{who: who}
+	c.list = append(c.list, m)
+	if who.PID != first {
+		m.done = make(chan struct{})
+		follow(m)
+	}
+}
+
+// close notes that the rank has ended.
+func (c *clients) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over, c.waiting = true, false
 }
 
 // last is who was in MPI for the rank last; the zero value: nobody that is known.
@@ -98,16 +125,16 @@ func (c *clients) last() (who client.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := len(c.list); n > 0 {
-		who = c.list[n-1]
+		who = c.list[n-1].who
 	}
 	return who
 }
 
-// wait notes that the first process has ended and the rank goes on, or that it does not any more.
-func (c *clients) wait(on bool) {
+// wait notes that the first process has ended and the rank goes on.
+func (c *clients) wait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = on
+	c.waiting = true
 }
 
 // goesOn says that the first process has ended and the rank goes on.
@@ -117,41 +144,49 @@ func (c *clients) goesOn() bool {
 	return c.waiting
 }
 
-// others are the clients but the rank's first process, latest first.
-func (c *clients) others(first int) (list []client.Process) {
+// next is a client whose end was not counted yet, latest first, and that either lives or has ended after the first
+// process, in a way that is known; nil: there is none. It is counted with counted.
+func (c *clients) next(firstEnded time.Time) *member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, who := range slices.Backward(c.list) {
-		if who.PID != first {
-			list = append(list, who)
+	for _, m := range slices.Backward(c.list) {
+		if m.done == nil {
+			continue
+		}
+		select {
+		case <-m.done:
+			if m.end.known && m.end.at.After(firstEnded) {
+				return m
+			}
+		default:
+			return m
 		}
 	}
-	return list
+	return nil
 }
 
-// close notes how a client has ended.
-func (c *clients) close(e ending) {
+// counted notes that the rank has ended as this client has, if nobody follows.
+func (c *clients) counted(m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	e := m.end
 	if before := c.ended; before.known && before.exit.Status() != 0 { // whoever follows does not make it good
 		before.at = e.at
 		e = before
 	}
 	c.ended = e
-}
-
-// end is how the last client has ended, if that was after the first process.
-func (c *clients) end() ending {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ended
+	if i := slices.Index(c.list, m); i >= 0 {
+		c.list[i] = &member{who: m.who}
+	}
 }
 
 // exit is how and when the rank has ended: as its first process, or as its client where that went on and ended badly.
 func (p *Process) exit() (exit job.Exit, at time.Time) {
 	exit, at = p.process.Exit(), p.process.Ended()
-	e := p.clients.end()
-	if !e.who.Known() {
+	p.clients.mu.Lock()
+	e := p.clients.ended
+	p.clients.mu.Unlock()
+	if e.at.IsZero() {
 		return exit, at
 	}
 	if e.known && e.exit.Status() != 0 {
@@ -166,6 +201,19 @@ func (p *Process) outputSince() time.Time {
 	return at
 }
 
+// followClient notes who is in MPI for the rank from here on, and how that ends.
+func (p *Process) followClient(who client.Process) {
+	st := p.Job
+	p.clients.note(who, p.process.Pid(), func(m *member) {
+		m.name = st.s.processName(who.PID)
+		st.wg.Go(func() {
+			defer close(m.done)
+			exit, known, _ := st.s.Super.Await(st.ctx, who.PID, who.Start)
+			m.end = ending{exit: exit, known: known, at: time.Now()}
+		})
+	})
+}
+
 // awaitClients waits, after the end of the rank's first process, for that of the rank. drained is closed when nobody has
 // its output open any more.
 func (p *Process) awaitClients(drained <-chan struct{}) {
@@ -173,15 +221,15 @@ func (p *Process) awaitClients(drained <-chan struct{}) {
 	if p.process.Exit().Status() != 0 || !p.Speaks() || st.Launch.Exec != nil || st.Launch.Job.Explain > 0 {
 		return
 	}
-	p.clients.wait(true)
-	defer p.clients.wait(false)
-	l := leaving{p: p, drained: drained, since: p.process.Ended()}
+	p.clients.wait()
+	l := leaving{p: p, drained: drained}
 	for {
-		who, there := l.client()
-		if there && !l.await(who) {
+		last := p.clients.last()
+		m := p.clients.next(p.process.Ended())
+		if m != nil && !l.await(m) {
 			return
 		}
-		if !there && !l.linger() {
+		if m == nil && !l.linger(last) && p.clients.last() == last {
 			return
 		}
 	}
@@ -191,19 +239,7 @@ func (p *Process) awaitClients(drained <-chan struct{}) {
 type leaving struct {
 	p       *Process
 	drained <-chan struct{}
-	since   time.Time // when the first process ended, or the last client
-	told    bool      // the user knows that the rank goes on without its first process
-}
-
-// client finds a process that is to be waited for. One that was forked by a client which has ended is none: that has
-// ended without MPI_Finalize.
-func (l *leaving) client() (who client.Process, there bool) {
-	list := l.p.clients.others(l.p.process.Pid())
-	i := slices.IndexFunc(list, l.p.Job.s.Lives)
-	if i < 0 {
-		return who, false
-	}
-	return list[i], true
+	told    bool // the user knows that the rank goes on without its first process
 }
 
 func (l *leaving) isDrained() bool {
@@ -216,56 +252,48 @@ func (l *leaving) isDrained() bool {
 }
 
 // await waits for the end of a client; false: the rank is over, whatever becomes of it.
-func (l *leaving) await(who client.Process) bool {
+func (l *leaving) await(m *member) bool {
 	p := l.p
 	st := p.Job
-	ctx, cancel := context.WithCancel(st.ctx)
-	defer cancel()
-	name := st.s.processName(who.PID)
-	var watch sync.WaitGroup
-	watch.Go(func() { l.release(ctx, cancel) })
-	exit, known, ended := st.s.Super.Await(ctx, who.PID, who.Start)
-	cancel()
-	watch.Wait()
-	if !ended {
-		return false
-	}
-	l.since = time.Now()
-	p.clients.close(ending{who: who, exit: exit, known: known, at: l.since})
-	if unfinished := p.State() == apiv1.PmiState_PMI_RUNNING; unfinished && who == p.clients.last() && !st.isStopped() {
-		how := "ended"
-		if known {
-			how = "ended with " + exit.String()
+	select {
+	case <-m.done:
+	case <-st.may.Done():
+		select {
+		case <-m.done: // before the stop, or about then: it ended by itself
+		default:
+			p.stopGoesOn()
+			bound, free := awake.Within(st.ctx, p.untilKill()+stopPatience)
+			defer free()
+			select {
+			case <-m.done:
+			case <-bound.Done(): // a stop does not end it
+				return false
+			}
 		}
-		st.s.Notice(true, "%v: %s, which was in MPI for it when its first process had ended with exit code 0, %s without MPI_Finalize", p, name, how)
+	}
+	latest := m.who == p.clients.last()
+	p.clients.counted(m)
+	if unfinished := p.State() == apiv1.PmiState_PMI_RUNNING; unfinished && latest && !st.isStopped() {
+		how := "ended"
+		if m.end.known {
+			how = "ended with " + m.end.exit.String()
+		}
+		st.s.Notice(true, "%v: %s, which was in MPI for it when its first process had ended with exit code 0, %s without MPI_Finalize", p, m.name, how)
 	}
 	return true
 }
 
-// release ends the wait for a client that a stop does not end.
-func (l *leaving) release(ctx context.Context, cancel context.CancelFunc) {
-	select {
-	case <-ctx.Done():
-		return
-	case <-l.p.Job.may.Done():
-	}
-	l.p.stopGoesOn()
-	bound, free := awake.Within(ctx, l.p.untilKill()+stopPatience)
-	defer free()
-	<-bound.Done()
-	cancel()
-}
-
-// linger waits for a while that one of the processes that are left comes to MPI; false: none does.
-func (l *leaving) linger() bool {
+// linger waits for a while that one of the processes that are left comes to MPI, after last, whose end was counted; false:
+// none does.
+func (l *leaving) linger(last client.Process) bool {
 	p := l.p
 	st := p.Job
-	last := p.clients.last()
 	unfinished := p.State() == apiv1.PmiState_PMI_RUNNING
 	if unfinished || last.PID == p.process.Pid() { // it was in MPI itself, and what it leaves is no rank
 		return false
 	}
-	begun := time.Now()
+	var waited, quiet time.Duration // in which this process ran; quiet is since the rank's last byte
+	before, wrote := time.Now(), p.wrote.Load()
 	for nobody := 0; ; {
 		left := p.remains()
 		if st.isStopped() {
@@ -278,96 +306,100 @@ func (l *leaving) linger() bool {
 			continue
 		}
 		nobody = 0
-		patience, library := l.patienceFor(left)
-		if time.Since(l.since) >= patience {
-			if library != "" {
-				p.Job.s.Notice(true, "%v: %s, which its first process left, did not call MPI_Init within %v, and ends with the rank",
-					p, p.Job.s.processName(left[0].PID), patience)
-			}
+
+		library := l.libraryOf(left)
+		patience, spent := execPatience, waited
+		switch {
+		case library != "":
+			patience = mpiPatience
+		case !l.isDrained() && waited < maxLeaving:
+			patience, spent = outputPatience, quiet
+		}
+		if spent >= patience {
+			l.giveUp(left, library)
 			return false
 		}
-		l.mention(begun, left, library)
+		if library != "" && waited >= mpiMention {
+			l.mention(left, library)
+		}
+
 		look := remainLook
-		if time.Since(begun) > execPatience {
+		if waited > execPatience {
 			look = slowLook
 		}
-		t := time.NewTimer(look)
+		pause := time.NewTimer(look)
 		select {
 		case <-p.changed: // perhaps one has come to MPI
-		case <-t.C:
+		case <-pause.C:
 		case <-st.may.Done():
 		}
-		t.Stop()
+		pause.Stop()
+		now := time.Now()
+		step := awake.Counts(before, now, look)
+		before = now
+		waited, quiet = waited+step, quiet+step
+		if last := p.wrote.Load(); last != wrote {
+			wrote, quiet = last, 0
+		}
 		if who := p.clients.last(); who != last {
 			return true
 		}
 	}
 }
 
-// patienceFor is how long, since the rank's last process that counts has ended, it is waited that one of these comes to
-// MPI, and the library of those that may.
-func (l *leaving) patienceFor(left []reap.Remnant) (patience time.Duration, library string) {
+// libraryOf is the MPI library of those processes that may come to MPI yet; "": none is to be seen.
+func (l *leaving) libraryOf(left []reap.Remnant) string {
 	p := l.p
-	for _, r := range left {
-		if library = p.Job.s.Libs.Mapped(r.PID); library != "" {
-			return mpiPatience, library
+	for _, r := range left[:min(len(left), maxMaps)] {
+		if library := p.Job.s.Libs.Mapped(r.PID); library != "" {
+			return library
 		}
 	}
 	if p.State() == apiv1.PmiState_PMI_NEVER {
-		if library = surely(p); library != "" {
-			return mpiPatience, library
-		}
+		return surely(p)
 	}
-	if l.isDrained() {
-		return execPatience, ""
-	}
-	wrote := time.Unix(0, p.wrote.Load()).Sub(l.since)
-	return min(max(wrote, 0)+outputPatience, maxLeaving), ""
+	return ""
 }
 
 // mention tells the user, once, that the rank goes on without its first process.
-func (l *leaving) mention(begun time.Time, left []reap.Remnant, library string) {
-	if l.told || library == "" || time.Since(begun) < mpiMention {
+func (l *leaving) mention(left []reap.Remnant, library string) {
+	if l.told {
 		return
 	}
 	l.told = true
-	p := l.p
-	p.Job.s.Notice(false, "%v: its first process has ended and left %s: since it may use %s, its MPI_Init is waited for, for %v at most",
-		p, p.Job.s.processName(left[0].PID), library, mpiPatience)
+	l.p.Job.s.Notice(false, "%v: its first process has ended and left %s: since it may use %s, its MPI_Init is waited for, for %v at most",
+		l.p, l.p.Job.s.processName(left[0].PID), library, mpiPatience)
+}
+
+// giveUp tells the user of who was waited for in vain, if that may have been in MPI's way.
+func (l *leaving) giveUp(left []reap.Remnant, library string) {
+	if library == "" {
+		return
+	}
+	l.p.Job.s.Notice(true, "%v: %s, which its first process left and which may use %s, did not call MPI_Init within %v, and ends with the rank",
+		l.p, l.p.Job.s.processName(left[0].PID), library, mpiPatience)
 }
 
 // remains is what is left of the rank besides its first process: processes that have its own variables, or none that
-// show, as in the middle of an exec.
+// show.
 func (p *Process) remains() []reap.Remnant {
-	super := p.Job.s.Super
-	return slices.DeleteFunc(slices.Clone(super.Remains(p.Job.s.ID)), func(r reap.Remnant) bool {
-		environ := super.Environment(r.PID)
-		return len(environ) > 0 && !hasAll(environ, p.marks)
-	})
+	all := p.Job.s.Super.Remains(p.Job.s.ID, keyOf)
+	return slices.DeleteFunc(slices.Clone(all), func(r reap.Remnant) bool { return !r.Bare && r.Key != p.key })
 }
 
-// hasAll says that an environment, of strings that end in NUL, has all of these.
-func hasAll(environ []byte, marks []string) bool {
-	for _, mark := range marks {
-		begins := bytes.HasPrefix(environ, []byte(mark+"\x00"))
-		if !begins && !bytes.Contains(environ, []byte("\x00"+mark+"\x00")) {
-			return false
+// keyNames are variables by which a rank's processes are told from those of other ranks of a session.
+var keyNames = []string{"MPIUP_RANK", "MPIUP_SIZE", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_PORT", "PMI_ID"}
+
+// keyOf makes one text of those variables of an environment, in whatever order that has them.
+func keyOf(environ []byte) string {
+	values := make([]string, len(keyNames))
+	for kv := range bytes.SplitSeq(environ, []byte{0}) {
+		name, value, _ := bytes.Cut(kv, []byte{'='})
+		if i := slices.Index(keyNames, string(name)); i >= 0 {
+			values[i] = string(value)
 		}
 	}
-	return true
-}
-
-// markNames begin the variables by which a rank's processes are told from those of other ranks.
-var markNames = []string{"MPIUP_SESSION=", "MPIUP_RANK=", "MPIUP_SIZE=", "PMIX_NAMESPACE=", "PMIX_RANK=", "PMI_RANK=", "PMI_PORT=", "PMI_ID="}
-
-// marksOf are those variables of an environment.
-func marksOf(env []string) (marks []string) {
-	for _, kv := range env {
-		if slices.ContainsFunc(markNames, func(name string) bool { return strings.HasPrefix(kv, name) }) {
-			marks = append(marks, kv)
-		}
-	}
-	return marks
+	return strings.Join(values, "\x00")
 }
 
 // stopGoesOn notes that a stop ends a rank that goes on without its first process: what follows is not its own doing.

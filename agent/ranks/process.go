@@ -50,7 +50,7 @@ type Process struct {
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
 	second  atomic.Bool            // it was told that a second process wanted to be this rank
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
-	marks   []string               // variables that tell its processes from those of other ranks
+	key     string                 // of the variables that tell its processes from those of other ranks
 	clients clients                // who is in MPI for it
 	changed chan struct{}          // capacity 1; its library has come further
 	over    chan struct{}          // closed when its first process has ended and nobody goes on for it
@@ -346,7 +346,7 @@ func (st *Job) SetPMI(rank int, state apiv1.PmiState, who client.Process) {
 	if p == nil {
 		return
 	}
-	p.clients.note(who)
+	p.followClient(who)
 	p.pmi.Store(int32(state))
 	select {
 	case p.changed <- struct{}{}:

@@ -19,20 +19,22 @@ import (
 type Remnant struct {
 	PID   int
 	Start uint64 // starttime of /proc/PID/stat
-	Name  string // by the kernel
+	Bare  bool   // its environment does not show, or is empty, as in the middle of an exec
+	Key   string // what the caller's pick has made of its environment
 }
 
 // maxRemnants bounds what Remains returns.
 const maxRemnants = 4096
 
-// Remains are the living processes of a session that it did not start itself. Where /proc cannot be used there are none.
-// Calls that come while another looks get what that one sees, which may have begun before.
-func (s *Supervisor) Remains(session string) []Remnant {
-	v, _, _ := s.looks.Do("remains of "+session, func() (any, error) { return s.remains(session), nil })
+// Remains are the living processes of a session that it did not start itself. pick makes of an environment, of strings
+// that end in NUL, what tells the caller whose a process is; all calls bring the same one. Where /proc cannot be used
+// there are none. Calls that come while another looks get what that one sees, which may have begun before.
+func (s *Supervisor) Remains(session string, pick func(environ []byte) string) []Remnant {
+	v, _, _ := s.looks.Do("remains of "+session, func() (any, error) { return s.remains(session, pick), nil })
 	return v.([]Remnant)
 }
 
-func (s *Supervisor) remains(session string) (found []Remnant) {
+func (s *Supervisor) remains(session string, pick func(environ []byte) string) (found []Remnant) {
 	if s.proc.Verify() != nil {
 		return nil
 	}
@@ -47,19 +49,11 @@ func (s *Supervisor) remains(session string) (found []Remnant) {
 			continue
 		}
 		if o := t.Owner(p.PID); o.Ours && o.Session == session && len(found) < maxRemnants {
-			found = append(found, Remnant{PID: p.PID, Start: p.Start, Name: p.Name})
+			environ, _ := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(p.PID), "environ"), maxEnvironment)
+			found = append(found, Remnant{PID: p.PID, Start: p.Start, Bare: len(environ) == 0, Key: pick(environ)})
 		}
 	}
 	return found
-}
-
-// Environment is what a process was started with, up to a bound; nil where it does not show.
-func (s *Supervisor) Environment(pid int) []byte {
-	b, err := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(pid), "environ"), maxEnvironment)
-	if err != nil {
-		return nil
-	}
-	return b
 }
 
 // maxEnvironment bounds what is read of one process's.
