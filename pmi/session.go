@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/socket"
 )
 
 // state is where a connection stands; see the package comment.
@@ -84,8 +86,9 @@ type session struct {
 	barriers   sync.WaitGroup
 	inBarriers atomic.Int32
 
-	mu  sync.Mutex
-	out []byte // guarded by mu
+	mu   sync.Mutex
+	out  []byte // guarded by mu
+	deaf bool   // the rank has gone, or could not be answered and was hung up on, guarded by mu
 }
 
 func newSession(srv *Server, conn net.Conn, rank int, find func(name string, v2 bool) *command) *session {
@@ -123,9 +126,7 @@ func (s *session) converse(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.write(reply); err != nil {
-			return s.hungUp(err)
-		}
+		s.write(reply)
 	}
 	return nil
 }
@@ -181,15 +182,23 @@ func version(v2 bool) int {
 	return 1
 }
 
-func (s *session) write(r *reply) error {
+// write answers. A rank that cannot be answered is hung up on, or it would wait for ever. What it has said before is still read: one that
+// has gone may have taken its leave. After half an answer nothing more is written, whatever the rank asks.
+func (s *session) write(r *reply) {
 	if r.silent || r.later {
-		return nil
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.deaf {
+		return
+	}
 	s.out = r.append(s.out[:0])
-	_, err := s.conn.Write(s.out)
-	return err
+	if _, err := s.conn.Write(s.out); err != nil {
+		s.deaf = true
+		s.srv.job.Log.Debug("pmi: a rank that cannot be answered is hung up on", "rank", s.rank, "cause", err)
+		socket.HangUp(s.conn)
+	}
 }
 
 // hungUp says what the end of a connection means. The engine learns of it, so that nobody waits

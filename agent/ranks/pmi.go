@@ -239,12 +239,16 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 
 // admit takes a connection from who knows a rank's id.
 func (pp *pmiPort) admit(c net.Conn) (serve func(context.Context), err error) {
-	rank, leave, err := pp.gate.Admit(c, int(pp.step.Launch.Job.Size))
+	rank, leave, err := pp.gate.Admit(c)
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) {
 		defer leave()
+		if err := pmi.Welcome(c, rank, int(pp.step.Launch.Job.Size)); err != nil {
+			pp.step.s.Log.Info("a rank that connected is hung up on", "rank", rank, "cause", err)
+			return
+		}
 		if p := pp.step.started(uint32(rank)); p != nil {
 			p.servePMI(c)
 		}

@@ -79,18 +79,31 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return loopback.New(loopback.Config{Name: "PMIx", Check: s.cfg.Check, Admit: s.receive, Log: s.log}).Run(ctx, l)
 }
 
-// receive admits a connection. The caller is told of a rank that cannot be served.
+// receive reads who connects. What is answered, and the caller told, is for the function that it returns.
 func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
-	c, err := s.admit(nc)
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
-		s.failed(refused.ID, err)
-		return nil, nil
-	case err != nil:
+	c, why, err := s.admit(nc)
+	if err != nil {
 		return nil, err
 	}
-	return c.run, nil
+	return func(ctx context.Context) {
+		if why == "" && !s.enter(c) {
+			s.turnAway(c, bfrops.ErrOutOfResource, fmt.Sprintf("the rank has %d open connections already", maxPerRank))
+			return
+		}
+		if why != "" {
+			s.turnAway(c, bfrops.ErrNotSupported, why)
+			return
+		}
+		c.run(ctx)
+	}, nil
+}
+
+// turnAway answers a rank that cannot be served, and tells the caller.
+func (s *Server) turnAway(c *conn, st bfrops.Code, why string) {
+	if _, err := c.nc.Write(bfrops.AppendAnswer(nil, int32(st), 0)); err != nil { // it is hung up on either way
+		s.log.Debug("PMIx: a rank that is turned away is not told why", "id", c.id(), "cause", err)
+	}
+	s.failed(c.id(), &RefusedError{c.id(), c.version, why})
 }
 
 // Add makes a job known, before its ranks start. Jobs without a rank here are added as well, so
@@ -195,25 +208,25 @@ func (s *Server) HostEvents(ids idset.Set) (events []event.Event) {
 
 var errStranger = errors.New("it does not know a PMIx namespace of this run")
 
-// admit does the handshake, in the time that the lobby gives. A stranger gets no answer; a rank
-// that cannot be served gets a status, and the caller a *RefusedError.
-func (s *Server) admit(nc net.Conn) (*conn, error) {
+// admit reads the handshake, in the time that the lobby gives. A stranger is an error, and gets no answer; a rank
+// that cannot be served gets a status for why.
+func (s *Server) admit(nc net.Conn) (c *conn, why string, err error) {
 	h, err := bfrops.ReadHello(nc)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if h.Kind != 0 {
-		return nil, fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
+		return nil, "", fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
 	}
 	ns := s.jobs.called(h.Namespace)
 	if ns == nil || s.jobs.isOver(ns) {
-		return nil, errStranger
+		return nil, "", errStranger
 	}
 	number := int(h.Rank)
 	if !ns.IsHere(number) {
-		return nil, fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.number)
+		return nil, "", fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.number)
 	}
-	c := &conn{
+	c = &conn{
 		host:    s.host,
 		find:    s.findCommand,
 		nc:      nc,
@@ -224,19 +237,8 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 		turn:    make(chan struct{}, 1),
 		write:   make(chan struct{}, 1),
 	}
-	dialect, why := choose(h)
-	if why != "" {
-		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrNotSupported), 0)) // it is hung up on either way
-		return nil, &RefusedError{c.id(), h.Version, why}
-	}
-	c.dialect = dialect
-	if !s.enter(c) {
-		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrOutOfResource), 0))
-		return nil, &RefusedError{c.id(), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
-	}
-	// If this fails the connection is over, which whoever reads from it next sees.
-	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.span.Base+number)))
-	return c, nil
+	c.dialect, why = choose(h)
+	return c, why, nil
 }
 
 // choose finds the dialect of a client, or says why it cannot be served.
