@@ -36,7 +36,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Inside != nil {
 		guardAfter = shortRun
 	}
-	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, Urgent: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
 	a.watch = a.watchGPUs()
 	libs := mpilib.NewMemory(bounded.Tree("/"))
 	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
