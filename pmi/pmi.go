@@ -44,9 +44,13 @@ func New(job Job) *Server {
 func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
 	defer stop()
+	defer s.talks.Begin(rank, conn)()
 	err := newSession(s, conn, rank, find).run(ctx)
 	if ctx.Err() != nil && err != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
+
+// Settle returns when what a rank that has ended said before has been read and seen to, or ctx has ended: it may have finalized.
+func (s *Server) Settle(ctx context.Context, rank int) { s.talks.Settle(ctx, rank) }

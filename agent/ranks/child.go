@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
 )
@@ -122,6 +123,7 @@ func (p *Process) follow() {
 		drained <- cut
 	})
 	<-p.process.Done()
+	p.settle()
 	failed := p.sendExited(p.process.Ended())
 	frames := lookAtCore(p)
 	var troubles []checkup.Trouble
@@ -137,6 +139,22 @@ func (p *Process) follow() {
 		end.Placed = placed(st.ctx, p.process.Exit(), p.heard.Last(), p.dir)
 	}
 	st.send(end.Frame())
+}
+
+// settleBound is how long the last word of a process that has ended is waited for.
+const settleBound = 2 * time.Second
+
+// settle waits until the servers have read what the process said before it ended. On a busy host that lies there: a rank that has sent its
+// finalize may end before it was read (libpmix waits for the answer for two seconds only), and one that aborts before the abort was.
+func (p *Process) settle() {
+	late, cancel := awake.Within(p.Job.ctx, settleBound)
+	defer cancel()
+	if s := p.Job.server; s != nil {
+		s.Settle(late, int(p.Spec.Rank))
+	}
+	if s := p.Job.pmix; s != nil {
+		s.Settle(late, int(p.ID))
+	}
 }
 
 // sendExited tells of the end. failed: the rank failed by itself.

@@ -34,6 +34,7 @@ type conn struct {
 	desc    bool
 	version string // of its libpmix
 	visit   *visit
+	read    func() // says that all has been read
 	events  *event.Listener
 
 	found atomic.Int64  // bytes of values that requests have while they wait for more
@@ -78,6 +79,7 @@ func (c *conn) run(ctx context.Context) {
 	if err == nil {
 		err = c.serve(ctx, &wg)
 	}
+	c.read()
 	cancel()
 	c.events.Quit()
 	gone, alone := c.host.presence.leave(c.visit)

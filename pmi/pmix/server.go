@@ -86,6 +86,8 @@ func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
 		return nil, err
 	}
 	return func(ctx context.Context) {
+		c.read = s.talks.Begin(c.id(), nc)
+		defer c.read()
 		if why == "" && !s.enter(c) {
 			s.turnAway(c, bfrops.ErrOutOfResource, fmt.Sprintf("the rank has %d open connections already", maxPerRank))
 			return
@@ -105,6 +107,9 @@ func (s *Server) turnAway(c *conn, st bfrops.Code, why string) {
 	}
 	s.failed(c.id(), &RefusedError{c.id(), c.version, why})
 }
+
+// Settle returns when what a process (id) that has ended said before has been read and seen to, or ctx has ended: it may have finalized.
+func (s *Server) Settle(ctx context.Context, id int) { s.talks.Settle(ctx, id) }
 
 // Add makes a job known, before its ranks start. Jobs without a rank here are added as well, so
 // that ranks here can connect to them. It fails on a job that no launcher would send.
