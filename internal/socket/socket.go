@@ -36,6 +36,37 @@ func Unread(conn any) (n int) {
 	return n
 }
 
+// Peer is what our kernel knows of a connection's other side. The zero value knows nothing.
+type Peer struct {
+	Unread int           // bytes that have come and nobody has read: it is we who are late
+	All    bool          // its kernel has acknowledged all that was sent
+	Since  time.Duration // since it acknowledged something last, to a millisecond; it grows while nothing is sent, too
+}
+
+// Answers says that the other side's kernel has all that was sent, and said so within d: its host is there and the way to it open, whatever
+// its process does.
+func (p Peer) Answers(d time.Duration) bool { return p.All && p.Since <= d }
+
+// Ask asks the kernel (tcp(7): TCP_INFO, SIOCOUTQ, SIOCINQ). A connection that is none of TCP's tells nothing.
+func Ask(conn any) (p Peer) {
+	raw := rawOf(conn)
+	if raw == nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) {
+		p.Unread, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		left, lerr := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+		if err == nil && lerr == nil && info.State == established {
+			p.All, p.Since = left == 0, time.Duration(info.Last_ack_recv)*time.Millisecond
+		}
+	})
+	return p
+}
+
+// established is the state of a connection that neither side has ended (include/net/tcp_states.h).
+const established = 1
+
 // rawOf is what the system calls of a connection need, below TLS too; nil: it has none.
 func rawOf(conn any) syscall.RawConn {
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok { // *tls.Conn

@@ -114,3 +114,43 @@ func TestHangUpLeavesTheLastWord(t *testing.T) {
 		t.Errorf("a pipe in memory: %v", err)
 	}
 }
+
+// What the kernel knows of a TCP connection: what lies unread, and that the other side has everything.
+func TestAsk(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ours, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if _, err := theirs.Write([]byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ours.Write([]byte("to a process that reads nothing")); err != nil {
+		t.Fatal(err)
+	}
+	var p Peer
+	for begun := time.Now(); (!p.All || p.Unread != 3) && time.Since(begun) < 10*time.Second; {
+		p = Ask(ours)
+	}
+	if p.Unread != 3 || !p.Answers(10*time.Second) {
+		t.Errorf("%+v", p)
+	}
+	_, inMemory := net.Pipe()
+	if p := Ask(inMemory); p != (Peer{}) {
+		t.Errorf("of a pipe in memory it knows %+v", p)
+	}
+	_ = ours.Close()
+	if p := Ask(ours); p.All {
+		t.Errorf("of a closed connection it knows %+v", p)
+	}
+}
