@@ -79,7 +79,6 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 	a.reset = func() { close(end); endTheirs() }
 	a.mu.Unlock()
 	received := a.link.Received()
-	defer time.Sleep(late) // virtual; it has taken over, and its answer comes late
 	a.wg.Go(func() {
 		defer endTheirs()
 		_ = a.link.Run(sctx, theirs, open.Received, func(f *apiv1.Frame) error {
@@ -89,6 +88,13 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 			return nil
 		})
 	})
+	select { // it has taken over, and its answer may come late
+	case <-time.After(late):
+	case <-ctx.Done():
+		endMine()
+		cancel()
+		return nil, Causef(StageConnect, "no answer in time")
+	}
 	return &Session{
 		Stream: muted{mine, sctx, mute, end}, Addr: addr, Open: open,
 		Opened: &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
