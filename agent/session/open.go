@@ -38,11 +38,17 @@ func (t *Table) Attach(ctx context.Context, stream wire.Stream, by Caller) error
 	if err := stream.Send(reply.Frame()); err != nil {
 		return s.leave(err)
 	}
+	if by.Peer != nil && t.cfg.Left(by.From) { // a stream that carries is not left for one that cannot
+		return s.leave(errLeft)
+	}
 	if by.Peer != nil {
 		t.cfg.Settle(by.From)
 	}
 	return s.leave(s.carry(ctx, stream, o.Received))
 }
+
+// errLeft is of a stream whose launcher has given it up before the agent came to it.
+var errLeft = errors.New("its launcher has hung up meanwhile")
 
 // admit finds or makes the session an Open asks for, which counts the stream from here on. Without one the reply says why.
 func (t *Table) admit(o *apiv1.Open, by Caller) (s *session, reply *apiv1.Opened) {

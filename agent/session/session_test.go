@@ -58,7 +58,7 @@ func tableOf(t *testing.T, change func(*Config)) (table *Table, end func(why err
 	super := reap.New(reap.Config{Log: log, Subreaper: true})
 	c := Config{Version: "test", Log: log, Clock: wire.NewClock(), Grace: 5 * time.Second, Ending: ending,
 		Hello:  func() *apiv1.HelloReply { return &apiv1.HelloReply{Name: "w0", Slots: 2} },
-		Gossip: func() *member.Gossip { return nil }, Settle: func(net.Addr) {}, Unread: func(bool) bool { return false },
+		Gossip: func() *member.Gossip { return nil }, Settle: func(net.Addr) {}, Left: func(net.Addr) bool { return false }, Unread: func(bool) bool { return false },
 		Config: ranks.Config{Name: "w0", Env: env, Dir: "/", Embedded: true, Inventory: discover.Inventory{CPUs: 2}, Super: super,
 			Host: host.New(host.Config{Env: env, Log: log}), Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{})}}
 	if change != nil {

@@ -12,6 +12,7 @@
 package socket
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -41,6 +42,7 @@ type Peer struct {
 	Unread int           // bytes that have come and nobody has read: it is we who are late
 	All    bool          // its kernel has acknowledged all that was sent
 	Since  time.Duration // since it acknowledged something last, to a millisecond; it grows while nothing is sent, too
+	Left   bool          // it has hung up, though we may not have read so
 }
 
 // Answers says that the other side's kernel has all that was sent, and said so within d: its host is there and the way to it open, whatever
@@ -57,8 +59,12 @@ func Ask(conn any) (p Peer) {
 		p.Unread, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		left, lerr := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-		if err == nil && lerr == nil && info.State == established {
+		switch {
+		case err != nil || lerr != nil:
+		case info.State == established:
 			p.All, p.Since = left == 0, time.Duration(info.Last_ack_recv)*time.Millisecond
+		default:
+			p.Left = true
 		}
 	})
 	return p
@@ -103,17 +109,34 @@ const mercy = 2
 // (internal/awake) and nothing lies unread, else after d more, three times in all. lift takes that back, and fails where the connection is
 // over; a deadline that passed meanwhile is taken back, too, since what was awaited has been read.
 func Hear(conn net.Conn, d time.Duration) (lift func() error) {
-	h := &hearing{conn: conn, d: d, left: mercy}
+	lifted := hear(conn, d, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	return func() error {
+		lifted()
+		return conn.SetReadDeadline(time.Time{})
+	}
+}
+
+// Within is ctx for what the other side of a connection has to say, bounded as by Hear. Its cause is then context.DeadlineExceeded.
+func Within(ctx context.Context, conn net.Conn, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	lift := hear(conn, d, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() { lift(); cancel(nil) }
+}
+
+// hear calls late once the time has passed, unless it is lifted before.
+func hear(conn net.Conn, d time.Duration, late func()) (lift func()) {
+	h := &hearing{conn: conn, d: d, late: late, left: mercy}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stop = awake.After(d, h.due)
 	return h.lift
 }
 
-// hearing is the time of one Hear.
+// hearing is the time of one Hear or Within.
 type hearing struct {
 	conn net.Conn
 	d    time.Duration
+	late func()
 
 	mu   sync.Mutex
 	stop func() // of the time under way, guarded by mu
@@ -131,15 +154,14 @@ func (h *hearing) due() {
 		h.left--
 		h.stop = awake.After(h.d, h.due)
 	default:
-		_ = h.conn.SetReadDeadline(time.Unix(1, 0))
+		h.late()
 	}
 }
 
-func (h *hearing) lift() error {
+func (h *hearing) lift() {
 	h.mu.Lock()
 	h.over = true
 	stop := h.stop
 	h.mu.Unlock()
 	stop() // not under mu, for which due may be waiting
-	return h.conn.SetReadDeadline(time.Time{})
 }

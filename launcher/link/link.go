@@ -131,7 +131,7 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 			return h.Deliver(f)
 		})
 	}()
-	var probe chan probed // the answer of a second connection under way; nil: none is
+	var probe chan probed // the answer of a second connection under way, which is not given up while this one may carry; nil: none is
 	var tried time.Duration
 	for {
 		select {
@@ -168,7 +168,7 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 				made := make(chan probed, 1)
 				probe = made
 				go func() {
-					s, err := h.redial(ctx, life)
+					s, err := h.redialFor(ctx, life, h.Timeout)
 					made <- probed{s, err}
 				}()
 			}
@@ -275,7 +275,12 @@ func (s *silence) but() string {
 
 // redial resumes the session at the same address, as long as the silence may last. Where nothing answers it comes back earlier, to try anew.
 func (h *Conn) redial(ctx, life context.Context) (*Session, error) {
-	dctx, cancel := awake.Within(ctx, max(h.Timeout-h.link.Silent(), min(OpenTimeout, h.Timeout/3), leastRedial))
+	return h.redialFor(ctx, life, max(h.Timeout-h.link.Silent(), leastRedial))
+}
+
+// redialFor is redial for that long at most.
+func (h *Conn) redialFor(ctx, life context.Context, most time.Duration) (*Session, error) {
+	dctx, cancel := awake.Within(ctx, most)
 	defer cancel()
 	open := proto.CloneOf(h.First.Open)
 	open.Resume, open.Received = true, h.link.Received()
