@@ -44,8 +44,9 @@ func New(job Job) *Server {
 func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
 	defer stop()
-	defer s.talks.Begin(rank, conn)()
-	err := newSession(s, conn, rank, find).run(ctx)
+	talk := s.talks.Begin(rank, conn)
+	defer talk.End()
+	err := newSession(s, conn, rank, talk, find).run(ctx)
 	if ctx.Err() != nil && err != nil {
 		return context.Cause(ctx)
 	}

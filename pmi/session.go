@@ -51,6 +51,7 @@ type command struct {
 	v2         string // PMI-2 request, whose reply is NAME-response; "": not in PMI-2
 	states     state  // in which it is allowed
 	handle     handler
+	last       bool // it may be a rank's last word, and waits for nobody; others may
 }
 
 func (c *command) replyName(request string, v2 bool) string {
@@ -75,6 +76,7 @@ func unsupported(rc int, what string) handler {
 type session struct {
 	srv  *Server
 	rank int
+	talk *socket.Talk
 	conn net.Conn
 	in   *bufio.Reader
 	find func(name string, v2 bool) *command
@@ -91,8 +93,8 @@ type session struct {
 	deaf bool   // the rank has gone, or could not be answered and was hung up on, guarded by mu
 }
 
-func newSession(srv *Server, conn net.Conn, rank int, find func(name string, v2 bool) *command) *session {
-	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), find: find, state: fresh}
+func newSession(srv *Server, conn net.Conn, rank int, talk *socket.Talk, find func(name string, v2 bool) *command) *session {
+	return &session{srv: srv, rank: rank, talk: talk, conn: conn, in: bufio.NewReader(conn), find: find, state: fresh}
 }
 
 // longAgo is a deadline that has passed.
@@ -159,7 +161,10 @@ func (s *session) answer(ctx context.Context, m *Message, asV2 bool) (*reply, er
 	if thread, ok := m.Get("thrid"); ok && asV2 {
 		r.add("thrid", thread)
 	}
-	if err := cmd.handle(ctx, s, m, r); err != nil {
+	s.talk.Hold(!cmd.last)
+	err := cmd.handle(ctx, s, m, r)
+	s.talk.Hold(false)
+	if err != nil {
 		return nil, err
 	}
 	if s.srv.job.Log.Enabled(ctx, slog.LevelDebug) {

@@ -141,8 +141,9 @@ func (p *Process) follow() {
 	st.send(end.Frame())
 }
 
-// settleBound is how long the last word of a process that has ended is waited for.
-const settleBound = 2 * time.Second
+// settleBound is how long the last word of a process that has ended is waited for. It ends with its connection, and comes at once where this
+// process has CPU.
+const settleBound = 10 * time.Second
 
 // settle waits until the servers have read what the process said before it ended. On a busy host that lies there: a rank that has sent its
 // finalize may end before it was read (libpmix waits for the answer for two seconds only), and one that aborts before the abort was.

@@ -349,6 +349,9 @@ func (c *client) mute() {
 	if _, err := mine.Recv(); err != nil {
 		c.t.Fatal(err)
 	}
+	if err := mine.Send((&apiv1.Heartbeat{}).Frame()); err != nil { // so that it takes the place of the stream before
+		c.t.Fatal(err)
+	}
 	c.wg.Go(func() { // it still reads
 		for {
 			if _, err := mine.Recv(); err != nil {

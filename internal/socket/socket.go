@@ -73,6 +73,21 @@ func Ask(conn any) (p Peer) {
 // established is the state of a connection that neither side has ended (include/net/tcp_states.h).
 const established = 1
 
+// HungUp says that the other side of a connection has closed it, whether or not that was read; false where it does not tell, as one in
+// memory.
+func HungUp(conn any) (yes bool) {
+	raw := rawOf(conn)
+	if raw == nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(fds, 0)
+		yes = err == nil && n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return yes
+}
+
 // rawOf is what the system calls of a connection need, below TLS too; nil: it has none.
 func rawOf(conn any) syscall.RawConn {
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok { // *tls.Conn

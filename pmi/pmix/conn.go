@@ -34,7 +34,7 @@ type conn struct {
 	desc    bool
 	version string // of its libpmix
 	visit   *visit
-	read    func() // says that all has been read
+	talk    *socket.Talk
 	events  *event.Listener
 
 	found atomic.Int64  // bytes of values that requests have while they wait for more
@@ -66,6 +66,7 @@ type command struct {
 	waits  bool                 // it may block, and has a goroutine of its own
 	large  bool                 // its answer may be large: handle takes the connection's turn before it makes one
 	silent bool                 // it has no answer
+	holds  bool                 // it may keep the connection's reader waiting for others
 	tail   func(*bfrops.Writer) // what follows an answer's status where that is not 0
 }
 
@@ -79,7 +80,7 @@ func (c *conn) run(ctx context.Context) {
 	if err == nil {
 		err = c.serve(ctx, &wg)
 	}
-	c.read()
+	c.talk.End()
 	cancel()
 	c.events.Quit()
 	gone, alone := c.host.presence.leave(c.visit)
@@ -140,7 +141,10 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 		cmd := c.find(number, c.version)
 		if !cmd.waits {
-			if err := c.answer(ctx, f.Tag, cmd, r); err != nil {
+			c.talk.Hold(cmd.holds)
+			err := c.answer(ctx, f.Tag, cmd, r)
+			c.talk.Hold(false)
+			if err != nil {
 				return err
 			}
 			continue

@@ -86,8 +86,8 @@ func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
 		return nil, err
 	}
 	return func(ctx context.Context) {
-		c.read = s.talks.Begin(c.id(), nc)
-		defer c.read()
+		c.talk = s.talks.Begin(c.id(), nc)
+		defer c.talk.End()
 		if why == "" && !s.enter(c) {
 			s.turnAway(c, bfrops.ErrOutOfResource, fmt.Sprintf("the rank has %d open connections already", maxPerRank))
 			return
