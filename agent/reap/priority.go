@@ -10,15 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// urgent is the nice value at which an agent serves, where it may: what it has to do takes microseconds, and ranks that poll on all processors
-// would keep it from that for whole turns. It is a preference and no reservation: an agent that has nothing to do takes nothing, and at -15 no
-// rank that has is kept from its processor for good (its weight is 1/28 of the agent's: kernel/sched/core.c, sched_prio_to_weight).
-const urgent = -15
+// urgent is by how many nice values an agent serves before its ranks, where it may: what it has to do takes microseconds, and ranks that poll
+// on all processors would keep it from that for whole turns. It is a preference and no reservation: an agent that has nothing to do takes
+// nothing, and no rank is kept from its processor for good (its weight is 1/28 of the agent's: kernel/sched/core.c, sched_prio_to_weight). One
+// that was started with a nice value has its ranks at that, and is before those.
+const (
+	urgent  = 15
+	highest = -20
+)
 
 // priority is how this process is scheduled beside its children. They get what it had itself when it began: the spawner, whose thread alone
 // they come from, never has more (sched(7): a child has its parent's nice value, and a session's processes their session's).
 //
-//	raise:     all threads of this process, and its autogroup     nice -15
+//	raise:     all threads of this process, and its autogroup     nice -15, from 0
 //	spawner:   its own thread                                     as before, and so each child
 //	           before a child that stays in our process session   the autogroup as before, from then on
 //
@@ -32,17 +36,14 @@ type priority struct {
 }
 
 // raise gives the threads of this process, and so those that they make, their turn before others', where that is allowed: by CAP_SYS_NICE,
-// or by RLIMIT_NICE. A process that somebody has given a policy or a better place stays as it is.
+// or by RLIMIT_NICE. A process that somebody has given another policy stays as it is.
 func (p *priority) raise() {
 	a, err := unix.SchedGetAttr(0, 0)
 	if err != nil || a.Policy != unix.SCHED_NORMAL {
 		return
 	}
 	p.before = int(a.Nice)
-	to := urgent
-	if p.before <= to {
-		return
-	}
+	to := max(p.before-urgent, highest)
 	if unix.Setpriority(unix.PRIO_PROCESS, 0, to) != nil {
 		var most unix.Rlimit // 20 less than the limit is what may be had (getrlimit(2))
 		if unix.Getrlimit(unix.RLIMIT_NICE, &most) != nil || most.Cur == 0 {

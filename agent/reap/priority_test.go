@@ -38,7 +38,7 @@ func TestAnUrgentParentsChildrenAreNotUrgent(t *testing.T) {
 	if s.priority.raised {
 		others := 0 // but for the spawner's
 		eachThread(func(tid int) {
-			if a, err := unix.SchedGetAttr(tid, 0); err == nil && a.Nice != urgent {
+			if a, err := unix.SchedGetAttr(tid, 0); err == nil && a.Nice != max(before.Nice-urgent, highest) {
 				others++
 			}
 		})

@@ -157,13 +157,13 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 			switch {
 			case h.Attach == nil: // a process does not lose touch with itself
 			case silent > h.Timeout:
-				peer := s.peer()
-				if peer.Unread > 0 && silent < h.Timeout+lateness {
+				if s.Late() && silent < h.Timeout+Lateness {
 					continue
 				}
+				answers := s.peer().Answers(h.Timeout / 2)
 				cancel()
 				<-ended
-				return await(probe), &silence{peer.Answers(h.Timeout / 2)}
+				return await(probe), &silence{answers}
 			case silent > h.Timeout/3 && probe == nil && h.Clock.Now()-tried > h.Timeout/6:
 				made := make(chan probed, 1)
 				probe = made
@@ -184,9 +184,9 @@ func await(probe chan probed) *Session {
 	return (<-probe).s
 }
 
-// lateness is how long what has come may lie unread, because this process gets no CPU, until the host is lost all the same. Agents give
+// Lateness is how long what has come may lie unread, because this process gets no CPU, until the host is lost all the same. Agents give
 // launchers as much (agent/session).
-const lateness = 10 * time.Second
+const Lateness = 10 * time.Second
 
 // silence is a stream on which nothing came.
 type silence struct {

@@ -59,6 +59,9 @@ func (s *Session) peer() (p socket.Peer) {
 	return p
 }
 
+// Late says that something has come over the session's connection that nobody has read: it is we who are late.
+func (s *Session) Late() bool { return s.peer().Unread > 0 }
+
 // Greet opens the session on a stream: it sends Open and judges the answer.
 func (s *Session) Greet(on wire.Stream) error {
 	if err := on.Send(s.Open.Frame()); err != nil {
