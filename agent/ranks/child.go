@@ -105,7 +105,8 @@ func (p *Process) serve(pmiConn net.Conn) {
 		p.process.Signal(syscall.SIGKILL)
 	}
 	if pmiConn != nil {
-		st.wg.Go(func() { p.servePMI(pmiConn) })
+		serve := st.server.Meet(pmiConn, int(p.Spec.Rank)) // before anybody follows its end
+		st.wg.Go(func() { p.servePMI(pmiConn, serve) })
 	}
 	st.wg.Go(p.follow)
 }

@@ -113,10 +113,10 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 // The connection stays open until the process has ended: a rank that waits for one that is
 // gone is stopped by the launcher, and should not print errors of its own before. So does one that
 // aborts: clients up to MPICH 4.0 wait there (simple_pmi.c, PMI_Abort), and say "readline failed".
-func (p *Process) servePMI(conn net.Conn) {
+func (p *Process) servePMI(conn net.Conn, serve func(context.Context) error) {
 	defer conn.Close()
 	st := p.Job
-	err := st.server.Serve(st.ctx, conn, int(p.Spec.Rank))
+	err := serve(st.ctx)
 	var (
 		protocol   *pmi.ProtocolError
 		unfinished *pmi.UnfinishedError
@@ -250,7 +250,7 @@ func (pp *pmiPort) admit(c net.Conn) (serve func(context.Context), err error) {
 			return
 		}
 		if p := pp.step.started(uint32(rank)); p != nil {
-			p.servePMI(c)
+			p.servePMI(c, pp.step.server.Meet(c, rank))
 		}
 	}, nil
 }

@@ -52,3 +52,37 @@ func TestSecondConnectionThatWasLeft(t *testing.T) {
 		})
 	}
 }
+
+// A rank that has said that it finalizes, and ends without waiting for the answer, has finalized, however late its agent reads that; one
+// that has not is told of, at once, too, where what it started holds its connection open.
+func TestLastWordOfARank(t *testing.T) {
+	const begin = `printf 'cmd=init pmi_version=1 pmi_subversion=1\n' >&3; `
+	for _, tt := range []struct {
+		name, script string
+		want         apiv1.PmiState
+	}{
+		{"finalized", begin + `printf 'cmd=get_maxes\ncmd=finalize\n' >&3; exit 0`, apiv1.PmiState_PMI_FINALIZED},
+		{"finalized, and left a process", begin + `sleep 1000 & printf 'cmd=finalize\n' >&3; exit 0`, apiv1.PmiState_PMI_FINALIZED},
+		{"has not", begin + `exit 0`, apiv1.PmiState_PMI_RUNNING},
+		{"has not, and left a process", begin + `sleep 1000 & exit 0`, apiv1.PmiState_PMI_RUNNING},
+		{"never spoke", `exit 0`, apiv1.PmiState_PMI_NEVER},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := newTable(t)
+			for i := range 8 {
+				c := newClient(t, table, byte('1'+i), "life-1")
+				c.dial(false)
+				l := jobLaunch(0, 0, 1, tt.script)
+				l.Job.Pmi = apiv1.Pmi_PMI_FD
+				c.start(l)
+				seen := c.until(exited)
+				if x := seen[len(seen)-1].GetExited(); x.Pmi != tt.want || x.Code != 0 {
+					t.Errorf("try %d: it ended as %v", i, x)
+				}
+				c.send((&apiv1.Bye{}).Frame())
+				c.until(isClosed)
+				c.hangUp()
+			}
+		})
+	}
+}
