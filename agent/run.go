@@ -36,7 +36,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Inside != nil {
 		guardAfter = shortRun
 	}
-	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, Urgent: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
 	a.watch = a.watchGPUs()
 	libs := mpilib.NewMemory(bounded.Tree("/"))
 	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
@@ -49,7 +49,8 @@ func New(cfg Config) (*Agent, error) {
 		starts = nil
 	}
 	a.sessions = session.New(session.Config{Version: cfg.Version, Log: cfg.Log, Clock: a.clock, Policy: starts, Grace: cfg.Grace,
-		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) }, Unread: a.unread,
+		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) },
+		Left: func(from net.Addr) bool { return a.front.HasLeft(from) }, Unread: a.unread,
 		Gossip: func() *member.Gossip { return a.gossip }, Hasten: cfg.Hasten, Rest: cfg.Rest, IdleExit: cfg.IdleExit,
 		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Inside != nil, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
 			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacks(0), WatchLibrary: cfg.Helpers.Waits}})

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/internal/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -53,6 +54,8 @@ func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Fram
 		return status.Error(codes.DataLoss, err.Error())
 	case errors.As(err, new(*session.Succeeded)):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, wire.ErrReplaced):
+		return status.Error(codes.AlreadyExists, err.Error())
 	}
 	return status.Error(codes.Aborted, err.Error())
 }

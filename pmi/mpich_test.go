@@ -181,7 +181,10 @@ func (j *ranks) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Se
 			if err != nil || int(peer.UID) != os.Getuid() {
 				t.Errorf("%+v, %v", peer, err)
 			}
-			rank, leave, err := gate.Admit(conn, size)
+			rank, leave, err := gate.Admit(conn)
+			if err == nil {
+				err = pmi.Welcome(conn, rank, size)
+			}
 			if err != nil || rank != r {
 				t.Error(rank, err)
 				return

@@ -45,11 +45,23 @@ func New(job Job) *Server {
 // aborts (nil), ctx ends (its cause), or the job cannot go on: *ProtocolError, *kvs.GoneError when it
 // waits for a rank that is gone, or what the engine says. The caller owns conn and closes it afterwards.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
-	defer stop()
-	err := newSession(s, conn, rank, find).run(ctx)
-	if ctx.Err() != nil && err != nil {
-		return context.Cause(ctx)
-	}
-	return err
+	return s.Meet(conn, rank)(ctx)
 }
+
+// Meet is Serve in two steps: from Meet on, Settle waits for what the rank says over conn. serve must be called.
+func (s *Server) Meet(conn net.Conn, rank int) (serve func(context.Context) error) {
+	talk := s.talks.Begin(rank, conn)
+	return func(ctx context.Context) error {
+		defer talk.End()
+		stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
+		defer stop()
+		err := newSession(s, conn, rank, talk, find).run(ctx)
+		if ctx.Err() != nil && err != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+}
+
+// Settle returns when what a rank that has ended said before has been read and seen to, or ctx has ended: it may have finalized.
+func (s *Server) Settle(ctx context.Context, rank int) { s.talks.Settle(ctx, rank) }

@@ -102,9 +102,7 @@ func (x *seconds) Read(b []byte) (int, error) {
 			close(asked)
 			delete(x.asked, who)
 		}
-		if err := x.answer(who, b[:n]); err != nil {
-			return 0, err
-		}
+		x.answer(who, b[:n])
 	}
 }
 
@@ -120,18 +118,19 @@ func (x *seconds) answerRest() error {
 	if _, err := io.ReadFull(x.session.in, rest); err != nil {
 		return err
 	}
-	return x.answer(who, rest)
+	x.answer(who, rest)
+	return nil
 }
 
 // answer tells a refused process of each of its requests that it is refused.
-func (x *seconds) answer(who client.Process, chunk []byte) error {
+func (x *seconds) answer(who client.Process, chunk []byte) {
 	r := &reply{name: "refused"}
 	requests := bytes.Count(chunk, []byte{'\n'})
 	aborts := bytes.Contains(chunk, []byte("cmd=abort"))
 	if c := chunk[0]; c == ' ' || c >= '0' && c <= '9' { // PMI-2
 		m, err := ParsePMI2(string(chunk[min(lengthDigits, len(chunk)):]))
 		if err != nil {
-			return nil
+			return
 		}
 		requests, r.v2 = 1, true
 		r.name = unknown.replyName(m.Name, true)
@@ -139,22 +138,19 @@ func (x *seconds) answer(who client.Process, chunk []byte) error {
 			r.add("thrid", thread)
 		}
 		if aborts {
-			return nil // nobody waits
+			return // nobody waits
 		}
 	}
 	r.refuse(-1, "another process is in MPI for this rank")
 	if aborts {
 		if c, ok := x.session.conn.(client.Speaker); ok && c.Shared() {
 			x.answerLater(who, r)
-			return nil
+			return
 		}
 	}
 	for range requests {
-		if err := x.session.write(r); err != nil {
-			return err
-		}
+		x.session.write(r)
 	}
-	return nil
 }
 
 // answerLater gives a process that aborts its answer when it is seen to wait for one.
@@ -188,7 +184,7 @@ func (x *seconds) answerLater(who client.Process, r *reply) {
 				slept = 0
 			}
 			if slept == sleepLooks {
-				_ = x.session.write(r) // if it cannot be written the connection is over, which its reader sees
+				x.session.write(r)
 				return
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/socket"
 	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
@@ -67,6 +68,7 @@ type Server struct {
 	job   Job
 	ring  ring
 	turns kvs.Turns[turn]
+	talks socket.Talks[int] // by rank
 
 	mu     sync.Mutex
 	latest map[int]*presence // guarded by mu; by rank

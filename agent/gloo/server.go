@@ -124,7 +124,9 @@ func (s *Server) handler(rank int) http.Handler {
 		status, value := s.answer(w, r, rank, bodies)
 		w.Header().Set("Content-Length", strconv.Itoa(len(value))) // the client does not know chunks
 		w.WriteHeader(status)
-		_, _ = w.Write(value) // a client that has gone asks again
+		if _, err := w.Write(value); err != nil {
+			panic(http.ErrAbortHandler) // it is hung up on, and asks again if it has not gone
+		}
 	})
 }
 

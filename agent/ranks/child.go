@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
 )
@@ -116,7 +117,8 @@ func (p *Process) serve(pmiConn net.Conn) {
 		p.process.Signal(syscall.SIGKILL)
 	}
 	if pmiConn != nil {
-		st.wg.Go(func() { p.servePMI(pmiConn) })
+		serve := st.server.Meet(pmiConn, int(p.Spec.Rank)) // before anybody follows its end
+		st.wg.Go(func() { p.servePMI(pmiConn, serve) })
 	}
 	st.wg.Go(p.follow)
 }
@@ -135,7 +137,9 @@ func (p *Process) follow() {
 		}
 	})
 	<-p.process.Done()
+	p.settle()
 	p.awaitClients(drained)
+	p.settle() // a client that went on has had its last word since
 	p.clients.close()
 	close(p.over)
 	failed := p.sendExited()
@@ -154,6 +158,23 @@ func (p *Process) follow() {
 		end.Placed = placed(st.ctx, ex, p.heard.Last(), p.dir)
 	}
 	st.send(end.Frame())
+}
+
+// settleBound is how long the last word of a process that has ended is waited for. It ends with its connection, and comes at once where this
+// process has CPU.
+const settleBound = 10 * time.Second
+
+// settle waits until the servers have read what the process said before it ended. On a busy host that lies there: a rank that has sent its
+// finalize may end before it was read (libpmix waits for the answer for two seconds only), and one that aborts before the abort was.
+func (p *Process) settle() {
+	late, cancel := awake.Within(p.Job.ctx, settleBound)
+	defer cancel()
+	if s := p.Job.server; s != nil {
+		s.Settle(late, int(p.Spec.Rank))
+	}
+	if s := p.Job.pmix; s != nil {
+		s.Settle(late, int(p.ID))
+	}
 }
 
 // sendExited tells of the end. failed: the rank failed by itself.

@@ -125,10 +125,10 @@ func pmiPair(identify func(pid int) client.Process) (ours net.Conn, theirs *os.F
 // The connection stays open until the process has ended: a rank that waits for one that is
 // gone is stopped by the launcher, and should not print errors of its own before. So does one that
 // aborts: clients up to MPICH 4.0 wait there (simple_pmi.c, PMI_Abort), and say "readline failed".
-func (p *Process) servePMI(conn net.Conn) {
+func (p *Process) servePMI(conn net.Conn, serve func(context.Context) error) {
 	defer conn.Close()
 	st := p.Job
-	err := st.server.Serve(st.ctx, conn, int(p.Spec.Rank))
+	err := serve(st.ctx)
 	var (
 		protocol   *pmi.ProtocolError
 		unfinished *pmi.UnfinishedError
@@ -251,14 +251,19 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 
 // admit takes a connection from who knows a rank's id.
 func (pp *pmiPort) admit(c net.Conn, who client.Process) (serve func(context.Context), err error) {
-	rank, leave, err := pp.gate.Admit(c, int(pp.step.Launch.Job.Size))
+	rank, leave, err := pp.gate.Admit(c)
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) {
 		defer leave()
+		if err := pmi.Welcome(c, rank, int(pp.step.Launch.Job.Size)); err != nil {
+			pp.step.s.Log.Info("a rank that connected is hung up on", "rank", rank, "cause", err)
+			return
+		}
 		if p := pp.step.started(uint32(rank)); p != nil {
-			p.servePMI(client.Known{Conn: c, Process: who})
+			known := client.Known{Conn: c, Process: who}
+			p.servePMI(known, pp.step.server.Meet(known, rank))
 		}
 	}, nil
 }

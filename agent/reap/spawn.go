@@ -237,6 +237,7 @@ func (s *Supervisor) spawner() {
 	runtime.LockOSThread()                                           // never unlocked: the thread has a mask, an affinity and a slice of its own
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) // Go passes it on to the child
 	setSlice(0, usualSlice)
+	s.priority.spawner()
 	for {
 		select {
 		case req := <-s.requests:
@@ -322,6 +323,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 // that this process handles and the thread's mask, which is empty.
 func (s *Supervisor) forkExec(req *request, files fileSet) (*Process, error) {
 	cmd := &req.cmd
+	s.priority.child(cmd.SameSession)
 	back, err := setAffinity(cmd.CPUs)
 	if err != nil {
 		return nil, err

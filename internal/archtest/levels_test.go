@@ -120,6 +120,7 @@ var levels = map[string]int{
 	"internal/svg":      -1,
 	"internal/scrape":   -1,
 	"internal/awake":    -2,
+	"internal/socket":   -1,
 }
 
 // levelOf finds a package's level. Only internal/api has packages below it

@@ -37,6 +37,7 @@ type Cause struct {
 	Alive      bool      // it has not given another launcher up, whose run we would take over
 	Succeeded  bool      // with StageFenced: another has our run, and its ranks go on
 	Told       bool      // the launcher before us has told its ranks to end
+	Replaced   bool      // a newer connection of ours has the session
 	Ending     bool      // it is shutting down: its host is being taken away
 	Never      bool      // nothing but another command line helps
 	Turns      bool      // with StageTLS: it holds another key, and ours lies where one that is changed comes to each pod by itself

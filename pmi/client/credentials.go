@@ -27,6 +27,17 @@ func (k Known) Speaker() Process { return k.Process }
 // Shared is false.
 func (k Known) Shared() bool { return false }
 
+// NetConn is what the kernel has of it.
+func (k Known) NetConn() net.Conn { return k.Conn }
+
+// CloseWrite ends what is said over it, and all of one that has no such half.
+func (k Known) CloseWrite() error {
+	if half, ok := k.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return k.Conn.Close()
+}
+
 // Credentials is the server's end of a socket that a rank inherits, and with it whatever the rank starts. The kernel
 // says of each message who wrote it (unix(7), SO_PASSCRED), and gives no bytes of two processes to one read
 // (net/unix/af_unix.c, unix_stream_read_generic).

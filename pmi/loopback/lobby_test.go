@@ -85,11 +85,12 @@ func greet(c net.Conn, _ client.Process) (func(context.Context), error) {
 	}
 	switch string(word) {
 	case "hi":
-		c.Write([]byte("yes"))
-		return func(context.Context) { io.Copy(c, c) }, nil
-	case "no": // it was turned away
-		c.Write([]byte("bye"))
-		return nil, nil
+		return func(context.Context) {
+			c.Write([]byte("yes"))
+			io.Copy(c, c)
+		}, nil
+	case "no": // it is turned away
+		return func(context.Context) { c.Write([]byte("bye")) }, nil
 	}
 	return nil, errors.New("it does not know the word")
 }
@@ -395,4 +396,30 @@ func TestDescriptorsRunOut(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errOver) {
 		t.Error(err)
 	}
+}
+
+// Ranks whose connections nobody has looked at yet, on a host that is late, hold their places for as long as that takes, and so do those
+// that wait at the door: none of them was silent.
+func TestWhoWaitsForUsIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looked := make(chan struct{})
+		o := opened(t, func(c *Config) {
+			c.Check = func(context.Context, net.Conn) error { <-looked; return nil }
+		})
+		defer o.end(t)
+		var ranks sync.WaitGroup
+		for range 3 * places {
+			ranks.Go(func() {
+				c := o.knock(t)
+				defer c.Close()
+				comesIn(t, c)
+			})
+		}
+		time.Sleep(4 * stay) // virtual
+		close(looked)
+		ranks.Wait()
+		if n := strings.Count(o.log.String(), "refused"); n != 0 {
+			t.Errorf("%d were hung up on", n)
+		}
+	})
 }

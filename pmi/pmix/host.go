@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/socket"
 	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -26,6 +27,7 @@ type host struct {
 	events    *event.Board
 	leftovers *leftover.Registry
 	turns     kvs.Turns[turn]
+	talks     socket.Talks[int] // by id
 
 	ctx    context.Context // of what is started for no connection; ends with Run
 	cancel context.CancelCauseFunc
