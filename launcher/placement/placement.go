@@ -48,7 +48,7 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 		return nil, err
 	}
 	p.Limited = p.Limited && !p.Oversubscribe
-	plan, where, err := place(p.roomFor(hosts), apps, p)
+	plan, where, err := place(p.roomFor(hosts, apps), apps, p)
 	if err != nil {
 		return nil, p.explained(err)
 	}

@@ -23,17 +23,7 @@ type seat struct {
 
 // placeObjects maps ranks to the objects of hosts and numbers them. where is each rank's seat.
 func placeObjects(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, where []seat, err error) {
-	kind := p.Binding.Map.Object
-	objects := make([]int, len(hosts))
-	for h, host := range hosts {
-		if host.Layout == nil {
-			return nil, nil, fmt.Errorf("host %s does not tell where its CPUs are; map by slot or node", host.Name)
-		}
-		if objects[h] = len(host.Layout.Objects(kind)); objects[h] == 0 {
-			return nil, nil, fmt.Errorf("host %s has no %s; map by another object, or by slot", host.Name, kind)
-		}
-	}
-	counts, sizes, err := p.share(hosts, apps, objects)
+	counts, sizes, objects, err := p.share(hosts, apps)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,12 +37,41 @@ func placeObjects(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, w
 	return number(hosts, sizes, hostOf), where, nil
 }
 
-// share says how many ranks each host takes, where ranks are mapped by object.
-func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, sizes []int, err error) {
+// objectsOf counts the objects that ranks are mapped to on each host that takes part.
+func (p Policy) objectsOf(hosts []job.Host, takesPart func(h int) bool) (objects []int, err error) {
+	kind := p.Binding.Map.Object
+	objects = make([]int, len(hosts))
+
+	for h, host := range hosts {
+		if !takesPart(h) {
+			continue
+		}
+		if host.Layout == nil {
+			return nil, fmt.Errorf("host %s does not tell where its CPUs are; map by slot or node", host.Name)
+		}
+		if objects[h] = len(host.Layout.Objects(kind)); objects[h] == 0 {
+			return nil, fmt.Errorf("host %s has no %s; map by another object, or by slot", host.Name, kind)
+		}
+	}
+	return objects, nil
+}
+
+// share says how many ranks each host takes, where ranks are mapped by object, and how many of these objects each
+// host has that takes any. A host that fills up first leaves the later ones without ranks: those may never have been
+// asked where their CPUs are.
+func (p Policy) share(hosts []job.Host, apps []job.App) (counts, sizes, objects []int, err error) {
 	m := &p.Binding.Map
 	if m.Policy == "object" && !m.Span {
 		p.MapBy = BySlot
-		return allocate(hosts, apps, p)
+		counts, sizes, err = allocate(hosts, apps, p)
+		if err == nil {
+			objects, err = p.objectsOf(hosts, func(h int) bool { return counts[h] > 0 })
+		}
+		return counts, sizes, objects, err
+	}
+
+	if objects, err = p.objectsOf(hosts, func(int) bool { return true }); err != nil {
+		return nil, nil, nil, err
 	}
 	all, most := 0, 0
 	for h := range hosts {
@@ -68,10 +87,10 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 		sizes[0] = total
 	}
 	if total > MaxRanks || most > MaxRanks {
-		return nil, nil, errTooMany
+		return nil, nil, nil, errTooMany
 	}
 	if m.Policy == "ppr" && total > most {
-		return nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
+		return nil, nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
 			total, m.N, m.Object, visible.Count(len(hosts), "host"), most)
 	}
 	counts = make([]int, len(hosts))
@@ -85,7 +104,7 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 		}
 		left -= counts[h]
 	}
-	return counts, sizes, p.within(hosts, counts)
+	return counts, sizes, objects, p.within(hosts, counts)
 }
 
 // within checks counts against the slots that are a limit.
@@ -180,6 +199,9 @@ func appendRounds(out []seat, lists [][]seat) []seat {
 func (p Policy) groups(hosts []job.Host, byHost [][]seat, kind layout.Kind) ([][][]seat, error) {
 	out := make([][][]seat, len(hosts))
 	for h, seats := range byHost {
+		if len(seats) == 0 {
+			continue
+		}
 		by := hosts[h].Layout.Objects(kind)
 		if len(by) == 0 {
 			return nil, fmt.Errorf("host %s has no %s; number ranks by another object, or by slot", hosts[h].Name, kind)
