@@ -63,34 +63,50 @@ func (p *process) mpirun(name string, args []string) error {
 		}
 		return p.nativeMpirun(name, args, dir)
 	}
-	library := p.libraries(dir)
-	family, why, err := mpirun.Decide(name, args, p.lookup, library)
-	if err != nil {
-		return err
-	}
-	l, err := mpirun.Parse(family, args, p.outside(dir))
-	if other := family.Other(); err != nil {
-		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
-			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
-		}
-		return err
-	}
-	if family == line.OpenMPI {
-		var since string
-		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
-		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[l.Five], since)
-	}
+	l, why, err := p.readLine(name, args, dir, p.libraries(dir))
 	switch {
+	case err != nil:
+		return err
 	case l.Version:
-		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, l.Five, name, version))
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(l.Family, l.Five, name, version))
 		return err
 	case l.Help:
 		p.tellOfLine(name, &l, why)
-		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
+		_, err = io.WriteString(p.stdout, mpirun.HelpText(l.Family, name))
 		return err
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
 	return startLine(p, name, &l, why, dir, func(*launcher.Config) {})
+}
+
+// readLine reads a command line by the rules of the launcher whose it is, and says whose and why. library names the MPI
+// library that a program needs.
+func (p *process) readLine(name string, args []string, dir string, library func(argv []string) string) (l line.Line, why string, err error) {
+	family, why, err := mpirun.Decide(name, args, p.lookup, library)
+	if err != nil {
+		return l, why, err
+	}
+	l, err = mpirun.Parse(family, args, p.outside(dir))
+	if other := family.Other(); err != nil {
+		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
+			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
+		}
+		return l, why, err
+	}
+
+	var rules, since string
+	switch family {
+	case line.OpenMPI:
+		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
+		rules = map[bool]string{true: "Open MPI 5", false: "Open MPI 4.1"}[l.Five]
+	case line.Hydra:
+		var intel bool
+		intel, since = mpirun.Intel(&l, p.lookup, library)
+		if rules = "MPICH"; intel {
+			rules, err = "Intel MPI", mpirun.AsIntel(&l)
+		}
+	}
+	return l, fmt.Sprintf("%s; by the rules of %s: %s", why, rules, since), err
 }
 
 // startLine runs the job of a command line, which adjust has the last word on.
@@ -217,6 +233,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 	case line.Hydra:
 		cfg.Universe = universe(l.Universe)
 		cfg.Policy.MapBy, cfg.Policy.Oversubscribe = placement.ByRound, true
+		cfg.Policy.ByCores = l.ByCores
 		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself
 	case line.OpenMPI:
 		cfg.Policy.Order()

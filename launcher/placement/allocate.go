@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -13,20 +14,19 @@ const named = 6
 // allocate says how many ranks each host takes and how many each app has.
 func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, err error) {
 	sizes, total := sizesOf(apps)
-	if total == 0 {
-		for _, h := range hosts {
-			n := h.Slots
-			switch {
-			case p.MapBy == ByRound:
-				n = p.block(h)
-			case p.PerNode > 0:
-				n = p.PerNode
+	if slices.Contains(sizes, 0) {
+		one, err := p.withoutNumber(hosts)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range sizes {
+			if sizes[i] == 0 {
+				sizes[i], total = one, total+one
 			}
-			if total += n; n > MaxRanks || total > MaxRanks {
-				return nil, nil, fmt.Errorf("the hosts have more than %d slots, the largest job; say -n", MaxRanks)
+			if total > MaxRanks {
+				return nil, nil, errTooMany
 			}
 		}
-		sizes[0] = total
 	}
 	switch {
 	case p.MapBy == ByRound:
@@ -37,6 +37,23 @@ func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, 
 		counts, err = allocateSlots(hosts, total, p)
 	}
 	return counts, sizes, err
+}
+
+// withoutNumber is how many ranks a program has that has no number of them.
+func (p Policy) withoutNumber(hosts []job.Host) (total int, err error) {
+	for _, h := range hosts {
+		n := h.Slots
+		switch {
+		case p.MapBy == ByRound:
+			n = p.block(h)
+		case p.PerNode > 0:
+			n = p.PerNode
+		}
+		if total += n; n > MaxRanks || total > MaxRanks {
+			return 0, fmt.Errorf("the hosts have more than %d slots, the largest job; say -n", MaxRanks)
+		}
+	}
+	return total, nil
 }
 
 // sizesOf are the ranks that each app asks for, and all together. They are 0 of a single app that asks for none.

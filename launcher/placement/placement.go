@@ -41,7 +41,7 @@ import (
 
 // Place gives every rank of apps a host. Hosts are taken in their order and need at least one
 // slot each. An App's N of 0 means one rank a slot (PerNode a host, if set) and is allowed only
-// for a single app. All errors are the user's (exit code 240).
+// for a single app, and for each where ranks go ByRound. All errors are the user's (exit code 240).
 func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	p.MapBy = cmp.Or(p.MapBy, BySlot)
 	if err := check(hosts, apps, p); err != nil {
@@ -116,7 +116,7 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 			return fmt.Errorf("program %d of %d has no name", i+1, len(apps))
 		case a.N < 0:
 			return fmt.Errorf("%d ranks of %s; use 1 or more", a.N, a.Argv[0])
-		case a.N == 0 && (len(apps) > 1 || len(a.On) > 0):
+		case a.N == 0 && (len(apps) > 1 || len(a.On) > 0) && p.MapBy != ByRound:
 			return fmt.Errorf("program %d of %d, %s, needs its own -n: one rank a slot is for a single program", i+1, len(apps), a.Argv[0])
 		case a.N > MaxRanks || total > MaxRanks:
 			return errTooMany

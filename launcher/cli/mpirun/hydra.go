@@ -206,19 +206,8 @@ func (p *hydraParser) variables() error {
 	if v, ok := p.Out.Lookup("HYDRA_ENV"); ok && !p.Line.Inherit.Given {
 		p.Line.Inherit.None = v != "all"
 	}
-	err := cmp.Or(p.Variable("HYDRA_IFACE", "iface", p.iface), p.Variable("I_MPI_HYDRA_IFACE", "iface", p.iface),
+	return cmp.Or(p.Variable("HYDRA_IFACE", "iface", p.iface), p.Variable("I_MPI_HYDRA_IFACE", "iface", p.iface),
 		p.Variable("I_MPI_GTOOL", "gtool gtoolfile", p.tools), p.Variable("I_MPI_PERHOST", "ppn rr", p.perHost))
-	if err != nil {
-		return err
-	}
-	// One rank of a program that has no number is Hydra's way; Intel MPI takes all slots of its
-	// hostfile.
-	if _, intel := p.Out.Lookup("I_MPI_HYDRA_HOST_FILE"); len(p.Line.Contexts) != 1 || !intel {
-		for i := range p.Line.Contexts {
-			p.Line.Contexts[i].N = max(p.Line.Contexts[i].N, 1)
-		}
-	}
-	return nil
 }
 
 // perHost is I_MPI_PERHOST, of which all and allcores are so anyway.

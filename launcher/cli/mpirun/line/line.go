@@ -43,6 +43,7 @@ type Line struct {
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
+	ByCores       bool   // Hydra: a host takes as many ranks at a time as it has cores, whatever its number; not read from the options
 	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
 	Universe      string // Hydra's MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE; "": INFINITE
 	Binding       layout.Request
@@ -94,7 +95,7 @@ type Option struct {
 // Context is one program with what stands before it.
 type Context struct {
 	Argv    []string
-	N       int              // ranks; 0: not given
+	N       int              // ranks; 0: as if it was not given
 	Wdir    string           // absolute; "": the launcher's
 	On      []hostlist.Entry // its own hosts, of Entries; nil: all
 	Env     []string         // NAME=value
