@@ -20,14 +20,16 @@ import (
 // 4.1.4 and 5.0.8 with a machine of eight cores, as in launcher/placement/testdata. Each block of testdata/ranks.txt is
 //
 //	== FAMILY | VARIABLES | LINE
-//	HOST/PROGRAM of rank 0, of rank 1 ...; or "error"; or "error there", where mpiup has a plan
+//	HOST/PROGRAM of rank 0, of rank 1 ...; or "error"; or "error there", where mpiup has a plan;
+//	or "not" and what the real one has, where mpiup differs on purpose (docs/mpirun.md)
 func TestRanksLikeTheReal(t *testing.T) {
 	text, err := os.ReadFile("testdata/ranks.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, file := range map[string]string{"hf": "w0:2\nw1:2\n", "hf1": "w0\nw1\n", "hf31": "w0:3\nw1:1\n"} {
+	for name, file := range map[string]string{"hf": "w0:2\nw1:2\n", "hf1": "w0\nw1\n", "hf31": "w0:3\nw1:1\n",
+		"nf2": "n0 slots=4\nn1 slots=4\n", "nf3": "n0 slots=2\nn1 slots=4\nn2 slots=1\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +40,10 @@ func TestRanksLikeTheReal(t *testing.T) {
 		head, want, _ := strings.Cut(strings.TrimSpace(block), "\n")
 		f := strings.Split(head, "|")
 		got, err := ranksOf(strings.TrimSpace(f[0]), strings.Fields(f[1]), strings.Fields(f[2]), dir)
-		switch {
+		switch theirs, differs := strings.CutPrefix(want, "not "); {
+		case differs && (err != nil || got == theirs):
+			t.Errorf("%s: %s, %v; the real launcher has %s, and is known to differ", head, got, err, theirs)
+		case differs:
 		case want == "error" && err == nil:
 			t.Errorf("%s: %s; the real launcher refuses it", head, got)
 		case want == "error there" && err != nil, want != "error" && want != "error there" && err != nil:

@@ -237,7 +237,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself
 	case line.OpenMPI:
 		cfg.Policy.Order()
-		cfg.Output.Style, cfg.Policy.Limited = iof.OpenMPIStyle, true
+		cfg.Output.Style, cfg.Policy.Limited, cfg.Policy.Apart = iof.OpenMPIStyle, true, true
 		if l.Five {
 			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style
 			cfg.Output.JobName = fmt.Sprintf("prterun-%s-%d", p.host, os.Getpid())

@@ -280,10 +280,24 @@ func (b *binder) seats() (kind layout.Kind, at func(rank int) int) {
 		return kind, func(int) int { return -1 }
 	case b.where != nil: // the objects of --cpu-set may be fewer
 		return kind, func(rank int) int { return b.where[rank].object % n }
+	case b.blocks && b.first:
+		return kind, b.blockOfProgram(n)
 	case b.blocks:
 		return kind, func(rank int) int { return block(local[rank], len(b.ranks), n) }
 	}
 	return kind, func(rank int) int { return local[rank] % n }
+}
+
+// blockOfProgram is in which of the blocks each rank is, when each program's ranks on the host are parted by themselves
+// (Open MPI 5).
+func (b *binder) blockOfProgram(blocks int) func(rank int) int {
+	number, size := make(map[int]int, len(b.ranks)), map[int]int{}
+	for _, rank := range b.ranks {
+		app := b.plan.Placements[rank].App
+		number[rank] = size[app]
+		size[app]++
+	}
+	return func(rank int) int { return block(number[rank], size[b.plan.Placements[rank].App], blocks) }
 }
 
 // block is which of the blocks the ith of n is in, when the first blocks take one more where n does

@@ -43,6 +43,10 @@ type Policy struct {
 	// Limited says that slots are also a limit where nobody gave them, as in Open MPI: a host takes as many ranks as
 	// it has usable CPUs, or GPUs if those are more. What ranks spawn is not concerned.
 	Limited bool
+	// Apart says that each program is mapped and numbered as if it were alone, on the slots that those before it have
+	// left, beginning with the first host, and that ranks beyond all slots go to hosts in equal parts (Open MPI). Else all
+	// programs' ranks are one sequence, and those beyond slots go to hosts by their slots.
+	Apart bool
 	// ByCores says that ByRound gives a host as many ranks at a time as it has cores, whatever its slots (Intel MPI).
 	ByCores bool
 	Binding layout.Request
@@ -59,6 +63,11 @@ func (p *Policy) Order() {
 	case "slot", "fill", "object": // objects number within hosts
 		p.RankBy = BySlot
 	}
+}
+
+// counted says that a program without a number of ranks has as many as the policy gives it, also beside others.
+func (p Policy) counted() bool {
+	return p.MapBy == ByRound || p.Apart && (p.PerNode > 0 || p.Binding.Map.Policy == "ppr")
 }
 
 func slotsOf(hosts []job.Host) (sum int) {

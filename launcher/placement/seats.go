@@ -21,20 +21,20 @@ type seat struct {
 	turn      int // among the seats of its host
 }
 
-// placeObjects maps ranks to the objects of hosts and numbers them. where is each rank's seat.
-func placeObjects(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, where []seat, err error) {
-	counts, sizes, objects, err := p.share(hosts, apps)
+// placeObjects maps ranks to the objects of hosts and numbers them: the host and the seat of each rank.
+func placeObjects(hosts []job.Host, used []int, apps []job.App, p Policy) (sizes, hostOf []int, where []seat, err error) {
+	counts, sizes, objects, err := p.share(hosts, used, apps)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if where, err = p.order(hosts, p.seat(counts, sizes, objects), len(sizes)); err != nil {
-		return nil, nil, err
+	if where, err = p.order(hosts, p.seat(counts, used, sizes, objects), len(sizes)); err != nil {
+		return nil, nil, nil, err
 	}
-	hostOf := make([]int, len(where))
+	hostOf = make([]int, len(where))
 	for rank, s := range where {
 		hostOf[rank] = s.host
 	}
-	return number(hosts, sizes, hostOf), where, nil
+	return sizes, hostOf, where, nil
 }
 
 // objectsOf counts the objects that ranks are mapped to on each host that takes part.
@@ -59,11 +59,11 @@ func (p Policy) objectsOf(hosts []job.Host, takesPart func(h int) bool) (objects
 // share says how many ranks each host takes, where ranks are mapped by object, and how many of these objects each
 // host has that takes any. A host that fills up first leaves the later ones without ranks: those may never have been
 // asked where their CPUs are.
-func (p Policy) share(hosts []job.Host, apps []job.App) (counts, sizes, objects []int, err error) {
+func (p Policy) share(hosts []job.Host, used []int, apps []job.App) (counts, sizes, objects []int, err error) {
 	m := &p.Binding.Map
 	if m.Policy == "object" && !m.Span {
 		p.MapBy = BySlot
-		counts, sizes, err = allocate(hosts, apps, p)
+		counts, sizes, err = allocate(hosts, used, apps, p)
 		if err == nil {
 			objects, err = p.objectsOf(hosts, func(h int) bool { return counts[h] > 0 })
 		}
@@ -82,7 +82,7 @@ func (p Policy) share(hosts []job.Host, apps []job.App) (counts, sizes, objects 
 	if total == 0 {
 		total = most
 		if m.Policy != "ppr" {
-			total = slotsOf(hosts)
+			total = max(slotsOf(hosts)-sum(used), 0)
 		}
 		sizes[0] = total
 	}
@@ -104,13 +104,24 @@ func (p Policy) share(hosts []job.Host, apps []job.App) (counts, sizes, objects 
 		}
 		left -= counts[h]
 	}
-	return counts, sizes, objects, p.within(hosts, counts)
+	return counts, sizes, objects, p.within(hosts, used, counts)
+}
+
+func sum(list []int) (total int) {
+	for _, n := range list {
+		total += n
+	}
+	return total
 }
 
 // within checks counts against the slots that are a limit.
-func (p Policy) within(hosts []job.Host, counts []int) error {
+func (p Policy) within(hosts []job.Host, used, counts []int) error {
 	for h, host := range hosts {
-		if most, limited := p.limit(host); limited && counts[h] > most {
+		most, limited := p.limit(host)
+		if used != nil {
+			most = max(most-used[h], 0)
+		}
+		if limited && counts[h] > most {
 			return fmt.Errorf("%s on host %s, which has %s; ask for fewer, give more slots, or pass --oversubscribe",
 				visible.Count(counts[h], "rank"), host.Name, visible.Count(most, "slot"))
 		}
@@ -119,20 +130,27 @@ func (p Policy) within(hosts []job.Host, counts []int) error {
 }
 
 // seat gives every rank an object, in the order of mapping: programs one after the other, each going
-// on where the one before ended.
-func (p Policy) seat(counts, sizes, objects []int) []seat {
+// on where the one before ended, on a host where those that have used slots did. With Open MPI 5 these do not count.
+func (p Policy) seat(counts, used, sizes, objects []int) []seat {
 	m := &p.Binding.Map
 	seats := make([]seat, 0, len(counts))
-	app, used := 0, 0
+	app, placed := 0, 0
 	for h, n := range counts {
+		before := 0
+		if used != nil {
+			before = used[h]
+		}
 		for i := range n {
-			for app < len(sizes) && used == sizes[app] {
-				app, used = app+1, 0
+			for app < len(sizes) && placed == sizes[app] {
+				app, placed = app+1, 0
 			}
-			used++
-			object := i % objects[h]
-			if m.Policy == "ppr" {
+			placed++
+			object := (before + i) % objects[h]
+			switch {
+			case m.Policy == "ppr":
 				object = i / m.N
+			case p.Rules == OpenMPI5:
+				object = i % objects[h]
 			}
 			seats = append(seats, seat{app: app, host: h, object: object, turn: i})
 		}
@@ -210,6 +228,11 @@ func (p Policy) groups(hosts []job.Host, byHost [][]seat, kind layout.Kind) ([][
 		mapped := hosts[h].Layout.Objects(p.Binding.Map.Object)
 		for left := seats; len(left) > 0; {
 			left = takeRound(out[h], by, mapped, left, p.Binding.Rank.By == "fill")
+		}
+		// Numbers begin with the object where the program's first rank was mapped.
+		first := slices.IndexFunc(out[h], func(g []seat) bool { return len(g) > 0 && g[0] == seats[0] })
+		if first > 0 {
+			out[h] = slices.Concat(out[h][first:], out[h][:first])
 		}
 	}
 	return out, nil
