@@ -100,6 +100,8 @@ func policyOf(t *testing.T, args string) (p Policy, apps []job.App) {
 			b.Rank, err = layout.ParseRankBy(value())
 		case "--bind-to":
 			b.Bind, err = layout.ParseBindTo(value(), b.Bind)
+		case "--cpu-set", "--cpu-list":
+			b.CPUs, err = layout.ParseCPUs(value())
 		case "--oversubscribe":
 			p.Oversubscribe = true
 		case "--use-hwthread-cpus":
@@ -111,6 +113,9 @@ func policyOf(t *testing.T, args string) (p Policy, apps []job.App) {
 	}
 	p.Oversubscribe = p.Oversubscribe || b.Map.Slots == layout.Allowed
 	b.HWThreads = b.HWThreads || b.Map.HWThreads
+	if b.Map.CPUs != nil {
+		b.CPUs, b.Ordered = b.Map.CPUs, b.Map.Ordered
+	}
 	if b.Map.Policy == "ppr" && b.Map.Object == layout.None && b.Map.N > 0 {
 		p.PerNode = b.Map.N
 	}

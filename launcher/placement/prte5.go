@@ -18,6 +18,7 @@ import (
 //   - Of the objects within its place a rank gets the first that has CPUs left, and with PE=n the first n
 //     CPUs left there, in one package where they may be anywhere in the host.
 //   - A host takes no more ranks that are bound than it has CPUs for, or n CPUs with PE=n (BindsWithin).
+//   - With a list of CPUs each rank is bound to all of them, also with --bind-to core.
 //   - With oversubscribe nobody is bound who did not ask for it.
 
 // ranking is --rank-by, or its default where the user did not say it.
@@ -89,6 +90,8 @@ func (t *target) chosen5(p Policy) *target {
 	}
 	t.first = true
 	switch {
+	case p.Binding.CPUs != nil && m.PE <= 1 && (t.to == layout.Core || t.to == layout.HWThread):
+		t.to = layout.None // a list of CPUs, which can be bound to as cores or threads alone, is each rank's as a whole
 	case m.Policy == "" && bind.Said && m.PE == 0:
 		t.implied, t.blocks = t.to, true
 	case m.Policy == "":
