@@ -99,6 +99,9 @@ func (p *process) readLine(name string, args []string, dir string, library func(
 	case line.OpenMPI:
 		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
 		rules = map[bool]string{true: "Open MPI 5", false: "Open MPI 4.1"}[l.Five]
+		if !l.Five && l.Repeated != "" {
+			err = errors.New(l.Repeated)
+		}
 	case line.Hydra:
 		var intel bool
 		intel, since = mpirun.Intel(&l, p.lookup, library)
@@ -214,7 +217,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		Wishes: launcher.Wishes{ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts,
 			Timeout: l.Timeout, Stall: hang.Config{After: cli.DefaultStall, WatchWindow: cli.DefaultWatch}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
 			Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe, Binding: l.Binding}},
-		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
+		Output: iof.Config{TagFiles: true, Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
 		Stdin: p.stdin, StdinTarget: cmp.Or(l.Stdin, "0"), Report: p.remains(""),
@@ -241,7 +244,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		if l.Five {
 			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style
 			cfg.Output.JobName = fmt.Sprintf("prterun-%s-%d", p.host, os.Getpid())
-			cfg.Output.NoCopy = true // as 5.0.11 has it, asked or not
+			cfg.Output.Form = map[string]iof.TagForm{"rank": iof.TagRank, "detailed": iof.TagDetailed, "fullname": iof.TagFullname}[l.TagBy]
 			if l.OutputName {
 				cfg.Output.Dir, cfg.Output.File = filepath.Split(l.OutputDir)
 			}

@@ -86,6 +86,9 @@ func TestHydra(t *testing.T) {
 		{line: "-ppn 1 -H b a", is: func(l *line.Line) {
 			*l = line.Line{Family: line.Hydra, Contexts: []line.Context{{Argv: []string{"b", "a"}}}, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
 		}},
+		{line: "-s 0,2-3 a", is: func(l *line.Line) { l.Stdin = "0,2-3" }},
+		{line: "-ilp64 a", is: env("LD_PRELOAD=libmpi_ilp64.so")},
+		{line: "-v6 a", is: without("-v6")},
 		{line: "-usize 5 a", is: func(l *line.Line) { l.Universe = "5" }},
 		{line: "-usize SYSTEM a", is: func(l *line.Line) { l.Universe = "SYSTEM" }},
 	})
@@ -115,6 +118,8 @@ func TestHydra(t *testing.T) {
 		{line: "-errfile-pattern o% a", says: "% stands for nothing here"},
 		{line: "-prepend-pattern '' a", says: "the pattern is empty"},
 		{line: "-l -prepend-pattern x a", says: "is said already"},
+		{line: "-s 0,x a", says: `"0,x" names no ranks: write 0,2-3, all or none`},
+		{line: "-s '' a", says: `"" names no ranks`},
 		{line: "-rankmap 0,1 a", says: "name the hosts in their order"},
 		{line: "a", world: world{env: "I_MPI_PERHOST=x"}, says: `I_MPI_PERHOST: "x" is no number`},
 	})

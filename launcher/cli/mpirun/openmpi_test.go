@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,20 @@ func TestOpenMPI(t *testing.T) {
 			l.Warnings = []string{"--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)"}
 		}},
 		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
+		{line: "--output tag-detailed a", is: func(l *line.Line) { l.TagOutput, l.TagBy = true, "detailed" }},
+		{line: "--output tag-f,timestamp a", is: func(l *line.Line) { l.TagOutput, l.TagBy, l.Timestamps = true, "fullname", true }},
+		{line: "--output rank a", is: func(l *line.Line) { l.TagOutput, l.TagBy = true, "rank" }},
+		{line: "--output rank,tag a", is: func(l *line.Line) { l.TagOutput = true }},
+		{line: "--output tag,rank a", is: func(l *line.Line) { l.TagOutput = true }},
+		{line: "-np 0 a"},
+		{line: "--mca btl tcp --mca btl self a", is: all(env("OMPI_MCA_btl=self"), repeats("btl", "tcp"))},
+		{line: "--gmca btl tcp --mca btl self a", is: all(env("OMPI_MCA_btl=self"), repeats("btl", "tcp"))},
+		{line: "--mca btl tcp --gmca btl self a", is: all(env("OMPI_MCA_btl=tcp"), repeats("btl", "tcp"))},
+		{line: "--mca btl tcp --gmca btl tcp a", is: env("OMPI_MCA_btl=tcp")},
+		{line: "a : --gmca btl tcp b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}}, {Argv: []string{"b"}}}
+			l.Warnings = []string{`--gmca btl tcp has no effect behind a ":", as in Open MPI; write it before the first program`}
+		}},
 		{line: "--output merge-stderr-to-stdout a", is: func(l *line.Line) { l.Merge = true }},
 		{line: "--stdin all a", is: func(l *line.Line) { l.Stdin = "all" }},
 		{line: "--timeout 2592000 a", is: func(l *line.Line) { l.Timeout = 720 * time.Hour }},
@@ -237,7 +252,6 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--mca btl", says: "--mca needs 2 values"},
 		{line: "--mca=btl self a", says: "--mca takes 2 values, in words of their own"},
 		{line: "--tag-output=yes a", says: "--tag-output takes no value"},
-		{line: "--mca btl tcp --mca btl self a", says: "parameter btl has the value \"tcp\" already"},
 		{line: "--mca 'a=b' c a", says: `"a=b" is no parameter's name`},
 		{line: "-x =1 a", says: "a variable has a name"},
 		{line: "-x 'A=" + strings.Repeat("x", line.MaxVar) + "' a", says: "variable A has 131073 bytes"},
@@ -273,4 +287,11 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--xterm", says: "--xterm: use --output-filename"},
 		{line: "a : --tag-output b", says: "--tag-output concerns all programs here"},
 	})
+}
+
+// repeats says that a parameter has another value than the one that it had first.
+func repeats(name, value string) func(*line.Line) {
+	return func(l *line.Line) {
+		l.Repeated = fmt.Sprintf("parameter %s has the value %q already; give it once", name, value)
+	}
 }

@@ -49,6 +49,7 @@ type Line struct {
 	Binding       layout.Request
 
 	TagOutput   bool
+	TagBy       string // Open MPI 5: what a tag names, "rank", "detailed" or "fullname"; "": job and rank
 	Timestamps  bool
 	Merge       bool   // standard error goes where standard output goes
 	OutputDir   string // "": none
@@ -81,6 +82,7 @@ type Line struct {
 
 	Inherit Inherit // Hydra: what of the launcher's environment goes along
 
+	Repeated string   // Open MPI: what is wrong by 4.1's rules with a parameter that has two values, and not by 5's; "": nothing
 	Options  []Option // in their order
 	Without  []string // what was accepted and has no effect, as it was written
 	Warnings []string // sentences for the user
