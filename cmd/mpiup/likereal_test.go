@@ -29,7 +29,9 @@ func TestRanksLikeTheReal(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, file := range map[string]string{"hf": "w0:2\nw1:2\n", "hf1": "w0\nw1\n", "hf31": "w0:3\nw1:1\n",
-		"nf2": "n0 slots=4\nn1 slots=4\n", "nf3": "n0 slots=2\nn1 slots=4\nn2 slots=1\n"} {
+		"nf2": "n0 slots=4\nn1 slots=4\n", "nf3": "n0 slots=2\nn1 slots=4\nn2 slots=1\n",
+		"g0": "n0 slots=0\nn1 slots=2\n", "gz": "n0 slots=0\n", "g3": "n0 slots=2\nn1 slots=2\nn2 slots=2\n",
+		"gx": "n0 slots=2\nn1 slots=2\n^n0\n", "gx3": "n0 slots=2\nn1 slots=2\nn2 slots=2\n^n1 # not that\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}

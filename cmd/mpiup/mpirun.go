@@ -99,6 +99,9 @@ func (p *process) readLine(name string, args []string, dir string, library func(
 	case line.OpenMPI:
 		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
 		rules = map[bool]string{true: "Open MPI 5", false: "Open MPI 4.1"}[l.Five]
+		if l.Five {
+			l.AddUp()
+		}
 		if !l.Five && l.Repeated != "" {
 			err = errors.New(l.Repeated)
 		}

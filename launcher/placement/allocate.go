@@ -217,8 +217,11 @@ func tooFewSlots(hosts []job.Host, total int, most []int, slots int) error {
 		}
 		where = fmt.Sprintf("the %d hosts have %d slots (%s)", len(hosts), slots, visible.Few(each, named, ", "))
 	}
-	return fmt.Errorf("%d ranks asked for, but %s; use -n %d or less, give more slots, or pass --oversubscribe",
-		total, where, slots)
+	fewer := fmt.Sprintf("use -n %d or less, ", slots)
+	if slots == 0 { // the programs before have them all
+		fewer = ""
+	}
+	return fmt.Errorf("%s asked for, but %s; %sgive more slots, or pass --oversubscribe", visible.Count(total, "rank"), where, fewer)
 }
 
 // warnCPUs is one sentence, or nothing, on hosts with more ranks than CPUs.

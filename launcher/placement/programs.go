@@ -47,7 +47,7 @@ func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error
 		}
 		batches[i] = b
 	}
-	plan, _, err := Spawn(sites, batches, p.Oversubscribe)
+	plan, _, err := Spawn(sites, batches, p)
 	return plan, err
 }
 

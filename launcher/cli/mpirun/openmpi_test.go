@@ -202,11 +202,11 @@ func TestOpenMPIHosts(t *testing.T) {
 		}},
 		{line: "-np 1 -H a,b:3 a : -np 3 b", is: func(l *line.Line) {
 			l.Entries = entries(t, "a:1 b:3")
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 3}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1 b:3")}, {Argv: []string{"b"}, N: 3}}
 		}},
 		{line: "-np 1 -H a a : -np 3 -H a:3,b b", world: world{files: files}, is: func(l *line.Line) {
 			l.Entries = entries(t, "a:3 b:1")
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3, On: entries(t, "a:3 b:1")}}
 		}},
 		{line: "-np 1 -H pi-worker-1 a : -np 1 -H pi-worker-0 b", world: world{operators: workers}, is: func(l *line.Line) {
 			l.Entries = entries(t, "pi-worker-1.pi.ns.svc:1 pi-worker-0.pi.ns.svc:1")
@@ -222,7 +222,11 @@ func TestOpenMPIHosts(t *testing.T) {
 		{line: "-H a, a", says: "a name is missing beside a comma"},
 		{line: "-H ' ' a", says: "the list is empty"},
 		{line: "-H a:x a", says: `host a: slots "x" is not a number`},
-		{line: "-H +n1 a", says: "relative and excluded hosts are not known"},
+		{line: "-H +n1 a", says: "host +n1: hosts are counted from 0, and there are 1"},
+		{line: "-H +x a", says: "host +x: a relative host is +n0, +n1 and so on, or +e"},
+		{line: "-H +e:2 a", says: "host +e:2: so many empty hosts are not chosen"},
+		{line: "-H ^a a", says: "relative and excluded hosts are not known"},
+		{line: "-H a:0 a", says: "host a has 0 slots, and no other host has any"},
 		{line: "-H pi-wroker-1 a", world: world{operators: workers}, says: "host pi-wroker-1 is not one of the job's 2 hosts, pi-worker-0.pi.ns.svc and so on"},
 		{line: "-H w a", world: world{operators: "w.a\nw.b\n"}, says: "host w may be w.a or w.b; write the whole name"},
 		{line: "-H w,w.a a", world: world{operators: "w.a\nv.a\n"}, says: "host w.a is named twice"},
