@@ -32,7 +32,7 @@ func New(cfg Config) *Run {
 	r.inquiry = inquiry{shared: all, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
 	r.flights = flights{shared: all, verdict: &r.verdict}
 	r.stalls = stalls{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights, slow: slow.Watch{Window: cfg.watchWindow()}}
-	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
+	r.spawns = spawn.New(spawn.Config{Policy: cfg.Policy, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
 		r.noticed[moreRanks] = true
 	}
