@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
@@ -68,9 +69,10 @@ func (p *process) mpirun(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	l, err := mpirun.Parse(family, args, p.outside(dir))
+	outside := p.outsideOfLauncher(name, dir, library)
+	l, err := mpirun.Parse(family, args, outside)
 	if other := family.Other(); err != nil {
-		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
+		if _, e := mpirun.Parse(other, args, outside); e == nil {
 			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
 		}
 		return err
@@ -109,7 +111,8 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 	if l.Entries != nil { // else those of MPIUP_HOSTS
 		reach.Entries = l.Entries
 	}
-	reach.Otherwise, reach.NotHere, reach.WaitBy = l.Otherwise, l.NoLocal, "MPIUP_WAIT"
+	reach.Otherwise, reach.OtherwiseFrom = l.Otherwise, l.OtherwiseFrom
+	reach.NotHere, reach.WaitBy = l.NoLocal, "MPIUP_WAIT"
 	reach.LocalBy, reach.Sizeless, reach.Said = "--host localhost", true, hereAlone(l.Entries)
 	cfg, err := p.mpirunConfig(l, reach, dir)
 	if err != nil {
@@ -269,6 +272,47 @@ func (p *process) outside(dir string) line.Outside {
 		ReadFile: readProgramFile, Hostfile: hostlist.ReadFile, LookPath: lookPath(p, dir),
 		Operators: (&hosts.Sources{Number: hosts.Number{Env: p.getenv}}).Operators,
 	}
+}
+
+// outsideOfLauncher is what a command line of mpirun or mpiexec may refer to, with the files that the real launcher reads by itself. Each is read once,
+// though the line may be read again as the other family's.
+func (p *process) outsideOfLauncher(name, dir string, library func(argv []string) string) line.Outside {
+	o := p.outside(dir)
+	type read struct {
+		text []byte
+		err  error
+	}
+	files := map[string]read{}
+	o.FoundFile = func(path string) ([]byte, error) {
+		file, again := files[path]
+		if !again {
+			file.text, file.err = bounded.Regular(path, maxFoundFile)
+			file.err = bounded.Cause(file.err)
+			files[path] = file
+		}
+		return file.text, file.err
+	}
+	o.Prefix = sync.OnceValue(func() string { return p.openMPIPrefix(dir) })
+	o.Five = func(l *line.Line) (five, known bool) {
+		five, why := mpirun.Version(name, l, p.lookup, library)
+		return five, why != mpirun.VersionUnknown
+	}
+	return o
+}
+
+// maxFoundFile is how long a file of parameters or a default hostfile may be that nobody named, in bytes.
+const maxFoundFile = 1 << 20
+
+// openMPIPrefix is where Open MPI is installed: OPAL_PREFIX, or the directory above that of its launcher on PATH; "": there is none.
+func (p *process) openMPIPrefix(dir string) string {
+	if prefix := p.getenv("OPAL_PREFIX"); filepath.IsAbs(prefix) {
+		return filepath.Clean(prefix)
+	}
+	path, err := filepath.EvalSymlinks(p.launcherOf(line.OpenMPI, dir))
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(filepath.Dir(path))
 }
 
 // maxProgramFile is how long a file with programs may be, in bytes.

@@ -17,6 +17,10 @@ type openMPIParser struct {
 
 	params map[param]string // given on the command line, without quotes
 	tuned  []string         // files of parameters
+	noted  []givenParam     // parameters that are not done, which may have to be spoken of
+
+	envList      string // variables for the ranks, of mca_base_env_list
+	envDelimiter string // what stands between them; "": a semicolon
 
 	seqFile       string // of --map-by seq:FILE=; "": none
 	seqMapper     bool   // --mca rmaps seq
@@ -28,7 +32,8 @@ func parseOpenMPI(args []string, o line.Outside) (line.Line, error) {
 	p := &openMPIParser{params: map[param]string{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
 		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
-	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
+	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.paramsOfFiles, p.exportList, p.tellOfParams,
+		p.Hosts, placing{p}.sequence, placing{p}.binds, p.defaultHosts, p.Settle, p.settle)
 }
 
 // settle takes the last steps, with each program's variables known.

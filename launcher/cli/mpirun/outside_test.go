@@ -18,9 +18,34 @@ type world struct {
 	env       string // NAME=value, blanks between
 	files     map[string]string
 	operators string // the operator's hostfile
+
+	found  map[string]string // files that the launcher finds by itself; nil: it looks for none
+	prefix string            // where the real launcher is installed
+	five   string            // "yes" or "no": whether the line is Open MPI 5's; "": nothing says
 }
 
 func (w world) outside() line.Outside {
+	o := w.named()
+	if w.found == nil {
+		return o
+	}
+	o.Prefix = func() string { return w.prefix }
+	o.Five = func(*line.Line) (five, known bool) { return w.five == "yes", w.five != "" }
+	o.FoundFile = func(path string) ([]byte, error) {
+		text, ok := w.found[path]
+		switch {
+		case !ok:
+			return nil, fs.ErrNotExist
+		case text == "unreadable":
+			return nil, fs.ErrPermission
+		}
+		return []byte(text), nil
+	}
+	return o
+}
+
+// named is what a line may refer to by name.
+func (w world) named() line.Outside {
 	env := strings.Fields(w.env)
 	return line.Outside{
 		Lookup: func(name string) (string, bool) {

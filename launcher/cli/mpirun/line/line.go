@@ -39,7 +39,8 @@ type Line struct {
 	Contexts []Context // the programs; none for Version and Help
 
 	Entries       []hostlist.Entry // the hosts of -H, -hosts (all programs') or a file; nil: none were named
-	Otherwise     []hostlist.Entry // hosts of a file of ranks, for where nothing else names any
+	Otherwise     []hostlist.Entry // hosts of a file of ranks or a default hostfile, for where nothing else names any
+	OtherwiseFrom string           // the file that has these; "": the file of ranks
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
@@ -119,6 +120,13 @@ type Outside struct {
 	ReadFile func(path string) ([]byte, error)
 	Hostfile func(path string, d hostlist.Dialect) ([]hostlist.Entry, error)
 	LookPath func(name string) (string, error) // a program on PATH
+	// FoundFile reads a file that nobody named, which the real launcher reads by itself: no pipe holds it up, and the text is small. nil: no such
+	// file is read.
+	FoundFile func(path string) ([]byte, error)
+	// Prefix is the directory below which the family's own launcher is installed, as in /usr for /usr/bin/mpirun; "": none was found. nil: none.
+	Prefix func() string
+	// Five says whether a line of Open MPI's is read by the rules of 5, and whether anything says so. nil: 4.1's, and nothing does.
+	Five func(l *Line) (five, known bool)
 	// Operators is the hosts of the operators' hostfile; nil where there is none.
 	Operators func() ([]hostlist.Entry, error)
 }
