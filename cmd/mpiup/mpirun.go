@@ -72,7 +72,8 @@ func (p *process) mpirun(name string, args []string) error {
 	outside := p.outsideOfLauncher(name, dir, library)
 	l, err := mpirun.Parse(family, args, outside)
 	if other := family.Other(); err != nil {
-		if _, e := mpirun.Parse(other, args, outside); e == nil {
+		var elsewhere *line.ElsewhereError
+		if _, e := mpirun.Parse(other, args, outside); e == nil && !errors.As(err, &elsewhere) {
 			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
 		}
 		return err
@@ -292,7 +293,11 @@ func (p *process) outsideOfLauncher(name, dir string, library func(argv []string
 		}
 		return file.text, file.err
 	}
-	o.Prefix = sync.OnceValue(func() string { return p.openMPIPrefix(dir) })
+	prefixes := map[line.Family]func() string{}
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
+		prefixes[f] = sync.OnceValue(func() string { return p.prefixOf(f, dir) })
+	}
+	o.Prefix = func(f line.Family) string { return prefixes[f]() }
 	o.Five = func(l *line.Line) (five, known bool) {
 		five, why := mpirun.Version(name, l, p.lookup, library)
 		return five, why != mpirun.VersionUnknown
@@ -303,12 +308,17 @@ func (p *process) outsideOfLauncher(name, dir string, library func(argv []string
 // maxFoundFile is how long a file of parameters or a default hostfile may be that nobody named, in bytes.
 const maxFoundFile = 1 << 20
 
-// openMPIPrefix is where Open MPI is installed: OPAL_PREFIX, or the directory above that of its launcher on PATH; "": there is none.
-func (p *process) openMPIPrefix(dir string) string {
-	if prefix := p.getenv("OPAL_PREFIX"); filepath.IsAbs(prefix) {
+// prefixOf is where a family's own launcher is installed: OPAL_PREFIX of Open MPI's, or the directory above that in which it lies, as PATH shows; "": there
+// is none.
+func (p *process) prefixOf(f line.Family, dir string) string {
+	if prefix := p.getenv("OPAL_PREFIX"); f == line.OpenMPI && filepath.IsAbs(prefix) {
 		return filepath.Clean(prefix)
 	}
-	path, err := filepath.EvalSymlinks(p.launcherOf(line.OpenMPI, dir))
+	found := p.launcherOf(f, dir)
+	if found == "" {
+		return ""
+	}
+	path, err := filepath.EvalSymlinks(found)
 	if err != nil {
 		return ""
 	}

@@ -39,4 +39,11 @@ func TestDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "%[1]s %[1]s_*\tno effect\t4 5\tany other of the launcher's framework %[1]s\n", framework)
 	}
 	golden.Is(t, "../../../docs/data/mpirun-parameters.tsv", b.String())
+
+	b.Reset()
+	b.WriteString("variable\tlevel\tlauncher\tmeaning here\n")
+	for _, row := range hydraVariables() {
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", strings.Join(row.names, " "), row.level, strings.Join(row.launchers, " "), row.means)
+	}
+	golden.Is(t, "../../../docs/data/mpirun-variables.tsv", b.String())
 }

@@ -99,15 +99,17 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--output-directory d a", is: func(l *line.Line) { l.OutputDir = "/here/d" }},
 		{line: "--output file=d/f a", is: func(l *line.Line) { l.OutputDir, l.OutputName = "/here/d/f", true }},
 		{line: "--xml a", is: func(l *line.Line) {
-			l.Without = []string{"--xml"}
-			l.Warnings = []string{"--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)"}
+			l.Warnings = []string{"--xml has no effect: output stays as ranks write it; mpiup run --output json has an object a line"}
 		}},
 		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
 		{line: "--output merge-stderr-to-stdout a", is: func(l *line.Line) { l.Merge = true }},
 		{line: "--stdin all a", is: func(l *line.Line) { l.Stdin = "all" }},
 		{line: "--timeout 2592000 a", is: func(l *line.Line) { l.Timeout = 720 * time.Hour }},
 		{line: "--display-map a", is: func(l *line.Line) { l.DisplayMap = true }},
-		{line: "--display map,bind,topo a", is: func(l *line.Line) { l.DisplayMap, l.Bindings, l.Without = true, true, []string{"--display topo"} }},
+		{line: "--display map,bind,topo a", is: func(l *line.Line) {
+			l.DisplayMap, l.Bindings = true, true
+			l.Warnings = []string{"--display topo has no effect: --display map shows the plan"}
+		}},
 		{line: "--runtime-options error-nonzero-status=0 a", is: func(l *line.Line) { l.KeepOn = true }},
 		{line: "-q -v --do-not-launch a", is: func(l *line.Line) { l.Quiet, l.Verbose, l.DryRun = true, 1, true }},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *line.Line) { l.Timeout = 5 * time.Second }},

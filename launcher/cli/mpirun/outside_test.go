@@ -29,7 +29,7 @@ func (w world) outside() line.Outside {
 	if w.found == nil {
 		return o
 	}
-	o.Prefix = func() string { return w.prefix }
+	o.Prefix = func(line.Family) string { return w.prefix }
 	o.Five = func(*line.Line) (five, known bool) { return w.five == "yes", w.five != "" }
 	o.FoundFile = func(path string) ([]byte, error) {
 		text, ok := w.found[path]
@@ -109,6 +109,9 @@ func entries(t *testing.T, text string) (list []hostlist.Entry) {
 var ignored = []cmp.Option{
 	cmpopts.IgnoreFields(hostlist.Entry{}, "Line", "File"), cmpopts.IgnoreFields(line.Context{}, "Listed"), cmpopts.IgnoreFields(line.Line{}, "Options"), cmpopts.IgnoreFields(line.Inherit{}, "Given"), cmpopts.EquateEmpty(),
 }
+
+// same says that two lines say the same.
+func same(a, b line.Line) bool { return cmp.Equal(a, b, ignored...) }
 
 // reading is a table's case: a line, and how it differs from a run of one program "a" without anything.
 type reading struct {

@@ -1,14 +1,13 @@
 package mpirun
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // paramFile is a file of parameters that Open MPI's launcher reads by itself:
@@ -46,7 +45,7 @@ func (p *openMPIParser) paramsOfFiles() error {
 	}
 	set := map[string]bool{}
 	for _, file := range p.paramFiles5or4() {
-		name, text := p.firstFound(file.places)
+		name, text := p.FirstFound("mpirun", file.places)
 		switch {
 		case name != "":
 			if err := p.takeParamFile(file, name, text, set); err != nil {
@@ -139,7 +138,7 @@ func (p *openMPIParser) inHome(name string) []string {
 func (p *openMPIParser) inEtc(name string) (places []string) {
 	prefix := ""
 	if p.Out.Prefix != nil {
-		prefix = p.Out.Prefix()
+		prefix = p.Out.Prefix(line.OpenMPI)
 	}
 	for _, dir := range etcOfPrefix(prefix) {
 		places = append(places, path.Join(dir, name))
@@ -161,21 +160,6 @@ func etcOfPrefix(prefix string) []string {
 	return []string{path.Join(prefix, "etc"), path.Join(prefix, "etc/openmpi"), "/etc/openmpi"}
 }
 
-// firstFound is the first of some files that is there, with its text; "": none is. One that cannot be read is told of.
-func (p *openMPIParser) firstFound(places []string) (name string, text string) {
-	for _, place := range places {
-		text, err := p.Out.FoundFile(place)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			p.Warn("%s, which Open MPI's mpirun reads, is not read: %v", place, err)
-		default:
-			return place, string(text)
-		}
-	}
-	return "", ""
-}
-
 // takeParamFile takes the parameters of one file that are not in set, and notes them there.
 func (p *openMPIParser) takeParamFile(file paramFile, name, text string, set map[string]bool) error {
 	for _, given := range p.readParamFile(name, text) {
@@ -184,7 +168,7 @@ func (p *openMPIParser) takeParamFile(file paramFile, name, text string, set map
 		}
 		set[given.name] = true
 		if err := p.paramOfFile(file, given); err != nil {
-			return fmt.Errorf("%s: parameter %s: %w", given.from, given.name, err)
+			return &line.ElsewhereError{Err: fmt.Errorf("%s: parameter %s: %w", given.from, given.name, err)}
 		}
 	}
 	return nil
@@ -296,13 +280,13 @@ func (p *openMPIParser) defaultHosts() error {
 		names = []string{"prte-default-hostfile"}
 	}
 	for _, name := range names {
-		file, text := p.firstFound(p.inEtc(name))
+		file, text := p.FirstFound("mpirun", p.inEtc(name))
 		if file == "" || namesNoHost(text) {
 			continue
 		}
 		hosts, err := hostlist.ParseFile(text, file, hostlist.OpenMPI)
 		if err != nil {
-			return err
+			return &line.ElsewhereError{Err: err}
 		}
 		p.Line.Otherwise, p.Line.OtherwiseFrom = hosts, file
 		return nil

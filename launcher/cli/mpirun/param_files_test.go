@@ -45,7 +45,7 @@ func TestFilesOfParametersThatNobodyNamed(t *testing.T) {
 		{line: "a", world: in("no", "", user4, "btl = self\n")}, // the ranks' library reads it there
 		{line: "a", world: in("no", "", user4, "a b\norte_tag_output: 1\norte_tag_output = 1\n"), is: all(tagged, warned(
 			user4+` line 1: "a b" is no NAME = VALUE, and is passed over`, user4+` line 2: "orte_tag_output: 1" is no NAME = VALUE, and is passed over`))},
-		{line: "a", world: in("no", "", user4, "unreadable"), is: warned(user4 + ", which Open MPI's mpirun reads, is not read: permission denied")},
+		{line: "a", world: in("no", "", user4, "unreadable"), is: warned(user4 + ", which the real mpirun reads, is not read: permission denied")},
 		{line: "a", world: in("no", "", user4, "orte_xml_output = 1\norte_startup_timeout = 0\nplm_rsh_pass_environ_mca_params = 1\n"), is: warned(
 			user4 + " line 1: parameter orte_xml_output has no effect: output stays as ranks write it: mpiup run --output json has an object a line")},
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // paramLevel is what becomes of a parameter of Open MPI's launcher that is no option by another name.
@@ -32,16 +34,7 @@ var paramsText string
 
 // otherParams are all rows, in the order of the file. The first that has a name counts.
 var otherParams = sync.OnceValue(func() (rows []otherParam) {
-	heading := true
-	for text := range strings.Lines(paramsText) {
-		if strings.HasPrefix(text, "#") {
-			continue
-		}
-		if heading {
-			heading = false
-			continue
-		}
-		cells := strings.Split(strings.TrimSuffix(text, "\n"), "\t")
+	for _, cells := range tableRows(paramsText) {
 		rows = append(rows, otherParam{
 			versions: strings.Fields(cells[0]),
 			level:    paramLevel(cells[1]),
@@ -111,7 +104,8 @@ func (p *openMPIParser) tellOfParams() error {
 		case row.level == paramWarnedOff && !off, row.level != paramWarnedOff && off, row.level == paramRefused && given.value == "1":
 			// The value is the default: nothing was asked for.
 		case row.level == paramRefused:
-			return fmt.Errorf("%s: parameter %s is not done: %s", given.from, given.name, row.means)
+			err := fmt.Errorf("%s: parameter %s is not done: %s", given.from, given.name, row.means)
+			return &line.ElsewhereError{Err: err}
 		default:
 			p.Warn("%s: parameter %s has no effect: %s", given.from, given.name, row.means)
 		}

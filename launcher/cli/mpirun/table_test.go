@@ -71,7 +71,7 @@ func everyOption(t *testing.T, f line.Family, r line.Row, word string, o line.Ou
 	case got.Version || got.Help:
 	case len(got.Contexts) != 2 || !slices.Equal(got.Contexts[0].Argv, []string{"program", "-x"}) || !slices.Equal(got.Contexts[1].Argv, []string{"other"}):
 		t.Errorf("%s: %s: programs %v", f, word, got.Contexts)
-	case r.Level == line.NoEffect && len(got.Without) == 0:
+	case r.Level == line.NoEffect && len(got.Without) == 0, r.Level == line.Warned && len(got.Warnings) == 0:
 		t.Errorf("%s: %s has no effect, which nobody is told", f, word)
 	}
 }

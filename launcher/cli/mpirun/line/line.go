@@ -86,6 +86,14 @@ type Line struct {
 	Warnings []string // sentences for the user
 }
 
+// ElsewhereError is of a variable or a file, not of the words of the line: they may mean the same to the other family, which is no way out.
+type ElsewhereError struct{ Err error }
+
+func (e *ElsewhereError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error itself.
+func (e *ElsewhereError) Unwrap() error { return e.Err }
+
 // Option is one as it was written.
 type Option struct {
 	Name          string
@@ -123,8 +131,8 @@ type Outside struct {
 	// FoundFile reads a file that nobody named, which the real launcher reads by itself: no pipe holds it up, and the text is small. nil: no such
 	// file is read.
 	FoundFile func(path string) ([]byte, error)
-	// Prefix is the directory below which the family's own launcher is installed, as in /usr for /usr/bin/mpirun; "": none was found. nil: none.
-	Prefix func() string
+	// Prefix is the directory below which a family's own launcher is installed, /usr for /usr/bin/mpirun; "": none was found. nil: none.
+	Prefix func(f Family) string
 	// Five says whether a line of Open MPI's is read by the rules of 5, and whether anything says so. nil: 4.1's, and nothing does.
 	Five func(l *Line) (five, known bool)
 	// Operators is the hosts of the operators' hostfile; nil where there is none.
