@@ -74,8 +74,6 @@ func (p *openMPIParser) hostParams() []LauncherParam {
 			set: option(p.List)},
 		{Names: "orte_set_default_slots prte_set_default_slots", Means: "slots of hosts that are named without; `cores` and the like are so anyway",
 			set: p.defaultSlots},
-		{Names: "prte_set_default_slots_override", Means: "the slots of `prte_set_default_slots` for all hosts, whatever is written",
-			set: func(v string) error { p.SlotsForAll = truth(v); return nil }},
 		{Names: "orte_rankfile rmaps_rank_file_path", options: "rankfile", Means: "`--rankfile`", set: option(placing{p}.rankFile)},
 		{Names: "rmaps_rank_file_physical", Means: "CPUs in a rankfile are the kernel's",
 			set: func(v string) error { p.kernelNumbers = truth(v); return nil }},
@@ -100,7 +98,7 @@ func (p *openMPIParser) mappingParams() []LauncherParam {
 		{Names: "rmaps_base_no_schedule_local", options: "nolocal", Means: "`--nolocal`",
 			set: p.onParam(func(l *line.Line, yes bool) { l.NoLocal = yes })},
 		{Names: "rmaps_base_mapping_policy rmaps_default_mapping_policy rmaps_base_schedule_policy", options: mapping, Means: "`--map-by`",
-			set: option(place.mapBy)},
+			set: p.mapByParam},
 		{Names: "rmaps_base_ranking_policy rmaps_default_ranking_policy", options: "rank-by", Means: "`--rank-by`", set: option(place.rankBy)},
 		{Names: "rmaps", Means: "`seq`: `--map-by seq`", set: func(v string) error {
 			if p.seqMapper = v == "seq"; !p.seqMapper {
@@ -171,7 +169,7 @@ func (p *openMPIParser) endingParams() []LauncherParam {
 // prrteParams are names of PRRTE for options, which only its own variables, --prtemca and its own files set.
 func (p *openMPIParser) prrteParams() []LauncherParam {
 	return []LauncherParam{
-		{Names: "map_by mapby", options: mapping, Means: "`--map-by` (`PRTE_MCA_` and `--prtemca` alone)", set: option(placing{p}.mapBy), prrte: true},
+		{Names: "map_by mapby", options: mapping, Means: "`--map-by` (`PRTE_MCA_` and `--prtemca` alone)", set: p.mapByParam, prrte: true},
 		{Names: "rank_by rankby", options: "rank-by", Means: "`--rank-by` (`PRTE_MCA_` and `--prtemca` alone)", set: option(placing{p}.rankBy), prrte: true},
 		{Names: "display", options: "display", Means: "`--display` (`PRTE_MCA_` and `--prtemca` alone)", set: option(printing{p}.display), prrte: true},
 		{Names: "runtime_options rtos", options: "runtime-options", Means: "`--runtime-options` (`PRTE_MCA_` and `--prtemca` alone)",
@@ -181,6 +179,17 @@ func (p *openMPIParser) prrteParams() []LauncherParam {
 		{Names: "state_base_error_non_zero_exit", Means: "0: a rank's exit code other than 0 ends nothing, and the job's is 0",
 			set: p.onParam(func(l *line.Line, yes bool) { l.KeepOn = !yes }), prrte: true},
 	}
+}
+
+// mapByParam is --map-by as a parameter, whose modifiers do not undo the options that say the same.
+func (p *openMPIParser) mapByParam(v string) error {
+	oversubscribe, noLocal := p.Line.Oversubscribe, p.Line.NoLocal
+	err := placing{p}.mapBy([]string{v})
+	if p.optionGiven("oversubscribe nooversubscribe") {
+		p.Line.Oversubscribe = oversubscribe
+	}
+	p.Line.NoLocal = p.Line.NoLocal || noLocal
+	return err
 }
 
 // defaultHostfile is the hostfile where the command line names no hosts.

@@ -96,12 +96,32 @@ func TestDefaultHosts(t *testing.T) {
 			is: otherwise("/opt/o/etc/prte-default-hostfile", "w1")},
 		{line: "a", world: world{five: "no", prefix: "/usr/lib64/openmpi", found: map[string]string{"/etc/openmpi-x86_64/openmpi-default-hostfile": "w1\n"}},
 			is: otherwise("/etc/openmpi-x86_64/openmpi-default-hostfile", "w1")},
-		{line: "-H w9:2,w8:2 a", world: world{env: "PRTE_MCA_prte_set_default_slots=3 PRTE_MCA_prte_set_default_slots_override=1"}, is: hosts(t, "w9:3 w8:3")},
 	})
 	refuse(t, line.OpenMPI, []refusal{
 		{line: "a", world: world{found: map[string]string{default4: "w0 slots=x\n"}}, says: default4 + " line 1"},
 		{line: "a", world: world{env: "HOME=/home/u", found: map[string]string{user4: "orte_default_hostfile = /nowhere\n"}}, says: "/nowhere"},
 	})
+}
+
+// What a machine without hardware threads cannot show.
+func TestParametersOfCPUs(t *testing.T) {
+	read(t, line.OpenMPI, []reading{
+		{line: "a", world: world{env: "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus=1"}, is: func(l *line.Line) { l.Binding.HWThreads = true }},
+		{line: "a", world: world{env: "PRTE_MCA_hwloc_use_hwthreads_as_cpus=1"}, is: func(l *line.Line) { l.Binding.HWThreads = true }},
+	})
+	rankfile := world{files: map[string]string{"f": "rank 0=w0 slot=1\n"}}
+	logical, err := Parse(line.OpenMPI, []string{"--rankfile", "f", "a"}, rankfile.outside())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rankfile.env = "OMPI_MCA_rmaps_rank_file_physical=1"
+	kernels, err := Parse(line.OpenMPI, []string{"--rankfile", "f", "a"}, rankfile.outside())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same(logical, kernels) || kernels.Binding.Lines[0].CPUs.String() != logical.Binding.Lines[0].CPUs.Kernel().String() {
+		t.Errorf("the kernel's number is %v, the logical one %v", kernels.Binding.Lines[0].CPUs, logical.Binding.Lines[0].CPUs)
+	}
 }
 
 // Each parameter of a real launcher has a place: it is an option by another name, or a row says what becomes of it. The lists are what ompi_info and

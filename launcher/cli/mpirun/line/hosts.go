@@ -34,7 +34,7 @@ func (p *Parser) Hosts() error {
 		all, err = p.Rules.Hosts(p.Hostfile)
 	}
 	for i := range all {
-		if e := &all[i]; (!e.Given || p.SlotsForAll) && p.Slots > 0 {
+		if e := &all[i]; !e.Given && p.Slots > 0 {
 			e.Slots, e.Given = p.Slots, true
 		}
 	}

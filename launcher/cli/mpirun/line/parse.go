@@ -44,8 +44,6 @@ type Parser struct {
 	Listed   []string        // values of lists of hosts
 	Hostfile string          // "": none given
 	Slots    int             // of hosts without a number; 0: their own
-	// SlotsForAll gives that number to all hosts, whatever is written.
-	SlotsForAll bool
 	ForAll      []string // NAME=value for every program
 
 	table   map[string]*Row
