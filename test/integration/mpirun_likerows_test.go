@@ -235,8 +235,8 @@ func (l *lab) realLaunchers() map[string]realLauncher {
 	return map[string]realLauncher{
 		"4":     {[]string{"/usr/bin/mpirun.openmpi"}, "mpirun", root, []string{"MPIUP_FAMILY=openmpi4"}, "mpirun.openmpi", "install openmpi-bin"},
 		"5":     {[]string{five}, "mpirun", root, []string{"MPIUP_FAMILY=openmpi5"}, "wheels", "run test/wheels.sh"},
-		"mpich": {[]string{"/usr/bin/mpiexec.mpich"}, "mpiexec", nil, []string{"MPIUP_FAMILY=hydra"}, "mpich", "install mpich"},
-		"intel": {[]string{intel}, "mpiexec", []string{"I_MPI_ROOT=" + l.intelMPI(), "I_MPI_HYDRA_BOOTSTRAP=ssh"}, []string{"MPIUP_FAMILY=hydra"}, "intel", "run test/wheels.sh intel"},
+		"mpich": {[]string{"/usr/bin/mpiexec.mpich"}, "mpiexec", nil, []string{"MPIUP_FAMILY=mpich"}, "mpich", "install mpich"},
+		"intel": {[]string{intel}, "mpiexec", []string{"I_MPI_ROOT=" + l.intelMPI(), "I_MPI_HYDRA_BOOTSTRAP=ssh"}, []string{"MPIUP_FAMILY=intel"}, "intel", "run test/wheels.sh intel"},
 	}
 }
 
@@ -422,7 +422,8 @@ var likeFilesOfLab = map[string]string{
 	"config":   "-n 1 echo a\n-n 2 echo b\n",
 	"options":  "-n 3 -l\n",
 	"tuned":    "-x V=1\n",
-	"place":    "#!/bin/sh\n[ $PWD = $HOME ] && echo home || echo elsewhere\n",
+	"place":    "#!/bin/sh\ncase $PWD in */test-*) echo there ;; *) echo elsewhere ;; esac\n",
+	"dies":     "#!/bin/sh\n[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$MPIUP_RANK}} = 0 ] || kill -9 $$\nsleep 1\necho on\n",
 	"params":   "orte_tag_output = 1\n",
 	"params5":  "map_by = ppr:1:node\n",
 	"rankf":    "rank 0=w1 slot=0\nrank 1=w0 slot=1\n",
