@@ -3,6 +3,7 @@ package mpirun
 import (
 	"errors"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +112,10 @@ var ignored = []cmp.Option{
 }
 
 // same says that two lines say the same.
-func same(a, b line.Line) bool { return cmp.Equal(a, b, ignored...) }
+func same(a, b line.Line) bool {
+	a.Options, b.Options = nil, nil
+	return reflect.DeepEqual(a, b)
+}
 
 // reading is a table's case: a line, and how it differs from a run of one program "a" without anything.
 type reading struct {

@@ -44,7 +44,7 @@ type Parser struct {
 	Listed   []string        // values of lists of hosts
 	Hostfile string          // "": none given
 	Slots    int             // of hosts without a number; 0: their own
-	ForAll      []string // NAME=value for every program
+	ForAll   []string        // NAME=value for every program
 
 	table   map[string]*Row
 	appfile string
