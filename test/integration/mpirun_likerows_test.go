@@ -537,6 +537,9 @@ func (r *likeRow) place() uint64 {
 	return h.Sum64()
 }
 
+// unknownOption is what the real launchers say of an option that they do not have.
+var unknownOption = regexp.MustCompile(`(?i)unknown option|unrecognized (option|argument)`)
+
 // compareRow runs one line with and without its option.
 func (l *likeLab) compareRow(t *testing.T, family string, real realLauncher, r likeRow, differing map[string]bool) {
 	t.Helper()
@@ -562,6 +565,9 @@ func (l *likeLab) compareRow(t *testing.T, family string, real realLauncher, r l
 	}
 	there, control := l.answerOf(t, family, real, r.aspect, r.with), l.answerOf(t, family, real, r.aspect, r.without)
 	told := differing[family+" "+r.text]
+	if unknownOption.MatchString(there.all) {
+		t.Errorf("%s: the real one of %s does not know the option:\n%.600s", r.at, family, there.all)
+	}
 	if there.text == control.text && !told {
 		t.Errorf("%s: the option changes nothing with the real one, so the line proves nothing:\n%.600s\n%.600s", r.at, there.all, control.all)
 	}

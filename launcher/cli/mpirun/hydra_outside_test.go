@@ -67,7 +67,7 @@ func TestFilesOfOptionsThatNobodyNamed(t *testing.T) {
 	tagged := func(l *line.Line) { l.TagOutput = true }
 	read(t, line.Hydra, []reading{
 		{line: "a", world: in("", home, "-n 3\n"), is: ranks(3)},
-		{line: "-n 1 a", world: in("", home, "-n 3\n")},
+		{line: "-n 1 a", world: in("", home, "-n 3\n"), is: ranks(1)},
 		{line: "a", world: in("HYDRA_CONFIG_FILE=c", "/here/c", "-l # as I like it\n", home, "-n 3\n"), is: tagged},
 		{line: "a", world: in("HYDRA_CONFIG_FILE=/none", home, "-l"), is: tagged},
 		{line: "a", world: in("", "/opt/mpich/etc/mpiexec.hydra.conf", "-l"), is: tagged},

@@ -115,7 +115,7 @@ func (p *openMPIParser) mappingParams() []LauncherParam {
 		{Names: "rmaps_base_byslot", options: mapping, Means: "`--byslot`", set: onSwitch(place.mapBy, "slot")},
 		{Names: "rmaps_base_bycore", options: mapping, Means: "`--bycore`", set: onSwitch(place.mapBy, "core")},
 		{Names: "rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", options: "cpus-per-proc", Means: "`--cpus-per-proc`",
-			set: onCount(line.Count(&p.Line.Binding.Map.PE, layout.MaxThreads))},
+			set: onCount(line.Count(&p.cpusPerRank, layout.MaxThreads))},
 		{Names: "hwloc_base_binding_policy hwloc_default_binding_policy", options: "bind-to bind-to-core bind-to-socket", Means: "`--bind-to`",
 			set: option(place.bindTo)},
 		{Names: "hwloc_base_bind_to_core", options: "bind-to bind-to-core bind-to-socket", Means: "`--bind-to-core`",

@@ -25,6 +25,7 @@ type openMPIParser struct {
 	seqFile       string // of --map-by seq:FILE=; "": none
 	seqMapper     bool   // --mca rmaps seq
 	kernelNumbers bool   // CPUs in rankfiles are the kernel's
+	cpusPerRank   int    // of --cpus-per-proc; 0: not given
 }
 
 // parseOpenMPI reads the words after the launcher's own name. Errors are the user's.

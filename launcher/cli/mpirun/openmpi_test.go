@@ -60,6 +60,7 @@ func TestOpenMPI(t *testing.T) {
 		}},
 		{line: "-map-by node:PE=4 a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
 		{line: "-map-by node -cpus-per-proc 4 a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
+		{line: "-cpus-per-proc 4 -map-by node a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
 		{line: "-map-by socket a", is: mapped("object", func(m *layout.Mapping) { m.Object = layout.Package })},
 		{line: "-bysocket a", is: mapped("object", func(m *layout.Mapping) { m.Object = layout.Package })},
 		{line: "--map-by package --map-by :PE=2 a", is: mapped("object", func(m *layout.Mapping) { m.Object, m.PE = layout.Package, 2 })},
