@@ -308,21 +308,23 @@ func (p *process) outsideOfLauncher(name, dir string, library func(argv []string
 // maxFoundFile is how long a file of parameters or a default hostfile may be that nobody named, in bytes.
 const maxFoundFile = 1 << 20
 
-// prefixOf is where a family's own launcher is installed: OPAL_PREFIX of Open MPI's, or the directory above that in which it lies, as PATH shows; "": there
-// is none.
+// daemonsOf are programs of a family's own launchers that mpiup has no name of, so that they show where those are installed.
+var daemonsOf = map[line.Family][]string{line.OpenMPI: {"orted", "prted"}, line.Hydra: {"hydra_pmi_proxy"}}
+
+// prefixOf is where a family's own launcher is installed: OPAL_PREFIX of Open MPI's, or the directory above that in which its daemon lies, as PATH
+// shows; "": there is none.
 func (p *process) prefixOf(f line.Family, dir string) string {
 	if prefix := p.getenv("OPAL_PREFIX"); f == line.OpenMPI && filepath.IsAbs(prefix) {
 		return filepath.Clean(prefix)
 	}
-	found := p.launcherOf(f, dir)
-	if found == "" {
-		return ""
+	for _, daemon := range daemonsOf[f] {
+		for _, path := range foundOnPath(p, daemon, dir) {
+			if path, err := filepath.EvalSymlinks(path); err == nil {
+				return filepath.Dir(filepath.Dir(path))
+			}
+		}
 	}
-	path, err := filepath.EvalSymlinks(found)
-	if err != nil {
-		return ""
-	}
-	return filepath.Dir(filepath.Dir(path))
+	return ""
 }
 
 // maxProgramFile is how long a file with programs may be, in bytes.

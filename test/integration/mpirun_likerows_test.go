@@ -267,6 +267,8 @@ type likeLab struct {
 	*lab
 	files map[string]string // by their names in lines
 
+	binding sync.Mutex // held by a run that binds ranks: an agent gives no CPU twice
+
 	mu      sync.Mutex
 	answers map[string]func() answer // of the real ones, by family and line; guarded by mu
 }
@@ -322,6 +324,10 @@ func (l *likeLab) runLine(t *testing.T, launcher, env []string, aspect string, w
 	if over {
 		j.env = append(j.env, "MPIUP_KEY="+l.key)
 	}
+	if bindingWord.MatchString(strings.Join(words, " ")) {
+		l.binding.Lock()
+		defer l.binding.Unlock()
+	}
 	r, hung := l.bounded(t, j, argv)
 	if hung || r.Code == 128+int(syscall.SIGPIPE) {
 		// Open MPI 5.0.11 hangs at its end once in some hundred runs, and Hydra 5.0.2 writes to a proxy of its own that has gone.
@@ -349,6 +355,7 @@ func (l *likeLab) bounded(t *testing.T, j job, argv []string) (came result, hung
 
 var (
 	hostWord     = regexp.MustCompile(`\bw[01]\b`)
+	bindingWord  = regexp.MustCompile(`(?i)bind|@cpus|cpu-|core|socket|rankf`)
 	variableName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
 )
 
