@@ -29,8 +29,12 @@ type paramFile struct {
 	override  bool     // the command line and the environment count less
 }
 
-// maxParamLine is how long a line of such a file may be, in bytes.
-const maxParamLine = 64 << 10
+// Of such a file no more is read: bytes of a line, parameters, and lines that are told of because they set none.
+const (
+	maxParamLine   = 64 << 10
+	maxParams      = 4096
+	maxWrongParams = 4
+)
 
 // fileParams are parameters that name files of parameters. They go to the ranks, too, whose library reads them.
 var fileParams = []struct{ names, means string }{
@@ -185,27 +189,51 @@ func (p *openMPIParser) readParamFile(name, text string) (params []givenParam) {
 		at[given.name] = len(params)
 		params = append(params, given)
 	}
-	number := 0
+	number, wrong := 0, 0
 	for full := range strings.Lines(text) {
 		number++
 		from := fmt.Sprintf("%s line %d", name, number)
 		one := strings.TrimSpace(full)
-		param, value, found := strings.Cut(one, "=")
-		param = strings.TrimSpace(param)
-		words := strings.Fields(one)
+		given, problem := readParamLine(one)
+		given.from = from
 		switch {
-		case one == "", one[0] == '#', strings.HasPrefix(one, "//"):
-		case len(words) == 3 && (words[0] == "-mca" || words[0] == "--mca") && parameterName(words[1]) == nil:
-			add(givenParam{words[1], words[2], from})
-		case len(words) == 2 && words[0] == "-x" && len(one) <= maxParamLine:
-			add(givenParam{"-x " + words[1], words[1], from})
-		case !found, parameterName(param) != nil, len(one) > maxParamLine:
-			p.Warn("%s: %.60q is no NAME = VALUE, and is passed over", from, one)
+		case problem != "":
+			if wrong++; wrong <= maxWrongParams {
+				p.Warn("%s: %s, and is passed over", from, problem)
+			}
+		case given.name == "":
+		case len(params) == maxParams:
+			p.Warn("%s: a file has at most %d parameters, and the rest is passed over", from, maxParams)
+			return params
 		default:
-			add(givenParam{param, strings.TrimSpace(value), from})
+			add(given)
 		}
 	}
+	if wrong > maxWrongParams {
+		p.Warn("%s: %d more lines are passed over", name, wrong-maxWrongParams)
+	}
 	return params
+}
+
+// readParamLine is what a line without blanks around it sets, if anything, or what is wrong with it. The name of a variable for the ranks has "-x "
+// before it.
+func readParamLine(one string) (given givenParam, problem string) {
+	name, value, found := strings.Cut(one, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	words := strings.Fields(one)
+	switch {
+	case one == "", one[0] == '#', strings.HasPrefix(one, "//"):
+		return givenParam{}, ""
+	case strings.ContainsRune(one, 0), len(one) > maxParamLine:
+		return givenParam{}, fmt.Sprintf("a line of %d bytes, or one with a zero byte", len(one))
+	case len(words) == 3 && (words[0] == "-mca" || words[0] == "--mca") && parameterName(words[1]) == nil:
+		return givenParam{name: words[1], value: words[2]}, ""
+	case len(words) == 2 && words[0] == "-x":
+		return givenParam{name: "-x " + words[1], value: words[1]}, ""
+	case !found, parameterName(name) != nil:
+		return givenParam{}, fmt.Sprintf("%.60q is no NAME = VALUE", one)
+	}
+	return givenParam{name: name, value: value}, ""
 }
 
 // paramSetBefore says that the command line or the environment sets a parameter.

@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,9 @@ func TestFilesOfParametersThatNobodyNamed(t *testing.T) {
 		{line: "a", world: in("no", "", user4, "btl = self\n")}, // the ranks' library reads it there
 		{line: "a", world: in("no", "", user4, "a b\norte_tag_output: 1\norte_tag_output = 1\n"), is: all(tagged, warned(
 			user4+` line 1: "a b" is no NAME = VALUE, and is passed over`, user4+` line 2: "orte_tag_output: 1" is no NAME = VALUE, and is passed over`))},
+		{line: "a", world: in("yes", "", pmix5, "btl = a\x00b\npml = "+strings.Repeat("x", maxParamLine)+"\nosc = c\n"), is: all(env("OMPI_MCA_osc=c"), warned(
+			pmix5+" line 1: a line of 9 bytes, or one with a zero byte, and is passed over",
+			pmix5+" line 2: a line of 65542 bytes, or one with a zero byte, and is passed over"))},
 		{line: "a", world: in("no", "", user4, "unreadable"), is: warned(user4 + ", which the real mpirun reads, is not read: permission denied")},
 		{line: "a", world: in("no", "", user4, "orte_xml_output = 1\norte_startup_timeout = 0\nplm_rsh_pass_environ_mca_params = 1\n"), is: warned(
 			user4 + " line 1: parameter orte_xml_output has no effect: output stays as ranks write it: mpiup run --output json has an object a line")},
@@ -74,6 +78,26 @@ func TestFilesOfParametersThatNobodyNamed(t *testing.T) {
 		{line: "--mca ras_base_multiplier 2 a", world: in("no", ""), says: "--mca: parameter ras_base_multiplier is not done"},
 		{line: "--prtemca ras_base_multiplier 2 a", world: in("yes", ""), says: "--prtemca: parameter ras_base_multiplier is not done"},
 	})
+}
+
+// A file of a stranger's costs little, and few words.
+func TestHugeFilesOfParameters(t *testing.T) {
+	const file = "/home/u/.openmpi/mca-params.conf"
+	for name, text := range map[string]string{"no parameters": strings.Repeat("x\n", 500_000), "parameters": manyParams(200_000)} {
+		l, err := Parse(line.OpenMPI, []string{"a"}, world{env: "HOME=/home/u", found: map[string]string{file: text}, five: "no"}.outside())
+		if err != nil || len(l.Warnings) == 0 || len(l.Warnings) > maxWrongParams+1 {
+			t.Errorf("%s: %v, %d warnings", name, err, len(l.Warnings))
+		}
+	}
+}
+
+// manyParams sets so many parameters of the launcher.
+func manyParams(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "orte_p%d = 1\n", i)
+	}
+	return b.String()
 }
 
 // Hosts that files name where the command line names none.
