@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
@@ -86,9 +87,11 @@ func (p *process) readLine(name string, args []string, dir string, library func(
 	if err != nil {
 		return l, why, err
 	}
-	l, err = mpirun.Parse(family, args, p.outside(dir))
+	outside := p.outsideOfLauncher(name, dir, library)
+	l, err = mpirun.Parse(family, args, outside)
 	if other := family.Other(); err != nil {
-		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
+		var elsewhere *line.ElsewhereError
+		if _, e := mpirun.Parse(other, args, outside); e == nil && !errors.As(err, &elsewhere) {
 			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
 		}
 		return l, why, err
@@ -131,7 +134,8 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 	if l.Entries != nil { // else those of MPIUP_HOSTS
 		reach.Entries = l.Entries
 	}
-	reach.Otherwise, reach.NotHere, reach.WaitBy = l.Otherwise, l.NoLocal, "MPIUP_WAIT"
+	reach.Otherwise, reach.OtherwiseFrom = l.Otherwise, l.OtherwiseFrom
+	reach.NotHere, reach.WaitBy = l.NoLocal, "MPIUP_WAIT"
 	reach.LocalBy, reach.Sizeless, reach.Said = "--host localhost", true, hereAlone(l.Entries)
 	cfg, err := p.mpirunConfig(l, reach, dir)
 	if err != nil {
@@ -292,6 +296,58 @@ func (p *process) outside(dir string) line.Outside {
 		ReadFile: readProgramFile, Hostfile: hostlist.ReadFile, LookPath: lookPath(p, dir),
 		Operators: (&hosts.Sources{Number: hosts.Number{Env: p.getenv}}).Operators,
 	}
+}
+
+// outsideOfLauncher is what a command line of mpirun or mpiexec may refer to, with the files that the real launcher reads by itself. Each is read once,
+// though the line may be read again as the other family's.
+func (p *process) outsideOfLauncher(name, dir string, library func(argv []string) string) line.Outside {
+	o := p.outside(dir)
+	type read struct {
+		text []byte
+		err  error
+	}
+	files := map[string]read{}
+	o.FoundFile = func(path string) ([]byte, error) {
+		file, again := files[path]
+		if !again {
+			file.text, file.err = bounded.Regular(path, maxFoundFile)
+			file.err = bounded.Cause(file.err)
+			files[path] = file
+		}
+		return file.text, file.err
+	}
+	prefixes := map[line.Family]func() string{}
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
+		prefixes[f] = sync.OnceValue(func() string { return p.prefixOf(f, dir) })
+	}
+	o.Prefix = func(f line.Family) string { return prefixes[f]() }
+	o.Five = func(l *line.Line) (five, known bool) {
+		five, why := mpirun.Version(name, l, p.lookup, library)
+		return five, why != mpirun.VersionUnknown
+	}
+	return o
+}
+
+// maxFoundFile is how long a file of parameters or a default hostfile may be that nobody named, in bytes.
+const maxFoundFile = 1 << 20
+
+// daemonsOf are programs of a family's own launchers that mpiup has no name of, so that they show where those are installed.
+var daemonsOf = map[line.Family][]string{line.OpenMPI: {"orted", "prted"}, line.Hydra: {"hydra_pmi_proxy"}}
+
+// prefixOf is where a family's own launcher is installed: OPAL_PREFIX of Open MPI's, or the directory above that in which its daemon lies, as PATH
+// shows; "": there is none.
+func (p *process) prefixOf(f line.Family, dir string) string {
+	if prefix := p.getenv("OPAL_PREFIX"); f == line.OpenMPI && filepath.IsAbs(prefix) {
+		return filepath.Clean(prefix)
+	}
+	for _, daemon := range daemonsOf[f] {
+		for _, path := range foundOnPath(p, daemon, dir) {
+			if path, err := filepath.EvalSymlinks(path); err == nil {
+				return filepath.Dir(filepath.Dir(path))
+			}
+		}
+	}
+	return ""
 }
 
 // maxProgramFile is how long a file with programs may be, in bytes.

@@ -46,9 +46,10 @@ func (p *process) nativeMpirun(name string, args []string, dir string) error {
 		}
 	}
 	// What only that launcher understands is its own business.
-	if l, wrong := mpirun.Parse(family, args, p.outside(dir)); err == nil && wrong == nil && len(l.Contexts) > 0 {
+	if l, wrong := mpirun.Parse(family, args, p.outsideOfLauncher(name, dir, p.libraries(dir))); err == nil && wrong == nil && len(l.Contexts) > 0 {
 		s := p.sources(l.Entries)
-		s.Otherwise, s.Sizeless, s.Said = l.Otherwise, true, hereAlone(l.Entries)
+		s.Otherwise, s.OtherwiseFrom = l.Otherwise, l.OtherwiseFrom
+		s.Sizeless, s.Said = true, hereAlone(l.Entries)
 		if err := s.Readable(); err != nil {
 			return err
 		}

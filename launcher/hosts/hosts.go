@@ -36,9 +36,11 @@ type Wanted = model.Wanted
 // contract; the first that knows any is taken.
 type Sources struct {
 	Entries []hostlist.Entry // --host or --hostfile; nil: neither was given
-	// Otherwise are the hosts of a rankfile, for where nothing else names any.
+	// Otherwise are the hosts of a rankfile or of a default hostfile, for where nothing else names any.
 	Otherwise []hostlist.Entry
-	Number    // how many there are
+	// OtherwiseFrom is the file that has these; "": the file of ranks.
+	OtherwiseFrom string
+	Number        // how many there are
 
 	Environ  func() []string // all of this process's environment, for VC_*_HOSTS; nil: empty
 	Root     string          // where etc/ is; default "/"
@@ -70,7 +72,7 @@ func (s *Sources) Static() (*Set, error) {
 		}
 	}
 	if len(s.Otherwise) > 0 {
-		return s.set("the file of ranks", s.Otherwise), nil
+		return s.set(cmp.Or(s.OtherwiseFrom, "the file of ranks"), s.Otherwise), nil
 	}
 	return nil, nil
 }

@@ -74,7 +74,7 @@ func (l *lab) close() error {
 // hosts makes hosts that see the lab's files.
 func (l *lab) hosts(ctx context.Context, cfg netns.Config) (*netns.Cluster, error) {
 	cfg.Share = append(cfg.Share, l.dir)
-	for _, d := range []string{filepath.Dir(l.bin), l.venv, l.openMPI5(), frameworksCache()} {
+	for _, d := range []string{filepath.Dir(l.bin), l.venv, l.openMPI5(), filepath.Join(filepath.Dir(l.venv), "impi"), frameworksCache()} {
 		if _, err := os.Stat(d); err == nil && d != l.dir {
 			cfg.Share = append(cfg.Share, d)
 		}

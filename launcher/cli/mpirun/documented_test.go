@@ -31,10 +31,25 @@ func TestDocumented(t *testing.T) {
 	}
 	golden.Is(t, "../../../docs/data/mpirun-defaults.tsv", d.String())
 	var b strings.Builder
-	b.WriteString("parameter\tas\n")
+	b.WriteString("parameter\tlevel\tOpen MPI\tmeaning here\n")
 	for _, l := range LauncherParams() {
-		fmt.Fprintf(&b, "%s\t%s\n", l.Names, l.Means)
+		fmt.Fprintf(&b, "%s\tdone\t4 5\t%s\n", l.Names, l.Means)
 	}
-	fmt.Fprintf(&b, "%s\tno effect\n", strings.Join(LauncherFrameworks, " "))
+	for _, f := range fileParams {
+		fmt.Fprintf(&b, "%s\tdone\t4 5\t%s\n", f.names, f.means)
+	}
+	for _, row := range otherParams() {
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", strings.Join(row.patterns, " "), row.level, strings.Join(row.versions, " "), row.means)
+	}
+	for _, framework := range LauncherFrameworks {
+		fmt.Fprintf(&b, "%[1]s %[1]s_*\tno effect\t4 5\tany other of the launcher's framework %[1]s\n", framework)
+	}
 	golden.Is(t, "../../../docs/data/mpirun-parameters.tsv", b.String())
+
+	b.Reset()
+	b.WriteString("variable\tlevel\tlauncher\tmeaning here\n")
+	for _, row := range hydraVariables() {
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", strings.Join(row.names, " "), row.level, strings.Join(row.launchers, " "), row.means)
+	}
+	golden.Is(t, "../../../docs/data/mpirun-variables.tsv", b.String())
 }

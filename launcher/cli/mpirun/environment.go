@@ -14,19 +14,38 @@ import (
 // Hosts are found elsewhere, in the operators' order.
 func (p *openMPIParser) parameters() error {
 	for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
+		prrte := prefix == "PRTE_MCA_"
 		for _, l := range p.launcherParams() {
 			for _, name := range strings.Fields(l.Names) {
 				v, ok := p.Out.Lookup(prefix + name)
-				if !ok || strings.Contains(name, "hostfile") || p.Given["parameter "+l.Names] {
+				if !ok || strings.Contains(name, "hostfile") || p.Given["parameter "+l.Names] || l.prrte && !prrte {
 					continue
 				}
-				if err := p.ownParam(name, v); err != nil {
+				if err := p.ownParam(givenParam{name, v, prefix + name}, prrte); err != nil {
 					return fmt.Errorf("%s%s=%.100s: %w", prefix, name, v, err)
 				}
 			}
 		}
 	}
+	p.noteVariables()
 	return nil
+}
+
+// noteVariables remembers the parameters of the environment that are not done and may have to be spoken of. Open MPI 4 reads OMPI_MCA_ ones, PRRTE
+// its own.
+func (p *openMPIParser) noteVariables() {
+	for _, kv := range p.Out.Environ {
+		name, value, _ := strings.Cut(kv, "=")
+		version := "4"
+		param, found := strings.CutPrefix(name, "OMPI_MCA_")
+		if !found {
+			version = "5"
+			param, found = strings.CutPrefix(name, "PRTE_MCA_")
+		}
+		if _, given := p.params[paramOfAll(param)]; found && !given && spokenOf(findOtherParam(param, version)) {
+			p.noted = append(p.noted, givenParam{param, value, name})
+		}
+	}
 }
 
 // ofOtherJob are variables of a job that this launcher is a rank of, and the leave that root needs.
@@ -63,7 +82,7 @@ func (p *openMPIParser) exported(def string) (defs []string, err error) {
 	}
 	defs = line.Exported(def, p.Out.Lookup, p.Out.Environ)
 	if defs == nil && !strings.HasSuffix(name, "*") {
-		p.Line.Warnings = append(p.Line.Warnings, fmt.Sprintf("could not find environment variable %.100q, so ranks do not get it (-x)", name))
+		p.Warn("could not find environment variable %.100q, so ranks do not get it (-x)", name)
 	}
 	for _, kv := range defs {
 		err = cmp.Or(err, line.Fits(kv))

@@ -64,6 +64,9 @@ func FamilyOf(library string) line.Family {
 	return line.Hydra
 }
 
+// VersionUnknown is why a line is read by the rules of Open MPI 4.1 where nothing says which version it is.
+const VersionUnknown = "nothing says otherwise"
+
 // Version finds whether a command line of Open MPI's is mapped, numbered and bound by the rules of Open MPI 5,
 // and says why. In this order: MPIUP_FAMILY (openmpi4 or openmpi5), the name prterun, an option or a word
 // that Open MPI 4.1 does not know, the library of the program ("Open MPI 5.0.7"), else it is 4.1.
@@ -87,7 +90,7 @@ func Version(name string, l *line.Line, lookup func(string) (string, bool), libr
 			return n >= 5, fmt.Sprintf("%s needs a library of Open MPI %d", program[0], n)
 		}
 	}
-	return false, "nothing says otherwise"
+	return false, VersionUnknown
 }
 
 // ofFive is the option, or the word in its value, that only Open MPI 5 has; "": there is none.

@@ -32,7 +32,7 @@ func parseHydra(args []string, o line.Outside) (line.Line, error) {
 	rules := line.Rules{Family: line.Hydra, Dialect: hostlist.Hydra, Rows: p.rows(),
 		Other: func() []line.Row { return rowsOf(line.OpenMPI) }, Folded: p.folded, Anywhere: true,
 		ReadPrograms: p.programs, Hosts: func(file string) ([]hostlist.Entry, error) { return o.Hostfile(file, hostlist.Hydra) }}
-	return p.Read(rules, args, o, p.Appfile, p.TimeLimit, p.variables, p.Hosts, p.binds, p.Settle)
+	return p.Read(rules, args, o, p.optionsOfFiles, p.Appfile, p.TimeLimit, p.launcherVariables, p.variables, p.Hosts, p.binds, p.Settle)
 }
 
 // folded warns of an option that is another one's in capitals: Hydra does not look at case (HYDU_parse_array).
@@ -99,10 +99,13 @@ func (p *hydraParser) meant() []line.Row {
 func (p *hydraParser) rest() []line.Row {
 	return []line.Row{
 		{Names: "v6", Level: line.NoEffect, Means: "agents are reached by whatever protocol their addresses have (Intel MPI)"},
-		{Names: "membind", Args: 1, Level: line.NoEffect, Means: "memory is taken from where a rank runs"},
+		{Names: "membind", Args: 1, Level: line.Warned, Means: "memory is taken from where a rank runs; `numactl --membind N` may stand before the program"},
+		{Names: "print-all-exitcodes", Level: line.Warned, Means: "the code of each rank that fails is told, and `mpiup report` has all"},
+		{Names: "print-rank-map", Level: line.Warned, Means: "`-dry-run` shows which rank is where"},
+		{Names: "disable-hostname-propagation", Level: line.Warned, Means: "ranks find their addresses by the interface; `-iface NAME` chooses it"},
 		{Names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost branch-count order-nodes memory-alloc-kinds tmpdir", Args: 1, Level: line.NoEffect,
 			Means: "of Hydra's own daemons"},
-		{Names: "enable-x disable-x enable-auto-cleanup enable-hostname-propagation disable-hostname-propagation hybrid-hosts print-all-exitcodes print-rank-map pmi-aggregate no-pmi-aggregate profile silent-abort cleanup nocleanup ordered-output", Level: line.NoEffect,
+		{Names: "enable-x disable-x enable-auto-cleanup enable-hostname-propagation hybrid-hosts pmi-aggregate no-pmi-aggregate profile silent-abort cleanup nocleanup ordered-output", Level: line.NoEffect,
 			Means: "of Hydra's own daemons"},
 		{Names: "usize", Args: 1, Level: line.Done, Set: p.universe,
 			Means: "`MPI_UNIVERSE_SIZE`: a number, `SYSTEM` (the sum of the hosts' numbers) or `INFINITE`, which leaves it unset, as it is without this option"},

@@ -82,7 +82,10 @@ func TestHydra(t *testing.T) {
 			one := layout.Step{Kind: layout.Core, N: 1}
 			l.Binding.Hydra, l.Bindings = &layout.Hydra{To: one, By: one}, true
 		}},
-		{line: "-bootstrap=ssh -print-all-exitcodes a", is: without("-bootstrap=ssh", "-print-all-exitcodes")},
+		{line: "-bootstrap=ssh -print-all-exitcodes a", is: func(l *line.Line) {
+			l.Without = []string{"-bootstrap=ssh"}
+			l.Warnings = []string{"-print-all-exitcodes has no effect: the code of each rank that fails is told, and mpiup report has all"}
+		}},
 		{line: "-ppn 1 -H b a", is: func(l *line.Line) {
 			*l = line.Line{Family: line.Hydra, Contexts: []line.Context{{Argv: []string{"b", "a"}}}, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
 		}},

@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -34,7 +35,7 @@ func (p placing) rows() []line.Row {
 		{Names: "bycore", Level: line.Done, Means: "as `--map-by core`", Set: line.As(p.mapBy, "core")},
 		{Names: "bysocket", Level: line.Done, Means: "as `--map-by socket`", Set: line.As(p.mapBy, "socket")},
 		{Names: "npersocket", Args: 1, Level: line.Done, Means: "as `--map-by ppr:N:socket`", Set: p.perSocket},
-		{Names: "cpus-per-proc cpus-per-rank", Args: 1, Level: line.Done, Means: "as `--map-by :PE=N`", Set: line.Count(&p.Line.Binding.Map.PE, layout.MaxThreads)},
+		{Names: "cpus-per-proc cpus-per-rank", Args: 1, Level: line.Done, Means: "as `--map-by :PE=N`", Set: line.Count(&p.cpusPerRank, layout.MaxThreads)},
 		{Names: "bind-to binding", Args: 1, Level: line.Done, Set: p.bindTo,
 			Means: "`none`, `hwthread`, `core`, `l1cache` to `l3cache`, `numa`, `socket` (`package`), `cpu-list[:ordered]`; `:overload-allowed`. By default nothing is bound that others may use ([binding.md](binding.md))"},
 		{Names: "bind-to-core", Level: line.Done, Means: "as `--bind-to core`", Set: line.As(p.bindTo, "core")},
@@ -134,6 +135,7 @@ func (p placing) rankFile(v []string) error {
 func (p placing) binds() (err error) {
 	l := &p.Line
 	b := &l.Binding
+	b.Map.PE = cmp.Or(b.Map.PE, p.cpusPerRank) // wherever --map-by stands
 	switch {
 	case b.Map.Policy == "rankfile" && b.Lines == nil:
 		return errors.New("--map-by rankfile: the file is missing; write --rankfile FILE or --map-by rankfile:FILE=PATH")

@@ -18,10 +18,15 @@ type openMPIParser struct {
 	params  map[param]string // given on the command line, without quotes
 	globals map[string]bool  // of these, parameters that --gmca alone has given
 	tuned   []string         // files of parameters
+	noted   []givenParam     // parameters that are not done, which may have to be spoken of
+
+	envList      string // variables for the ranks, of mca_base_env_list
+	envDelimiter string // what stands between them; "": a semicolon
 
 	seqFile       string // of --map-by seq:FILE=; "": none
 	seqMapper     bool   // --mca rmaps seq
 	kernelNumbers bool   // CPUs in rankfiles are the kernel's
+	cpusPerRank   int    // of --cpus-per-proc; 0: not given
 }
 
 // parseOpenMPI reads the words after the launcher's own name. Errors are the user's.
@@ -29,7 +34,8 @@ func parseOpenMPI(args []string, o line.Outside) (line.Line, error) {
 	p := &openMPIParser{params: map[param]string{}, globals: map[string]bool{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
 		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
-	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
+	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.paramsOfFiles, p.exportList, p.tellOfParams,
+		p.Hosts, placing{p}.sequence, placing{p}.binds, p.defaultHosts, p.Settle, p.settle)
 }
 
 // settle takes the last steps, with each program's variables known.
@@ -82,10 +88,13 @@ func (p *openMPIParser) rest() []line.Row {
 		{Names: "runtime-options rtos", Args: 1, Level: line.Done, Set: p.runtime,
 			Means: "`error-nonzero-status=0`: a rank's exit code other than 0 ends nothing; `donotlaunch`; some have no effect, others are refused (Open MPI 5)"},
 		{Names: "allow-run-as-root", Level: line.NoEffect, Means: "root may run what an agent runs as"},
-		{Names: "noprefix disable-recovery debug-daemons d debug-devel debug-daemons-file leave-session-attached novm use-regexp enable-instant-on-support do-not-resolve fwd-mpirun-port uniform-nodes hetero-nodes no-aggregate-help parseable parsable p report-state-on-timeout get-stack-traces", Level: line.NoEffect,
+		{Names: "noprefix disable-recovery debug-daemons d debug-devel debug-daemons-file leave-session-attached novm use-regexp enable-instant-on-support do-not-resolve fwd-mpirun-port uniform-nodes hetero-nodes no-aggregate-help parseable parsable p", Level: line.NoEffect,
 			Means: "of Open MPI's own daemons and reports"},
-		{Names: "personality launch-agent max-vm-size tmpdir cartofile cf forward-signals spawn-timeout memory-alloc-kinds pset", Args: 1, Level: line.NoEffect,
+		{Names: "report-state-on-timeout get-stack-traces", Level: line.Warned, Means: "`mpiup ps` and `mpiup stacks` show what ranks do while they run"},
+		{Names: "personality launch-agent max-vm-size tmpdir cartofile cf memory-alloc-kinds pset", Args: 1, Level: line.NoEffect,
 			Means: "of Open MPI's own daemons and files"},
+		{Names: "forward-signals", Args: 1, Level: line.Warned, Means: "signals are passed on as `mpiup help exit-codes` says"},
+		{Names: "spawn-timeout", Args: 1, Level: line.Warned, Means: "`MPIUP_WAIT` says how long hosts are waited for"},
 		{Names: "enable-recovery continuous", Level: line.Done, Set: line.True(&p.Line.Recover),
 			Means: "a rank that fails, or a host that is lost, ends nothing and the job's code is 0, unless it calls `MPI_Abort`, others wait for it in `MPI_Init`, or no rank is left"},
 		{Names: "max-restarts", Args: 1, Level: line.Done, Means: "when a rank fails or a host is lost, all ranks are started again, so often at most; not with `--enable-recovery`, and standard input is for no rank (`--stdin none`)",
@@ -126,7 +135,7 @@ func (p *openMPIParser) runtime(v []string) error {
 		case "recoverable", "continuous":
 			p.Line.Recover = yes
 		case "show-progress", "aggregate-help-messages":
-			p.Without("--runtime-options " + item)
+			p.Warn("--runtime-options %s has no effect", item)
 		default:
 			return unknownItem(item, "error-nonzero-status and donotlaunch")
 		}

@@ -61,6 +61,7 @@ func TestOpenMPI(t *testing.T) {
 		}},
 		{line: "-map-by node:PE=4 a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
 		{line: "-map-by node -cpus-per-proc 4 a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
+		{line: "-cpus-per-proc 4 -map-by node a", is: mapped("node", func(m *layout.Mapping) { m.PE = 4 })},
 		{line: "-map-by socket a", is: mapped("object", func(m *layout.Mapping) { m.Object = layout.Package })},
 		{line: "-bysocket a", is: mapped("object", func(m *layout.Mapping) { m.Object = layout.Package })},
 		{line: "--map-by package --map-by :PE=2 a", is: mapped("object", func(m *layout.Mapping) { m.Object, m.PE = layout.Package, 2 })},
@@ -100,8 +101,7 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--output-directory d a", is: func(l *line.Line) { l.OutputDir = "/here/d" }},
 		{line: "--output file=d/f a", is: func(l *line.Line) { l.OutputDir, l.OutputName = "/here/d/f", true }},
 		{line: "--xml a", is: func(l *line.Line) {
-			l.Without = []string{"--xml"}
-			l.Warnings = []string{"--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)"}
+			l.Warnings = []string{"--xml has no effect: output stays as ranks write it; mpiup run --output json has an object a line"}
 		}},
 		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
 		{line: "--output tag-detailed a", is: func(l *line.Line) { l.TagOutput, l.TagBy = true, "detailed" }},
@@ -122,7 +122,10 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--stdin all a", is: func(l *line.Line) { l.Stdin = "all" }},
 		{line: "--timeout 2592000 a", is: func(l *line.Line) { l.Timeout = 720 * time.Hour }},
 		{line: "--display-map a", is: func(l *line.Line) { l.DisplayMap = true }},
-		{line: "--display map,bind,topo a", is: func(l *line.Line) { l.DisplayMap, l.Bindings, l.Without = true, true, []string{"--display topo"} }},
+		{line: "--display map,bind,topo a", is: func(l *line.Line) {
+			l.DisplayMap, l.Bindings = true, true
+			l.Warnings = []string{"--display topo has no effect: --display map shows the plan"}
+		}},
 		{line: "--runtime-options error-nonzero-status=0 a", is: func(l *line.Line) { l.KeepOn = true }},
 		{line: "-q -v --do-not-launch a", is: func(l *line.Line) { l.Quiet, l.Verbose, l.DryRun = true, 1, true }},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *line.Line) { l.Timeout = 5 * time.Second }},

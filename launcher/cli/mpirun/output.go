@@ -26,10 +26,10 @@ func (p printing) rows() []line.Row {
 		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: line.True(&p.Line.DisplayMap)},
 		{Names: "display", Args: 1, Level: line.Done, Means: "`map`, `bind`; others have no effect (Open MPI 5)", Set: p.display},
 		{Names: "quiet q", Level: line.Done, Means: "no warnings", Set: line.True(&p.Line.Quiet)},
-		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress",
-			Level: line.NoEffect,
+		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo", Level: line.Warned,
 			Means: "`--display-map` shows the plan"},
-		{Names: "xml", Level: line.NoEffect, Set: p.xml, Means: "output stays as ranks write it, which is said; `mpiup run --output json` has an object a line"},
+		{Names: "output-proctable show-progress", Level: line.Warned, Means: "`mpiup ps` shows ranks and their pids"},
+		{Names: "xml", Level: line.Warned, Means: "output stays as ranks write it; `mpiup run --output json` has an object a line"},
 		{Names: "xml-file xterm", Args: 1, Level: line.Refused, Means: "use --output-filename DIR, or mpiup run --output json"},
 		{Names: "stream-buffering", Args: 1, Level: line.NoEffect, Means: "ranks' output is shown line by line"},
 	}
@@ -64,12 +64,6 @@ func (p printing) outputTo(to string, name bool) error {
 			return fmt.Errorf("modifier %.40q is not known; nojobid and nocopy are", m)
 		}
 	}
-	return nil
-}
-
-// xml is --xml. Who reads such output is told that it gets none.
-func (p printing) xml([]string) error {
-	p.Line.Warnings = append(p.Line.Warnings, "--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)")
 	return nil
 }
 
@@ -131,7 +125,7 @@ func (p printing) display(v []string) error {
 		case "bind", "bindings":
 			p.Line.Bindings = true
 		case "allocation", "alloc", "topo", "cpus", "proctable":
-			p.Without("--display " + item)
+			p.Warn("--display %s has no effect: --display map shows the plan", item)
 		default:
 			return fmt.Errorf("%.40q is not known; map and bind are", item)
 		}

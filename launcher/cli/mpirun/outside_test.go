@@ -3,6 +3,7 @@ package mpirun
 import (
 	"errors"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +19,34 @@ type world struct {
 	env       string // NAME=value, blanks between
 	files     map[string]string
 	operators string // the operator's hostfile
+
+	found  map[string]string // files that the launcher finds by itself; nil: it looks for none
+	prefix string            // where the real launcher is installed
+	five   string            // "yes" or "no": whether the line is Open MPI 5's; "": nothing says
 }
 
 func (w world) outside() line.Outside {
+	o := w.named()
+	if w.found == nil {
+		return o
+	}
+	o.Prefix = func(line.Family) string { return w.prefix }
+	o.Five = func(*line.Line) (five, known bool) { return w.five == "yes", w.five != "" }
+	o.FoundFile = func(path string) ([]byte, error) {
+		text, ok := w.found[path]
+		switch {
+		case !ok:
+			return nil, fs.ErrNotExist
+		case text == "unreadable":
+			return nil, fs.ErrPermission
+		}
+		return []byte(text), nil
+	}
+	return o
+}
+
+// named is what a line may refer to by name.
+func (w world) named() line.Outside {
 	env := strings.Fields(w.env)
 	return line.Outside{
 		Lookup: func(name string) (string, bool) {
@@ -83,6 +109,12 @@ func entries(t *testing.T, text string) (list []hostlist.Entry) {
 
 var ignored = []cmp.Option{
 	cmpopts.IgnoreFields(hostlist.Entry{}, "Line", "File"), cmpopts.IgnoreFields(line.Context{}, "Listed"), cmpopts.IgnoreFields(line.Line{}, "Options"), cmpopts.IgnoreFields(line.Inherit{}, "Given"), cmpopts.EquateEmpty(),
+}
+
+// same says that two lines say the same.
+func same(a, b line.Line) bool {
+	a.Options, b.Options = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 // reading is a table's case: a line, and how it differs from a run of one program "a" without anything.

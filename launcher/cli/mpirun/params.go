@@ -28,11 +28,14 @@ func (p *openMPIParser) paramFiles(v []string) error {
 //	btl = self,tcp      # of mca_base_param_files(7)
 //	-x A=1 --mca btl self,tcp
 func (p *openMPIParser) tune() error {
+	if list, set := p.paramValue("mca_base_envar_file_prefix"); set {
+		p.tuned = append(slices.DeleteFunc(strings.Split(list, ","), func(f string) bool { return f == "" }), p.tuned...)
+	}
 	given := slices.Clone(p.ForAll)
 	for i := len(p.tuned) - 1; i >= 0; i-- { // the last first, as what is there stays
 		file, text, err := p.readTuned(p.tuned[i])
 		if errors.Is(err, fs.ErrNotExist) { // no more with Open MPI
-			p.Line.Warnings = append(p.Line.Warnings, fmt.Sprintf("no file of parameters %.200s, here or in %s", p.tuned[i], paramSets))
+			p.Warn("no file of parameters %.200s, here or in %s", p.tuned[i], paramSets)
 			continue
 		}
 		if err != nil {
@@ -46,6 +49,14 @@ func (p *openMPIParser) tune() error {
 	}
 	p.ForAll = given
 	return nil
+}
+
+// paramValue is a parameter's value as the command line has it for all programs, else the environment.
+func (p *openMPIParser) paramValue(name string) (value string, set bool) {
+	if value, set = p.params[paramOfAll(name)]; set {
+		return value, true
+	}
+	return p.Out.Lookup("OMPI_MCA_" + name)
 }
 
 // paramSets is where Open MPI's packages have files of parameters.
@@ -130,9 +141,11 @@ func (p *openMPIParser) tuneParam(name, value string) ([]string, error) {
 		return nil, nil
 	}
 	p.params[param{0, name}] = unquoted(value)
+	given := givenParam{name, unquoted(value), "a file of --tune"}
 	if ofLauncher(name) {
-		return nil, p.ownParam(name, unquoted(value))
+		return nil, p.ownParam(given, false)
 	}
+	p.noteParam(given)
 	return []string{"OMPI_MCA_" + name + "=" + unquoted(value)}, nil
 }
 

@@ -71,7 +71,7 @@ func everyOption(t *testing.T, f line.Family, r line.Row, word string, o line.Ou
 	case got.Version || got.Help:
 	case len(got.Contexts) != 2 || !slices.Equal(got.Contexts[0].Argv, []string{"program", "-x"}) || !slices.Equal(got.Contexts[1].Argv, []string{"other"}):
 		t.Errorf("%s: %s: programs %v", f, word, got.Contexts)
-	case r.Level == line.NoEffect && len(got.Without) == 0:
+	case r.Level == line.NoEffect && len(got.Without) == 0, r.Level == line.Warned && len(got.Warnings) == 0:
 		t.Errorf("%s: %s has no effect, which nobody is told", f, word)
 	}
 }
@@ -124,10 +124,17 @@ func FuzzParse(f *testing.F) {
 		"--debug=1\x00a", "-umask\x0007\x00-gtool\x00x:0\x00a", "-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
 		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
 	}
+	f.Add("a", "PMIX_MCA_mca_base_param_files=/h/.prte/mca-params.conf", "orte_tag_output = 1\nmca_base_env_list = A=1;B\n-x C=1\nbtl = self\nmap_by = ppr:1:node\n")
+	f.Add("a", "HYDRA_BINDING=core", "-n 3 -l -hosts a:2\n-genv A 1\n")
 	f.Fuzz(func(t *testing.T, words, env, file string) {
 		defer cost.Watch(t, cost.Parser, len(words)+len(env)+len(file))()
 		args := strings.Split(words, "\x00")
-		o := world{files: map[string]string{"v": file}, operators: ""}.outside()
+		found := map[string]string{}
+		for _, path := range []string{"/h/.openmpi/mca-params.conf", "/h/.prte/mca-params.conf", "/etc/openmpi/openmpi-mca-params-override.conf",
+			"/etc/openmpi/openmpi-default-hostfile", "/h/.mpiexec.hydra.conf"} {
+			found[path] = file
+		}
+		o := world{files: map[string]string{"v": file}, found: found, prefix: "/usr"}.outside()
 		o.Environ = strings.Split(env, "\x00")
 		o.Lookup = func(name string) (string, bool) {
 			for _, kv := range o.Environ {
@@ -135,7 +142,7 @@ func FuzzParse(f *testing.F) {
 					return v, true
 				}
 			}
-			return "", false
+			return map[string]string{"HOME": "/h"}[name], name == "HOME"
 		}
 		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) string { return "" }); err == nil && why == "" {
 			t.Error("no reason is given")

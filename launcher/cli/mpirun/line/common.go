@@ -184,6 +184,14 @@ func (p *Parser) Variable(name, options string, set func([]string) error) error 
 // Without notes that something was accepted and has no effect.
 func (p *Parser) Without(what string) { p.Line.Without = append(p.Line.Without, what) }
 
+// Warn notes a sentence for the user, once.
+func (p *Parser) Warn(format string, args ...any) {
+	sentence := fmt.Sprintf(format, args...)
+	if !slices.Contains(p.Line.Warnings, sentence) {
+		p.Line.Warnings = append(p.Line.Warnings, sentence)
+	}
+}
+
 // As is an option that stands for another with a value.
 func As(set func([]string) error, value string) func([]string) error {
 	return func([]string) error { return set([]string{value}) }

@@ -11,13 +11,13 @@ import (
 // helpWidth is how wide the lines of help are.
 const helpWidth = 100
 
-// Options are a launcher's options as help shows them: those that are done, those without effect, and those that are refused and what to use.
+// Options are a launcher's options as help shows them: those that are done, those without effect, said or not, and those that are refused and what to use.
 func Options(rows []Row) string {
 	var b strings.Builder
 	for _, section := range []struct {
 		Level
 		title string
-	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Refused, "Refused"}} {
+	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Warned, "Accepted with a warning, without effect"}, {Refused, "Refused"}} {
 		fmt.Fprintf(&b, "\n%s:\n", section.title)
 		for _, r := range rows {
 			if r.Level == section.Level {

@@ -39,7 +39,8 @@ type Line struct {
 	Contexts []Context // the programs; none for Version and Help
 
 	Entries       []hostlist.Entry // the hosts of -H, -hosts (all programs') or a file; nil: none were named
-	Otherwise     []hostlist.Entry // hosts of a file of ranks, for where nothing else names any
+	Otherwise     []hostlist.Entry // hosts of a file of ranks or a default hostfile, for where nothing else names any
+	OtherwiseFrom string           // the file that has these; "": the file of ranks
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
@@ -88,6 +89,14 @@ type Line struct {
 	Warnings []string // sentences for the user
 }
 
+// ElsewhereError is of a variable or a file, not of the words of the line: they may mean the same to the other family, which is no way out.
+type ElsewhereError struct{ Err error }
+
+func (e *ElsewhereError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error itself.
+func (e *ElsewhereError) Unwrap() error { return e.Err }
+
 // Option is one as it was written.
 type Option struct {
 	Name          string
@@ -122,6 +131,13 @@ type Outside struct {
 	ReadFile func(path string) ([]byte, error)
 	Hostfile func(path string, d hostlist.Dialect) ([]hostlist.Entry, error)
 	LookPath func(name string) (string, error) // a program on PATH
+	// FoundFile reads a file that nobody named, which the real launcher reads by itself: no pipe holds it up, and the text is small. nil: no such
+	// file is read.
+	FoundFile func(path string) ([]byte, error)
+	// Prefix is the directory below which a family's own launcher is installed, /usr for /usr/bin/mpirun; "": none was found. nil: none.
+	Prefix func(f Family) string
+	// Five says whether a line of Open MPI's is read by the rules of 5, and whether anything says so. nil: 4.1's, and nothing does.
+	Five func(l *Line) (five, known bool)
 	// Operators is the hosts of the operators' hostfile; nil where there is none.
 	Operators func() ([]hostlist.Entry, error)
 }

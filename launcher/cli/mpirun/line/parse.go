@@ -1,7 +1,9 @@
 package line
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +48,7 @@ type Parser struct {
 
 	table   map[string]*Row
 	appfile string
+	said    map[string]bool // options that do not count any more where a file has them; nil outside of MoreOptions
 }
 
 // Read reads the words after the launcher's own name, and then takes the steps, which join what was said in several
@@ -79,6 +82,33 @@ func (p *Parser) Options(r Rules, args []string) ([]string, error) {
 	p.begin(r)
 	p.First = true
 	return p.options(args)
+}
+
+// MoreOptions reads options of a file for the program in Ctx. Those that were said already, by their usual names, do not count. It returns the words
+// behind them.
+func (p *Parser) MoreOptions(words []string, said map[string]bool) ([]string, error) {
+	if len(words) > MaxWords {
+		return nil, fmt.Errorf("%d words; %d are possible", len(words), MaxWords)
+	}
+	p.said, p.First = said, true
+	defer func() { p.said = nil }()
+	return p.options(words)
+}
+
+// FirstFound is the first of some files that is there, with its text; "": none is. One that cannot be read is told of: the real launcher, whose name
+// is given, would read it.
+func (p *Parser) FirstFound(launcher string, places []string) (name, text string) {
+	for _, place := range places {
+		content, err := p.Out.FoundFile(place)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			p.Warn("%s, which the real %s reads, is not read: %v", place, launcher, err)
+		default:
+			return place, string(content)
+		}
+	}
+	return "", ""
 }
 
 // MaxWords bounds a command line with all its files.
@@ -209,10 +239,14 @@ func (p *Parser) unknown(word, name string) error {
 func (p *Parser) Take(r *Row, o Option) error {
 	word, written := o.Words[0], strings.Join(o.Words, " ")
 	switch {
+	case p.said[r.Name()]:
+		return nil
 	case r.Level == Refused:
 		return fmt.Errorf("%.60s: %s", word, r.Means)
 	case r.Level == NoEffect:
 		p.Without(written)
+	case r.Level == Warned:
+		p.Warn("%.200s has no effect: %s", written, plain(r.Means))
 	case !r.Local && !p.First && !p.Rules.Anywhere:
 		return fmt.Errorf("%s concerns all programs here and stands before the first", word)
 	}

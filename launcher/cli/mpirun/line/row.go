@@ -11,6 +11,7 @@ type Level string
 const (
 	Done     Level = "done"
 	NoEffect Level = "no effect"
+	Warned   Level = "warned"
 	Refused  Level = "refused"
 )
 
