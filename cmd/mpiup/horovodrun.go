@@ -42,7 +42,7 @@ func asHorovodrun(p *process, args []string) error {
 		return elasticHorovodrun(p, &h, dir)
 	}
 	outside := p.outside(dir)
-	l, err := mpirun.Parse(line.OpenMPI, h.Words, outside)
+	l, err := mpirun.ParseProgram(h.Words, h.Program, outside)
 	if err != nil {
 		return err
 	}

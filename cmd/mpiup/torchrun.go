@@ -15,7 +15,6 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/cli/training"
 	"github.com/mpiup/mpiup/launcher/iof"
 )
@@ -36,7 +35,7 @@ func asTorchrun(p *process, args []string) error {
 		return err
 	}
 	outside := p.outside(dir)
-	l, err := mpirun.Parse(line.OpenMPI, t.Words, outside)
+	l, err := mpirun.ParseProgram(t.Words, t.Program, outside)
 	if err != nil {
 		return err
 	}

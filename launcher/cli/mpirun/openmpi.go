@@ -23,11 +23,12 @@ type openMPIParser struct {
 	kernelNumbers bool   // CPUs in rankfiles are the kernel's
 }
 
-// parseOpenMPI reads the words after the launcher's own name. Errors are the user's.
-func parseOpenMPI(args []string, o line.Outside) (line.Line, error) {
+// parseOpenMPI reads the words after the launcher's own name. program is that of a line on which no program stands; nil:
+// they stand there. Errors are the user's.
+func parseOpenMPI(args, program []string, o line.Outside) (line.Line, error) {
 	p := &openMPIParser{params: map[param]string{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
-		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
+		Program: program, ReadPrograms: p.programs, Hosts: placing{p}.hosts}
 	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
 }
 

@@ -17,7 +17,8 @@ const All = -1
 
 // Torchrun is what a command line of torchrun said.
 type Torchrun struct {
-	Words       []string      // for launcher/cli/mpirun, the program's too; none for Help
+	Words       []string      // options for launcher/cli/mpirun; none for Help
+	Program     []string      // what a rank is, Python in front; ":" among the words begins no other program
 	Env         []string      // variables of the ranks
 	Nodes       int           // how many the job has, at most where Least is less; 1: this pod alone
 	Least       int           // the fewest that it goes on with
@@ -111,12 +112,12 @@ func (l *Torchrun) finish(program []string, lookup func(string) (string, bool), 
 		if p, ok := lookup("PYTHON_EXEC"); ok && p != "" {
 			python = p
 		}
-		l.Words = append(l.Words, python) // unbuffered by PYTHONUNBUFFERED, which ranks get
+		l.Program = []string{python} // unbuffered by PYTHONUNBUFFERED, which ranks get
 		if l.module {
-			l.Words = append(l.Words, "-m")
+			l.Program = append(l.Program, "-m")
 		}
 	}
-	l.Words = append(l.Words, program...)
+	l.Program = append(l.Program, program...)
 	return *l, nil
 }
 

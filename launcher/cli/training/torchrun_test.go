@@ -2,6 +2,7 @@ package training
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ func TestLinesOfTorchrun(t *testing.T) {
 		{"--nproc-per-node 2 -r3 --log-dir /logs train.py", "", 1, 0, here + " --output-filename /logs:nojobid,nocopy" + python, "", ""},
 		{"--nproc-per-node 2 -t 3 --log_dir=/logs train.py", "", 1, 0, here + " --tag-output --output-filename /logs:nojobid" + python, "", ""},
 		{"--nproc-per-node 2 -t 9:1 train.py", "", 1, 0, here + python, "", ""},
+		{"--nproc-per-node 2 --no-python a : -n : -s -- --app b", "", 1, 0, here + " a : -n : -s -- --app b", "", ""},
 		// This pod's part.
 		{"--nnodes 2 --nproc-per-node 2 --node-rank 1 --master-addr w0 train.py", "", 2, 1, here + python, "MASTER_ADDR=w0 MASTER_PORT=29500", ""},
 		{"--nnodes 2:2 --nproc-per-node 2 --node-rank 0 --rdzv-backend c10d --rdzv-endpoint w0 train.py", "", 2, 0, here + python, "MASTER_ADDR=w0 MASTER_PORT=29400", ""},
@@ -96,7 +98,7 @@ func TestLinesOfTorchrun(t *testing.T) {
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s (%s): error %v, want %q", tt.line, tt.env, err, tt.err)
 		}
-		if got, gets := strings.Join(l.Words, " "), strings.Join(l.Env, " "); got != tt.words || gets != tt.gets || l.Nodes != tt.nodes || l.Node != tt.node {
+		if got, gets := strings.Join(slices.Concat(l.Words, l.Program), " "), strings.Join(l.Env, " "); got != tt.words || gets != tt.gets || l.Nodes != tt.nodes || l.Node != tt.node {
 			t.Errorf("%s (%s): node %d of %d\n%s\n%s, want node %d of %d\n%s\n%s", tt.line, tt.env, l.Node, l.Nodes, got, gets, tt.node, tt.nodes, tt.words, tt.gets)
 		}
 	}
@@ -125,7 +127,7 @@ func FuzzTorchrun(f *testing.F) {
 		defer cost.Watch(t, cost.Parser, len(line)+len(env))()
 		l, err := parseTorchrun(strings.Split(line, " "), env)
 		size := 0
-		for _, w := range append(l.Words, l.Env...) {
+		for _, w := range slices.Concat(l.Words, l.Program, l.Env) {
 			size += len(w)
 		}
 		if err == nil && (size > 3*len(line)+3*len(env)+4096 || l.Node < All || l.Node >= max(l.Nodes, 1)) {
