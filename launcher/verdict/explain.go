@@ -250,6 +250,8 @@ func (f Fault) Sentence() string {
 		return passed[f.Limit] + f.Text
 	case Signalled:
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
+	case Elsewhere:
+		return f.Text
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
 	}
@@ -324,6 +326,9 @@ func (f Fault) hint(bare bool) string {
 			return "MPI ends by MPI_Finalize alone: see what the rank wrote, and what ended it or closed its descriptors"
 		}
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
+	case Elsewhere:
+		pod := map[bool]string{false: " (kubectl logs of its pod)"}[bare]
+		return "see what that node's torchrun wrote" + pod + ": the ranks here were ended with it"
 	case Mixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case TimedOut:
