@@ -69,7 +69,7 @@ func asHorovodrun(p *process, args []string) error {
 		if h.Start > 0 {
 			cfg.Wait, cfg.WaitBy, cfg.Insist = h.Start, by, true
 		}
-	})
+	}, p.launch)
 }
 
 // elasticHorovodrun executes Horovod's own launcher in this process's place. Its driver keeps the ranks that live and starts others, over

@@ -90,11 +90,11 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
-	return startLine(p, name, &l, why, dir, func(*launcher.Config) {})
+	return startLine(p, name, &l, why, dir, func(*launcher.Config) {}, p.launch)
 }
 
-// startLine runs the job of a command line, which adjust has the last word on.
-func startLine(p *process, name string, l *line.Line, why, dir string, adjust func(*launcher.Config)) error {
+// startLine runs the job of a command line, which adjust has the last word on, by launch.
+func startLine(p *process, name string, l *line.Line, why, dir string, adjust func(*launcher.Config), launch func(launcher.Config) int) error {
 	p.tellOfLine(name, l, why)
 	if err := p.reportPID(l.ReportPID); err != nil {
 		return err
@@ -133,7 +133,7 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	defer p.up.leave()
-	p.code = p.launch(cfg)
+	p.code = launch(cfg)
 	return nil
 }
 
