@@ -234,9 +234,7 @@ func TestStrangers(t *testing.T) {
 			if _, err := io.WriteString(conn, tt.sends); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			_ = conn.(*net.TCPConn).CloseWrite() // the host may have hung up already
 			said.await(t, tt.said)
 			answer, _ := io.ReadAll(conn) // its end may be a reset
 			if tt.refused {

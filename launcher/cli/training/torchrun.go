@@ -38,7 +38,7 @@ type Torchrun struct {
 	role, id                string
 	localAddr               string
 	timeout                 time.Duration // what torch's static rendezvous calls its join_timeout; 0: not said
-	hosts                   *bool // this node is where the nodes meet, or is not; nil: not said
+	hosts                   *bool         // this node is where the nodes meet, or is not; nil: not said
 	module, noPython        bool
 	dir, files, tee, wanted string
 }
