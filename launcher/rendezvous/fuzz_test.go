@@ -87,7 +87,7 @@ func FuzzRegister(f *testing.F) {
 		most := int(input[0]&7) + 1
 		least := min(int(input[0]>>3&7)+1, most)
 		r := rules{Least: least, Most: most, RunID: []byte("none"), MaxRestarts: int(input[0] >> 6), Join: time.Minute, LastCall: 10 * time.Second,
-			MasterAddr: "w0", Static: input[0]&1 == 1}
+			Static: input[0]&1 == 1}
 		g := newRegister(r, 0)
 		now := time.Duration(0)
 		begun := map[int]bool{}

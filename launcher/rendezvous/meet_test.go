@@ -404,3 +404,36 @@ func TestRankZeroHasTheStaticPort(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// The host may know itself as localhost, as PyTorchJob's master does, and the others by its name: ranks of each meet rank 0 by the name that
+// its own pod was told.
+func TestHostThatIsCalledLocalhost(t *testing.T) {
+	t.Parallel()
+	port := uint16(FreePort())
+	yes, no := true, false
+	var begun []Begin
+	var all []*Session
+	for i, name := range []string{"localhost", "127.0.0.5"} {
+		c, _ := node(t, fmt.Sprint("w", i), "", port)
+		c.Host, c.Static = name, true
+		if c.Hosts = &no; i == 0 {
+			c.Hosts = &yes
+		}
+		s, err := Join(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Abandon)
+		all = append(all, s)
+	}
+	for _, s := range all {
+		b, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = append(begun, b)
+	}
+	if begun[0].MasterAddr != "localhost" || begun[1].MasterAddr != "127.0.0.5" {
+		t.Errorf("ranks meet at %s and %s", begun[0].MasterAddr, begun[1].MasterAddr)
+	}
+}

@@ -64,8 +64,8 @@ type Begin struct {
 	FirstRank     int    `json:"first_rank"`
 	RoleWorld     int    `json:"role_world"`
 	FirstRoleRank int    `json:"first_role_rank"`
-	HostNode      int    `json:"host_node"` // the number of the host's own node
-	MasterAddr    string `json:"master_addr"`
+	HostNode      int    `json:"host_node"`   // the number of the host's own node
+	MasterAddr    string `json:"master_addr"` // "": where the node reached the host
 	MasterPort    int    `json:"master_port"`
 	Restarts      int    `json:"restarts"` // after failures, so far
 	MaxRestarts   int    `json:"max_restarts"`
@@ -196,7 +196,7 @@ func (b *Begin) sound() bool {
 	return b.Round >= 1 && 0 <= b.Node && b.Node < b.Nodes && b.Nodes <= maxNodes &&
 		0 <= b.FirstRank && b.FirstRank < b.World && b.World <= maxRanks &&
 		0 <= b.FirstRoleRank && b.FirstRoleRank < b.RoleWorld && b.RoleWorld <= b.World &&
-		len(b.MasterAddr) <= maxName && b.MasterAddr != "" && port(b.MasterPort) && b.Restarts >= 0 && b.MaxRestarts >= 0
+		len(b.MasterAddr) <= maxName && port(b.MasterPort) && b.Restarts >= 0 && b.MaxRestarts >= 0
 }
 
 func code(n int) bool { return 0 <= n && n <= 255 }

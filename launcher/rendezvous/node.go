@@ -222,7 +222,7 @@ func (c *Config) listen(ctx context.Context, at place) (*Session, error) {
 	}
 
 	r := rules{Least: c.Hello.Least, Most: c.Hello.Most, RunID: c.Hello.RunID, MaxRestarts: c.MaxRestarts, Join: c.Join, LastCall: c.LastCall,
-		Endpoint: c.endpoint(), MasterAddr: c.Host, Static: c.Static}
+		Endpoint: c.endpoint(), Static: c.Static}
 	if c.Static {
 		r.MasterPort = int(c.Port)
 	}
@@ -460,6 +460,9 @@ func (s *Session) begun(b Begin) Begin {
 	defer s.mu.Unlock()
 	s.round = b.Round
 	s.hostNode = b.HostNode
+	if b.MasterAddr == "" {
+		b.MasterAddr = s.cfg.Host
+	}
 	s.told = false
 	for len(s.orders) > 0 { // of a round before
 		<-s.orders

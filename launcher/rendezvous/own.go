@@ -60,10 +60,15 @@ func (c *Config) locate(ctx context.Context) (place, error) {
 		return p, &Error{Code: exitEndpoint, Text: fmt.Sprintf("%s has %d addresses, of which %d are this pod's: name one pod, where all nodes are to meet",
 			c.Host, len(p.addresses), mine)}
 	}
-	if p.own && literal.IsValid() && mine > 0 {
+	if p.own && literal.IsValid() && mine > 0 && !(p.sure && isLocalhost(literal)) {
 		p.listen = literal.String()
 	}
 	return p, nil
+}
+
+// isLocalhost says that an address is the one by which a host that is sure to be it may call itself; the others know it by another.
+func isLocalhost(a netip.Addr) bool {
+	return a == netip.MustParseAddr("127.0.0.1") || a == netip.IPv6Loopback()
 }
 
 // isOwn says that an address is one of this pod's.

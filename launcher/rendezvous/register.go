@@ -20,7 +20,6 @@ type rules struct {
 	Join        time.Duration // how long the fewest are waited for
 	LastCall    time.Duration // how long others are, when the fewest are there
 	Endpoint    string        // for sentences
-	MasterAddr  string        // where node 0's ranks are reached, where node 0 is the host
 	MasterPort  int           // of a static rendezvous; 0: node 0 says
 	Static      bool          // nobody can come once ranks run
 }
@@ -137,7 +136,7 @@ func (g *register) join(now time.Duration, id int, from string, h Hello) {
 		no(job.ExitUsage, "--nnodes is %s on %s and %s on %s: give all nodes the same",
 			nodesText(g.Least, g.Most), host, nodesText(h.Least, h.Most), caller)
 		return
-	case h.Number >= g.Most:
+	case g.Static && h.Number >= g.Most:
 		no(job.ExitUsage, "--node-rank %d: with --nnodes %d the nodes are 0 to %d", h.Number, g.Most, g.Most-1)
 		return
 	case len(g.members) >= g.Most:
@@ -151,7 +150,7 @@ func (g *register) join(now time.Duration, id int, from string, h Hello) {
 		return
 	}
 	for _, m := range g.members {
-		if h.Number >= 0 && m.hello.Number == h.Number {
+		if g.Static && h.Number >= 0 && m.hello.Number == h.Number { // else it is a wish: torch's c10d looks at no numbers
 			no(job.ExitUsage, "--node-rank %d is said by %s (%s), too: each node says one of its own", h.Number, visible.Line(m.hello.Name), m.from)
 			return
 		}
@@ -202,7 +201,7 @@ func (g *register) begin(now time.Duration) {
 	g.causes = nil
 	g.grows = ""
 	g.finishing = false
-	list := numbered(g.members)
+	list := numbered(g.inOrder())
 
 	world := g.ranks()
 	ofRole := map[string]int{}
@@ -231,18 +230,15 @@ func (g *register) begin(now time.Duration) {
 	}
 }
 
-// master is where rank 0 is to listen, which is on node 0.
+// master is where rank 0 is to listen, which is on node 0. Where that is the host, each node meets it by the name by which it reached
+// the host: the host's own may be "localhost", as PyTorchJob has it in a master's pod.
 func (g *register) master(first *member) (addr string, port int) {
-	addr = cmp.Or(first.hello.Address, first.from)
-	if first.id == hostID {
-		addr = cmp.Or(first.hello.Address, g.MasterAddr)
-	}
-	return addr, cmp.Or(g.MasterPort, first.hello.Port)
+	return cmp.Or(first.hello.Address, first.from), cmp.Or(g.MasterPort, first.hello.Port)
 }
 
 // numbered are the members in the order of their numbers: those that asked for one that is there have it, the host is 0 unless it
 // asked for another, and the others follow by their names, as a set's pods are numbered.
-func numbered(members map[int]*member) []*member {
+func numbered(members []*member) []*member {
 	list := make([]*member, len(members))
 	var rest []*member
 	for _, m := range members {

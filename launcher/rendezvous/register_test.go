@@ -129,7 +129,7 @@ func again(yes bool) string {
 }
 
 func (s *script) rules(words []string) (r rules) {
-	r = rules{RunID: []byte("none"), Join: 10 * time.Minute, LastCall: 30 * time.Second, Endpoint: "w0:29400", MasterAddr: "w0"}
+	r = rules{RunID: []byte("none"), Join: 10 * time.Minute, LastCall: 30 * time.Second, Endpoint: "w0:29400"}
 	r.Least, r.Most = s.nodes(words[0])
 	for _, w := range words[1:] {
 		name, value, _ := strings.Cut(w, "=")
