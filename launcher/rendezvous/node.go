@@ -135,6 +135,12 @@ func (c *Config) final(err error, late, hopeless bool) *Error {
 	switch {
 	case errors.As(err, &final):
 		return final
+	case errors.Is(err, errStore) && !c.Static:
+		return &Error{job.ExitConnect, fmt.Sprintf("%s: PyTorch's own torchrun listens there (its TCPStore), and this is mpiup's: use one torchrun in all pods",
+			c.endpoint())}
+	case errors.Is(err, errStore) && hopeless: // till then rank 0 of the job before may be about to end
+		return &Error{job.ExitConnect, fmt.Sprintf("%s: a store of PyTorch's listens there: of its own torchrun, and this is mpiup's, so use one torchrun in all pods; "+
+			"or of rank 0 of a job that has begun without this node", c.endpoint())}
 	case errors.As(err, &refusal) && hopeless:
 		return &Error{job.ExitTLS, fmt.Sprintf("%s: %v", c.endpoint(), err)}
 	case errors.Is(err, syscall.EADDRINUSE) && hopeless:
@@ -146,6 +152,9 @@ func (c *Config) final(err error, late, hopeless bool) *Error {
 	}
 	return nil
 }
+
+// errStore is of a store of torch's where a torchrun of mpiup's should listen.
+var errStore = errors.New("a store of PyTorch's listens there (TCPStore)")
 
 // unresolved is the lack of an address of the endpoint's.
 type unresolved struct{ error }
@@ -187,7 +196,7 @@ func (c *Config) attempt(ctx context.Context) (*Session, error) {
 	var last error
 	for _, a := range at.addresses {
 		s, err := c.call(ctx, netip.AddrPortFrom(a, c.Port))
-		if err == nil || errors.As(err, &wrong) {
+		if err == nil || errors.As(err, &wrong) || errors.Is(err, errStore) {
 			return s, err
 		}
 		last = err
@@ -298,8 +307,7 @@ func (c *Config) strange(ctx context.Context, to netip.AddrPort, err error) erro
 		err = c.Identity.Explain(err, nil)
 	}
 	if !errors.As(err, new(*identity.Refusal)) && isTorchStore(ctx, to) {
-		return &Error{job.ExitConnect, fmt.Sprintf("%s: PyTorch's own torchrun listens there (its TCPStore), and this is mpiup's: use one torchrun in all pods",
-			c.endpoint())}
+		return errStore
 	}
 	if errors.Is(err, errFrame) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("what listens there is no torchrun of mpiup's, or it has just ended (%w)", err)

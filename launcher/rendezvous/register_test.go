@@ -58,7 +58,11 @@ func (s *script) do(line string) {
 				h.Role = []byte(value)
 			}
 		}
-		s.g.join(s.now, id, fmt.Sprintf("10.0.0.%d", id), h)
+		from := fmt.Sprintf("10.0.0.%d", id)
+		if id == hostID { // by its pipe
+			from = ""
+		}
+		s.g.join(s.now, id, from, h)
 	case "fail":
 		s.hear(id, Message{End: &End{Round: s.g.round, Text: text, Code: s.number(words[2])}})
 	case "leave":
