@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/agent/ways"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/wire"
 	"golang.org/x/sync/singleflight"
 )
@@ -32,7 +33,7 @@ type Agent struct {
 	gossip   *member.Gossip // nil when embedded or switched off
 	sought   bool           // gossip has asked for seeds
 	front    *port.Port     // nil when embedded
-	refusals port.Refusals
+	refusals bounded.Refusals
 	looks    singleflight.Group // at what ranks do
 	traces   chan struct{}      // holds one while ranks' stacks are looked at
 

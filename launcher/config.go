@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/runmetrics"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
@@ -39,11 +40,24 @@ type Config struct {
 	Report  report.Config
 	Metrics *runmetrics.Metrics // nil: nobody is shown any
 	Made    func(*iof.Sink)     // is told where the ranks' output goes, at each start; nil: nobody asks
+	// Stopping is told when the run begins to end its ranks: why, and the exit code as it stands then. nil: nobody asks.
+	Stopping func(why string, code int)
+	// Judged is told how the run failed, when its ranks have ended. nil: nobody asks.
+	Judged func(verdict.Verdict)
 
 	Stdin       *os.File // nil: ranks read end of file
 	StdinTarget string   // "0" (default), a rank, "all", "none"
 	Signals     <-chan os.Signal
 }
+
+// Elsewhere is the cause of a context's end where another part of the job, which another launcher started, has failed: the
+// run is ended with it, and with its exit code.
+type Elsewhere struct {
+	Sentence string // which part, and of what
+	Code     int
+}
+
+func (e *Elsewhere) Error() string { return e.Sentence }
 
 // Wishes are what the run itself needs to know of the user's wishes.
 type Wishes = run.Wishes
@@ -53,6 +67,9 @@ const (
 	UniverseUnknown = run.UniverseUnknown
 	UniverseSystem  = run.UniverseSystem
 )
+
+// Shares is the job's part of a larger one.
+type Shares = run.Shares
 
 // pty says that ranks write to terminals: Pty is set, and their output is for somebody who reads along. Files
 // and JSON get pipes, to which programs write in larger pieces and without colours.

@@ -261,7 +261,10 @@ func (r *planner) impatient(ctx context.Context, err error) error {
 func (r *planner) cut(ctx context.Context, what string) *reach.Failure {
 	cause := context.Cause(ctx)
 	var sig reach.GotSignal
+	var other *Elsewhere
 	switch {
+	case errors.As(cause, &other):
+		return reach.Failf(other.Code, "%s", other.Sentence)
 	case errors.As(cause, &sig):
 		return reach.Failf(sig.Status(r.exec != nil), "got %s %s", job.SignalName(int(sig)), what)
 	case errors.Is(cause, reach.ErrTimeout):

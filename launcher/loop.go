@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,8 +12,10 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/streams"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // carry launches and stays with the job until its end; what it starts has ended when it
@@ -132,10 +135,19 @@ func (r *driver) loop(ctx context.Context) {
 			r.alarms.Arm()
 		case <-done:
 			done = nil
-			r.step(run.Cancelled{})
+			r.step(run.Cancelled{Fault: elsewhere(ctx)})
 		}
 		r.remains.Stands(r.run.Stand())
 	}
+}
+
+// elsewhere is the failure of another part of the job by which ctx has ended; nil: it ended otherwise.
+func elsewhere(ctx context.Context) *verdict.Fault {
+	var e *Elsewhere
+	if !errors.As(context.Cause(ctx), &e) {
+		return nil
+	}
+	return &verdict.Fault{Event: verdict.Elsewhere, ID: -1, Node: -1, Text: e.Sentence, Code: e.Code}
 }
 
 // signal passes on what the launcher got. The size of our terminal is nothing that a run knows.
@@ -231,6 +243,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		r.remains.Waited(o.Finding)
 	case run.Note:
 		r.remains.Event(o.Kind, o.Host, o.Text)
+		if r.cfg.Stopping != nil && o.Kind == report.Stopping && o.Host == "" {
+			r.cfg.Stopping(o.Text, r.run.Verdict().Exit())
+		}
 	case run.Grow:
 		return run.Grown{Err: r.sink.Grow(o.Job, o.First, o.Procs)}
 	case run.Place:

@@ -65,6 +65,9 @@ func (r *driver) tell(v verdict.Verdict, tail []string, unseen bool) int {
 	}
 	how.All = true
 	all := v.End(how)
+	if r.cfg.Judged != nil {
+		r.cfg.Judged(v)
+	}
 	if r.cfg.Told != nil {
 		r.cfg.Told(all, tail)
 	}

@@ -23,9 +23,16 @@ func (o *Outfit) meetingVariables(p *apiv1.Proc, gloo uint16) []frameworks.Varia
 	}
 	gpus, narrowed := o.visibleGPUs(p)
 	nodes, node := max(m.Nodes, 1), m.Node
+	first, world := node*l.Job.Size, nodes*l.Job.Size
+	var group frameworks.Group
+	if m.World > 0 { // nodes that may be of several sizes, which told each other
+		first, world = m.FirstRank, m.World
+		group = frameworks.Group{Hosts: int(nodes), RoleRank: int(m.FirstRoleRank + p.Rank), RoleSize: int(m.RoleWorld)}
+	}
 	return frameworks.Variables(set, frameworks.Rank{
-		Rank:        int(node*l.Job.Size + p.Rank),
-		Size:        int(nodes * l.Job.Size),
+		Rank:        int(first + p.Rank),
+		Size:        int(world),
+		Torchrun:    group,
 		Local:       int(p.LocalRank),
 		LocalSize:   len(l.Procs),
 		Node:        int(node + p.NodeRank),

@@ -6,8 +6,6 @@
 //	   ▼
 //	Unread: bytes or connections that arrived and nobody has looked at yet
 //
-// Refusals decides which refused callers are worth a line in the log.
-//
 // Concurrency: New only builds. Run accepts until Close, which ends every connection that came through the port and
 // returns when all handshakes are over. All methods may be called by several goroutines.
 //

@@ -42,7 +42,7 @@ func asHorovodrun(p *process, args []string) error {
 		return elasticHorovodrun(p, &h, dir)
 	}
 	outside := p.outside(dir)
-	l, err := mpirun.Parse(line.OpenMPI, h.Words, outside)
+	l, err := mpirun.ParseProgram(h.Words, h.Program, outside)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func asHorovodrun(p *process, args []string) error {
 		if h.Start > 0 {
 			cfg.Wait, cfg.WaitBy, cfg.Insist = h.Start, by, true
 		}
-	})
+	}, p.launch)
 }
 
 // elasticHorovodrun executes Horovod's own launcher in this process's place. Its driver keeps the ranks that live and starts others, over

@@ -77,7 +77,7 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
-	return startLine(p, name, &l, why, dir, func(*launcher.Config) {})
+	return startLine(p, name, &l, why, dir, func(*launcher.Config) {}, p.launch)
 }
 
 // readLine reads a command line by the rules of the launcher whose it is, and says whose and why. library names the MPI
@@ -118,8 +118,8 @@ func (p *process) readLine(name string, args []string, dir string, library func(
 	return l, fmt.Sprintf("%s; by the rules of %s: %s", why, rules, since), err
 }
 
-// startLine runs the job of a command line, which adjust has the last word on.
-func startLine(p *process, name string, l *line.Line, why, dir string, adjust func(*launcher.Config)) error {
+// startLine runs the job of a command line, which adjust has the last word on, by launch.
+func startLine(p *process, name string, l *line.Line, why, dir string, adjust func(*launcher.Config), launch func(launcher.Config) int) error {
 	p.tellOfLine(name, l, why)
 	if err := p.reportPID(l.ReportPID); err != nil {
 		return err
@@ -159,7 +159,7 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	defer p.up.leave()
-	p.code = p.launch(cfg)
+	p.code = launch(cfg)
 	return nil
 }
 

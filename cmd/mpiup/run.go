@@ -192,13 +192,18 @@ func rest() {
 
 // launch runs a job to its end, and lets the pods that serve it end as it did.
 func (p *process) launch(cfg launcher.Config) int {
+	signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
+	defer stop()
+	return p.launchWith(context.Background(), cfg, signals)
+}
+
+// launchWith is launch with signals from elsewhere, until ctx ends (launcher.Run).
+func (p *process) launchWith(ctx context.Context, cfg launcher.Config, signals <-chan os.Signal) int {
 	cfg.Made = p.sink.Store
 	defer awake.After(settled, func() { p.hasten(false); rest() })()
 	p.last = trace(&cfg, p.getenv, p.env)
-	signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
-	defer stop()
 	cfg.Signals = signals
-	code := launcher.Run(context.Background(), cfg)
+	code := launcher.Run(ctx, cfg)
 	cfg.Metrics.Linger(signals, cfg.Say)
 	p.up.dismiss(&cfg.Reach, code)
 	return code

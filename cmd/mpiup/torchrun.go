@@ -15,7 +15,6 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/cli/training"
 	"github.com/mpiup/mpiup/launcher/iof"
 )
@@ -36,13 +35,17 @@ func asTorchrun(p *process, args []string) error {
 		return err
 	}
 	outside := p.outside(dir)
-	l, err := mpirun.Parse(line.OpenMPI, t.Words, outside)
+	l, err := mpirun.ParseProgram(t.Words, t.Program, outside)
 	if err != nil {
 		return err
 	}
 	l.Without = append(t.Read.Line.Without, l.Without...)
 	if told, err := outside.Operators(); t.Nodes == 1 && err == nil && len(told) > 1 {
 		tell(p.stderr, "torchrun (mpiup):", fmt.Sprintf("all ranks run in this pod; --nnodes %d starts them on the job's %d hosts", len(told), len(told)))
+	}
+	launch := p.launch
+	if t.Meets != nil {
+		launch = (&podPart{process: p, line: &t}).run
 	}
 	defer func() {
 		if t.Node == training.All && t.Nodes > 1 && (p.code == job.ExitHosts || p.code == job.ExitTLS) {
@@ -57,14 +60,17 @@ func asTorchrun(p *process, args []string) error {
 		}
 		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
 		cfg.Pty = false // torchrun's ranks write where it does
-		if t.Least < t.Nodes {
+		if t.Least < t.Nodes && t.Meets == nil {
 			cfg.Elastic = job.Elastic{Min: t.Least * t.PerNode, Max: t.Nodes * t.PerNode, LastCall: cmp.Or(t.LastCall, cli.DefaultLastCall)}
 		}
-		if t.Join > 0 {
+		if t.Join > 0 && t.Meets == nil {
 			cfg.Wait, cfg.WaitBy, cfg.Insist = t.Join, "join_timeout", true
 		}
-		if cfg.MaxRestarts = t.MaxRestarts; cfg.MaxRestarts > 0 || cfg.Elastic.On() {
+		if t.MaxRestarts > 0 || t.Least < t.Nodes {
 			cfg.StdinTarget = "none"
+		}
+		if t.Meets == nil { // else that is for the nodes together
+			cfg.MaxRestarts = t.MaxRestarts
 		}
 		var usual []string
 		if t.Node != training.All {
@@ -85,7 +91,7 @@ func asTorchrun(p *process, args []string) error {
 		if t.Grace > 0 {
 			cfg.Grace = t.Grace
 		}
-	})
+	}, launch)
 }
 
 // ranksHere is how many ranks torchrun would start here for a word of --nproc-per-node.

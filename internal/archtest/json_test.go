@@ -14,6 +14,7 @@ var ownJSON = map[string]string{
 	"agent/host":          "the agent's own record, for itself",
 	"launcher/run/phases": "for the next launcher",
 	"launcher/doctor":     "a baseline: numbers, and names that were checked",
+	"launcher/rendezvous": "frames between torchruns; texts of others are made visible where they are shown",
 	"launcher/report":     "machines, packed for their size alone",
 	"launcher/runmetrics": "for Trainer and mpiup-otel",
 	"cmd/mpiup":           "trial, a line of a rank's output, which doctor reads",

@@ -29,6 +29,7 @@ var levels = map[string]int{
 	"launcher/link":            3,
 	"launcher/reach":           4,
 	"launcher/hosts":           2,
+	"launcher/rendezvous":      2,
 	"launcher/placement":       2,
 	"launcher/cli":             6,
 	"launcher/cli/training":    2,

@@ -22,6 +22,7 @@ var onTheWall = map[string]int{
 	"internal/scrape":     4, // scrapers; courtesy at the end
 	"launcher/runmetrics": 1, // courtesy at the end
 	"launcher/peers":      1, // pause
+	"launcher/rendezvous": 2, // pause, twice
 	"launcher/reach":      3, // age of what is known; pause; a turn is lent on
 	"pmi/loopback":        2, // pause
 }

@@ -1,8 +1,8 @@
 // Package bounded reads small texts whole, from files and streams that others write: what is longer than its bound is an error, and nothing of it
 // is returned. It says which connection of a stranger goes for one more (Crowd), and tells directories and programs that others may change from
-// those that they may not.
+// those that they may not. Refusals decides which refused callers are worth a line in a log.
 //
-// Concurrency: functions share nothing, and a Crowd may be used by any number of goroutines. The package knows no format.
+// Concurrency: functions share nothing, and a Crowd and Refusals may be used by any number of goroutines. The package knows no format.
 package bounded
 
 import (

@@ -11,6 +11,7 @@ import (
 // Rank is one process of a job, as frameworks count. All numbers begin at 0.
 type Rank struct {
 	Rank, Size       int
+	Torchrun         Group  // zero: all hosts have as many ranks, and all ranks one role
 	Local, LocalSize int    // among the job's ranks of its host
 	Node             int    // index of its host among the job's hosts
 	OnePerHost       bool   // every host of the job has one rank
@@ -23,6 +24,13 @@ type Rank struct {
 	MaxRestarts      int    // and may be
 	Torch            string // version of its torch; "": none was found
 	Recorder         Recorder
+}
+
+// Group is what torchrun counts where each host's may start another number of ranks, of another role.
+type Group struct {
+	Hosts    int // how many there are
+	RoleRank int // among the ranks of its role
+	RoleSize int // how many these are
 }
 
 // Recorder is where torch's flight recorder writes to; the zero value: nowhere.
@@ -154,11 +162,15 @@ func (r Rank) recorder(g Given) (list []Variable) {
 }
 
 // torchelastic is what torchrun's agents give their processes (torch/distributed/elastic/agent/server/local_elastic_agent.py),
-// where rank 0 itself listens at MASTER_PORT. Each host has as many ranks.
+// where rank 0 itself listens at MASTER_PORT.
 func (r Rank) torchelastic(add adder) {
 	const why = "torch.distributed.elastic, and Lightning with it: that torchrun started this rank"
-	add(why, false, "GROUP_RANK", strconv.Itoa(r.Node), "GROUP_WORLD_SIZE", strconv.Itoa(r.Size/r.LocalSize),
-		"ROLE_RANK", strconv.Itoa(r.Rank), "ROLE_WORLD_SIZE", strconv.Itoa(r.Size), "ROLE_NAME", "default",
+	g := r.Torchrun
+	if g == (Group{}) {
+		g = Group{Hosts: r.Size / r.LocalSize, RoleRank: r.Rank, RoleSize: r.Size}
+	}
+	add(why, false, "GROUP_RANK", strconv.Itoa(r.Node), "GROUP_WORLD_SIZE", strconv.Itoa(g.Hosts),
+		"ROLE_RANK", strconv.Itoa(g.RoleRank), "ROLE_WORLD_SIZE", strconv.Itoa(g.RoleSize), "ROLE_NAME", "default",
 		"TORCHELASTIC_RUN_ID", "none", "TORCHELASTIC_RESTART_COUNT", strconv.Itoa(r.Restarts), "TORCHELASTIC_MAX_RESTARTS", strconv.Itoa(r.MaxRestarts),
 		"TORCHELASTIC_USE_AGENT_STORE", "False")
 	add("NCCL in torch: errors end the rank, as under torchrun", true, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")

@@ -30,7 +30,9 @@ func (r *briefing) meeting(j *jobRun) *apiv1.Meeting {
 	case set == frameworks.None, r.cfg.Adopted: // whose ranks have been told
 		return &apiv1.Meeting{Watch: true}
 	}
-	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(j.Hosts) == j.Size(), Watch: true, Nodes: uint32(r.cfg.Nodes), Node: uint32(r.cfg.Node)}
+	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(j.Hosts) == j.Size(), Watch: true, Nodes: uint32(r.cfg.Nodes), Node: uint32(r.cfg.Node),
+		World: uint32(r.cfg.Shares.World), FirstRank: uint32(r.cfg.Shares.FirstRank),
+		RoleWorld: uint32(r.cfg.Shares.RoleWorld), FirstRoleRank: uint32(r.cfg.Shares.FirstRoleRank)}
 	first := j.Hosts[j.Plan.Placements[0].Host]
 	if host := r.hosts[first].Meets; host.IsValid() {
 		m.Host = host.String()

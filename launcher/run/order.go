@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run/model"
+	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -95,8 +96,8 @@ type (
 	}
 	// SpareLost is a host without ranks whose session has ended: ranks that start again would have counted on it.
 	SpareLost struct{ Host, Why string }
-	// Cancelled ends the run from outside.
-	Cancelled struct{}
+	// Cancelled ends the run from outside. Fault is what another part of the job failed of; nil: nothing has failed.
+	Cancelled struct{ Fault *verdict.Fault }
 	// Over comes last, when all output is written.
 	Over struct{}
 )
@@ -293,11 +294,20 @@ type Wishes struct {
 	Frameworks frameworks.Set // whose variables the ranks get
 	Nodes      int            // above 1: frameworks count the job, which is on one host, as one of so many of its size; each is a run of its own
 	Node       int            // which
+	Shares     Shares         // how many ranks each of these starts, where they told each other; zero: as many as this one
 
 	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none
 
 	WorkerLogs bool // agents tee the ranks' output to their own logs too
 	Window     int  // bytes of output one rank may have under way; default 1 MiB, less with many ranks
+}
+
+// Shares is this job's part of a larger one, of which each node's launcher starts as many ranks as it likes.
+type Shares struct {
+	World         int // ranks of all nodes; 0: nobody said
+	FirstRank     int // the number of this job's first rank among them
+	RoleWorld     int // ranks of all nodes of this node's role, a word of torchrun's
+	FirstRoleRank int // the number of this job's first rank among those
 }
 
 // Config is what a run is to be.

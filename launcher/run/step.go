@@ -132,6 +132,10 @@ func (r *Run) Step(now Now, e Event) []Order {
 	case SpareLost:
 		r.say("spare %s is lost: %s", e.Host, e.Why)
 	case Cancelled:
+		if e.Fault != nil {
+			r.fail(*e.Fault)
+			r.judge()
+		}
 		r.stop("the launcher ends", false)
 	case Over:
 		r.failUnwritten()

@@ -10,6 +10,9 @@ import (
 // echo says that a kind tells of others' failure only. A watchdog of NCCL ends its rank with an error that may say no more.
 func echo(k Kind) bool { return k == NCCL || Of(k).Weight == Echo }
 
+// LostAnother says that the rank tells of another's failure only, which may have been a rank of another launcher's.
+func (v *Verdict) LostAnother() bool { return echo(v.Kind) }
+
 // blame makes the one rank that was absent the verdict's.
 func (v *Verdict) blame(list []job.Absentee) {
 	v.Absent = list

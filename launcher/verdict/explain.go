@@ -253,6 +253,8 @@ func (f Fault) Sentence() string {
 			return fmt.Sprintf("mpiup got %s, and nobody reads its output any more", job.SignalName(f.Code))
 		}
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
+	case Elsewhere:
+		return f.Text
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
 	}
@@ -327,6 +329,9 @@ func (f Fault) hint(bare bool) string {
 			return "MPI ends by MPI_Finalize alone: see what the rank wrote, and what ended it or closed its descriptors"
 		}
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
+	case Elsewhere:
+		pod := map[bool]string{false: " (kubectl logs of its pod)"}[bare]
+		return "see what that node's torchrun wrote" + pod + ": the ranks here were ended with it"
 	case Mixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case TimedOut:

@@ -28,6 +28,7 @@ const (
 	Internal                   // a bug, here or in an agent
 	Raised                     // a rank said why it fails, and was stopped before it ended
 	Orphaned                   // what only the launcher before this one knew is gone with it
+	Elsewhere                  // another launcher's part of the job has failed; Text is the sentence, Code the job's exit code
 )
 
 // Limit is which of a run's limits it has passed.
@@ -120,7 +121,7 @@ func (f Fault) Status() int {
 		return job.ExitInit
 	case Signalled:
 		return 128 + f.Code
-	case Raised:
+	case Raised, Elsewhere:
 		return f.Code
 	case ReaderGone:
 		return 128 + job.SIGPIPE // as a program that SIGPIPE ended

@@ -194,6 +194,8 @@ func notStarted(f Fault) Kind {
 
 func byEvent(f Fault) Kind {
 	switch f.Event {
+	case Elsewhere:
+		return elsewhere(f.Code)
 	case NotCopied:
 		return cmp.Or(byErrno(f.Errno), Usage)
 	case Mixed:
@@ -205,6 +207,21 @@ func byEvent(f Fault) Kind {
 		return OutputLost
 	}
 	return Broken
+}
+
+// elsewhere is the kind of a failure of which only the exit code is known here.
+func elsewhere(code int) Kind {
+	switch {
+	case code == job.ExitAgentLost:
+		return AgentLost
+	case code == job.ExitPreempted:
+		return Terminated
+	case code >= job.ExitUsage:
+		return byCode(code)
+	case code > 128:
+		return Killed
+	}
+	return ExitCode
 }
 
 // byCode is the kind of what mpiup's own exit code says.

@@ -71,7 +71,7 @@ type play struct {
 var events = map[string]Event{
 	"ended": Ended, "aborted": Aborted, "not-started": NotStarted, "host-lost": HostLost, "host-taken": HostTaken, "launcher-taken": LauncherTaken, "timed-out": TimedOut,
 	"signalled": Signalled, "reader-gone": ReaderGone, "not-written": NotWritten, "not-wired": NotWired, "not-copied": NotCopied,
-	"mixed": Mixed, "internal": Internal,
+	"mixed": Mixed, "internal": Internal, "elsewhere": Elsewhere,
 }
 
 func (p *play) do(word, rest string) {

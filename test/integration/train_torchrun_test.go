@@ -54,9 +54,9 @@ func TestWhatTorchrunsRanksGet(t *testing.T) {
 	}{
 		{"all nodes", env, []string{"--nnodes", "2", "--nproc-per-node", "2", "--master-port", "29418", "--rdzv-id", "7"},
 			"0 4 0 2 0 2 0 default 7 False 3 29418\n1 4 1 2 0 2 1 default 7 False 3 29418\n2 4 0 2 1 2 2 default 7 False 3 29418\n3 4 1 2 1 2 3 default 7 False 3 29418\n"},
-		{"a part", env, []string{"--nnodes", "3", "--node-rank", "2", "--nproc-per-node", "2", "--master-addr", "nowhere", "--role", "worker"},
+		{"a part, numbered outside", append(env[:len(env):len(env)], "MPIUP_SIZE=3", "MPIUP_LOCAL_SIZE=1"), []string{"--nnodes", "3", "--node-rank", "2", "--nproc-per-node", "2", "--master-addr", "nowhere", "--role", "worker"},
 			"4 6 0 2 2 3 4 worker none False 3 29500\n5 6 1 2 2 3 5 worker none False 3 29500\n"},
-		{"a part, by variables", []string{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=nowhere", "PET_MASTER_PORT=29400"}, nil,
+		{"a part, by variables", []string{"MPIUP_SIZE=3", "MPIUP_LOCAL_SIZE=1", "PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=nowhere", "PET_MASTER_PORT=29400"}, nil,
 			"2 6 0 2 1 3 2 default none False 1 29400\n3 6 1 2 1 3 3 default none False 1 29400\n"},
 		{"alone, of which one is shown", nil, []string{"--nproc-per-node", "2", "--master-port", "29419", "--local-ranks-filter", "1"}, "1 2 1 2 0 1 1 default none False 1 29419\n"},
 	} {
@@ -76,7 +76,8 @@ func TestHowTorchrunEnds(t *testing.T) {
 	l := hosted(t)
 	script := l.trainer(t, "import os\nif os.environ['RANK'] == '3':\n    raise ValueError('loss is nan')\nimport time\ntime.sleep(1000)\n")
 	told := "OMPI_MCA_orte_default_hostfile=" + l.file(t, "w0 slots=1\nw1 slots=1\n")
-	l.called(t, "torchrun", job{}, "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "2", "--master-addr", "nowhere", script).Fails(t, 1, ": ValueError: loss is nan (train.py:3)\n")
+	outside := job{env: []string{"MPIUP_SIZE=2", "MPIUP_LOCAL_SIZE=1"}}
+	l.called(t, "torchrun", outside, "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "2", "--master-addr", "nowhere", script).Fails(t, 1, ": ValueError: loss is nan (train.py:3)\n")
 	l.called(t, "torchrun", job{env: []string{told}}, "--nproc-per-node", "4", script).Fails(t, 1, "torchrun (mpiup): all ranks run in this pod; --nnodes 2 starts them on the job's 2 hosts\n", ": ValueError: loss is nan (train.py:3)\n")
-	l.called(t, "torchrun", job{}, "--nnodes", "1:2", "--node-rank", "0", "--master-addr", "nowhere", script).Fails(t, 240, "torchrun (mpiup): --nnodes 1:2: a host that starts its own node's ranks cannot start those of others again")
+	l.called(t, "torchrun", job{}, "--nnodes", "2", "--node-rank", "1", "--rdzv-conf", "join_timeout=1", "--master-addr", "nowhere", script).Fails(t, 242, "torchrun (mpiup): no torchrun lets this node in at nowhere:29500 within 1s")
 }

@@ -4079,16 +4079,21 @@ func (x *Exec) GetKeep() bool {
 
 // Meeting is where the ranks of frameworks find each other (internal/frameworks).
 type Meeting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Frameworks    uint32                 `protobuf:"varint,1,opt,name=frameworks,proto3" json:"frameworks,omitempty"` // a frameworks.Set
-	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`              // address of rank 0's host
-	Torch         uint32                 `protobuf:"varint,3,opt,name=torch,proto3" json:"torch,omitempty"`           // ports there; 0: none
-	Jax           uint32                 `protobuf:"varint,4,opt,name=jax,proto3" json:"jax,omitempty"`
-	Tf            []string               `protobuf:"bytes,5,rep,name=tf,proto3" json:"tf,omitempty"`                                      // address:port of each rank; empty: none
-	OnePerHost    bool                   `protobuf:"varint,6,opt,name=one_per_host,json=onePerHost,proto3" json:"one_per_host,omitempty"` // every host of the job has one rank
-	Watch         bool                   `protobuf:"varint,7,opt,name=watch,proto3" json:"watch,omitempty"`                               // the agent tells who comes there (Met)
-	Nodes         uint32                 `protobuf:"varint,8,opt,name=nodes,proto3" json:"nodes,omitempty"`                               // above 1: frameworks count this job as one of so many of its size, each on a host
-	Node          uint32                 `protobuf:"varint,9,opt,name=node,proto3" json:"node,omitempty"`                                 // which
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Frameworks uint32                 `protobuf:"varint,1,opt,name=frameworks,proto3" json:"frameworks,omitempty"` // a frameworks.Set
+	Host       string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`              // address of rank 0's host
+	Torch      uint32                 `protobuf:"varint,3,opt,name=torch,proto3" json:"torch,omitempty"`           // ports there; 0: none
+	Jax        uint32                 `protobuf:"varint,4,opt,name=jax,proto3" json:"jax,omitempty"`
+	Tf         []string               `protobuf:"bytes,5,rep,name=tf,proto3" json:"tf,omitempty"`                                      // address:port of each rank; empty: none
+	OnePerHost bool                   `protobuf:"varint,6,opt,name=one_per_host,json=onePerHost,proto3" json:"one_per_host,omitempty"` // every host of the job has one rank
+	Watch      bool                   `protobuf:"varint,7,opt,name=watch,proto3" json:"watch,omitempty"`                               // the agent tells who comes there (Met)
+	Nodes      uint32                 `protobuf:"varint,8,opt,name=nodes,proto3" json:"nodes,omitempty"`                               // above 1: frameworks count this job as one of so many of its size, each on a host
+	Node       uint32                 `protobuf:"varint,9,opt,name=node,proto3" json:"node,omitempty"`                                 // which
+	// Where nodes told each other how many ranks each starts (torchrun); else each has as many as this job.
+	World         uint32 `protobuf:"varint,10,opt,name=world,proto3" json:"world,omitempty"`                                        // ranks of all nodes; 0: they did not
+	FirstRank     uint32 `protobuf:"varint,11,opt,name=first_rank,json=firstRank,proto3" json:"first_rank,omitempty"`               // the number of this job's first rank among them
+	RoleWorld     uint32 `protobuf:"varint,12,opt,name=role_world,json=roleWorld,proto3" json:"role_world,omitempty"`               // ranks of all nodes of this node's role
+	FirstRoleRank uint32 `protobuf:"varint,13,opt,name=first_role_rank,json=firstRoleRank,proto3" json:"first_role_rank,omitempty"` // the number of this job's first rank among those
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4182,6 +4187,34 @@ func (x *Meeting) GetNodes() uint32 {
 func (x *Meeting) GetNode() uint32 {
 	if x != nil {
 		return x.Node
+	}
+	return 0
+}
+
+func (x *Meeting) GetWorld() uint32 {
+	if x != nil {
+		return x.World
+	}
+	return 0
+}
+
+func (x *Meeting) GetFirstRank() uint32 {
+	if x != nil {
+		return x.FirstRank
+	}
+	return 0
+}
+
+func (x *Meeting) GetRoleWorld() uint32 {
+	if x != nil {
+		return x.RoleWorld
+	}
+	return 0
+}
+
+func (x *Meeting) GetFirstRoleRank() uint32 {
+	if x != nil {
+		return x.FirstRoleRank
 	}
 	return 0
 }
@@ -10082,7 +10115,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\acolumns\x18\x03 \x01(\rR\acolumns\x12\x12\n" +
 	"\x04term\x18\x04 \x01(\fR\x04term\x12\x14\n" +
 	"\x05shell\x18\x05 \x01(\bR\x05shell\x12\x12\n" +
-	"\x04keep\x18\x06 \x01(\bR\x04keep\"\xd7\x01\n" +
+	"\x04keep\x18\x06 \x01(\bR\x04keep\"\xd3\x02\n" +
 	"\aMeeting\x12\x1e\n" +
 	"\n" +
 	"frameworks\x18\x01 \x01(\rR\n" +
@@ -10095,7 +10128,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"onePerHost\x12\x14\n" +
 	"\x05watch\x18\a \x01(\bR\x05watch\x12\x14\n" +
 	"\x05nodes\x18\b \x01(\rR\x05nodes\x12\x12\n" +
-	"\x04node\x18\t \x01(\rR\x04node\"I\n" +
+	"\x04node\x18\t \x01(\rR\x04node\x12\x14\n" +
+	"\x05world\x18\n" +
+	" \x01(\rR\x05world\x12\x1d\n" +
+	"\n" +
+	"first_rank\x18\v \x01(\rR\tfirstRank\x12\x1d\n" +
+	"\n" +
+	"role_world\x18\f \x01(\rR\troleWorld\x12&\n" +
+	"\x0ffirst_role_rank\x18\r \x01(\rR\rfirstRoleRank\"I\n" +
 	"\x06Fabric\x12\x10\n" +
 	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
 	"\x04nccl\x18\x02 \x01(\tR\x04nccl\x12\x19\n" +

@@ -39,7 +39,13 @@ func Parse(f line.Family, args []string, o line.Outside) (line.Line, error) {
 	if f == line.Hydra {
 		return parseHydra(args, o)
 	}
-	return parseOpenMPI(args, o)
+	return parseOpenMPI(args, nil, o)
+}
+
+// ParseProgram reads options of Open MPI's in which another launcher's line was put, beside the words of its one
+// program, which are the program's whatever they are: ":" begins another for mpirun alone.
+func ParseProgram(options, program []string, o line.Outside) (line.Line, error) {
+	return parseOpenMPI(options, program, o)
 }
 
 // Forward is what of the launcher's environment goes to the ranks of program i, over their agent's

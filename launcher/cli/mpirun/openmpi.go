@@ -29,11 +29,12 @@ type openMPIParser struct {
 	cpusPerRank   int    // of --cpus-per-proc; 0: not given
 }
 
-// parseOpenMPI reads the words after the launcher's own name. Errors are the user's.
-func parseOpenMPI(args []string, o line.Outside) (line.Line, error) {
+// parseOpenMPI reads the words after the launcher's own name. program is that of a line on which no program stands; nil:
+// they stand there. Errors are the user's.
+func parseOpenMPI(args, program []string, o line.Outside) (line.Line, error) {
 	p := &openMPIParser{params: map[param]string{}, globals: map[string]bool{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
-		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
+		Program: program, ReadPrograms: p.programs, Hosts: placing{p}.hosts}
 	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.paramsOfFiles, p.exportList, p.tellOfParams,
 		p.Hosts, placing{p}.sequence, placing{p}.binds, p.defaultHosts, p.Settle, p.settle)
 }

@@ -8,6 +8,8 @@
 //	torchrun --nnodes 2 --nproc-per-node 4 --node-rank 1 --master-addr w0 train.py    starts ranks 4-7, here
 //	torchrun --nproc-per-node 4 train.py                                              starts 4 ranks, here
 //
+// The program is handed on apart from the options: to neither launcher is a ":" among its words the begin of another program.
+//
 // So their jobs are placed, started and ended as any other, without ssh and without servers that look for interfaces. torchrun is typed once
 // for each node, or by an operator's pods, which have its options in variables (PET_NNODES). It is typed once for all of them where it is told
 // nothing by which the nodes would find each other. Whether Horovod's ranks meet by MPI or by Gloo is for the run (Horovodrun.Gloo, MPI).

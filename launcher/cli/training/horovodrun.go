@@ -11,7 +11,7 @@ import (
 
 // Horovodrun is what a command line of horovodrun said.
 type Horovodrun struct {
-	Words []string      // for launcher/cli/mpirun, the program's too; none for Version and Help, and where Elastic is set
+	Words []string      // options for launcher/cli/mpirun; none for Version and Help, and where Elastic is set
 	Gloo  bool          // ranks meet by Gloo, whatever Horovod was built with
 	MPI   bool          // they meet by MPI
 	Start time.Duration // how long to wait for hosts; 0: not said
@@ -23,7 +23,8 @@ type Horovodrun struct {
 	Hosts    []string // as mpiup names them, --host a:4,b:4; empty: nobody named them
 	SSHArgs  string   // words for ssh, which may name a key
 	Own      []string // all other options as they were written
-	Program  []string
+
+	Program []string // its words, all the program's: ":" begins no other
 
 	Read line.Parser // whose Line has Version, Help and Without
 
@@ -84,6 +85,7 @@ func (l *Horovodrun) finish(program []string) (Horovodrun, error) {
 		l.add("-bind-to", "none", "-map-by", "slot")
 	}
 	l.add("--tag-output", "--fwd-environment")
-	l.Words = append(append(l.options, l.more...), program...)
+	l.Words = append(l.options, l.more...)
+	l.Program = program
 	return *l, nil
 }

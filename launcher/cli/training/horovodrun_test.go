@@ -1,6 +1,7 @@
 package training
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestLinesOfHorovodrun(t *testing.T) {
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.line, err, tt.err)
 		}
-		if got := strings.Join(l.Words, " "); got != tt.want {
+		if got := strings.Join(slices.Concat(l.Words, l.Program), " "); got != tt.want {
 			t.Errorf("%s:\n%s, want\n%s", tt.line, got, tt.want)
 		}
 	}
@@ -98,7 +99,7 @@ func FuzzHorovodrun(f *testing.F) {
 		words := strings.Split(text, " ")
 		l, err := ParseHorovodrun(words)
 		size := 0
-		for _, w := range l.Words {
+		for _, w := range slices.Concat(l.Words, l.Program) {
 			size += len(w)
 		}
 		if err == nil && size > 3*len(text)+4096 {

@@ -17,7 +17,8 @@ const All = -1
 
 // Torchrun is what a command line of torchrun said.
 type Torchrun struct {
-	Words       []string      // for launcher/cli/mpirun, the program's too; none for Help
+	Words       []string      // options for launcher/cli/mpirun; none for Help
+	Program     []string      // what a rank is, Python in front; ":" among the words begins no other program
 	Env         []string      // variables of the ranks
 	Nodes       int           // how many the job has, at most where Least is less; 1: this pod alone
 	Least       int           // the fewest that it goes on with
@@ -28,14 +29,30 @@ type Torchrun struct {
 	MaxRestarts int           // of the ranks, when some have failed
 	Join        time.Duration // how long the fewest nodes are waited for; 0: not said
 	LastCall    time.Duration // and then others; 0: not said
+	Meets       *Endpoint     // where the nodes' torchruns meet, one in each pod; nil: they need not
 	Read        line.Parser   // whose Line has Help and Without
 
 	rank                    int // of this node; All: not said
 	addr, port, endpoint    string
 	c10d, standalone        bool
 	role, id                string
+	localAddr               string
+	timeout                 time.Duration // what torch's static rendezvous calls its join_timeout; 0: not said
+	hosts                   *bool         // this node is where the nodes meet, or is not; nil: not said
 	module, noPython        bool
 	dir, files, tee, wanted string
+}
+
+// Endpoint is where the torchruns of a job's pods find each other.
+type Endpoint struct {
+	Host      string
+	Port      uint16
+	Static    bool   // rank 0 itself listens there, once all nodes are there; else only node 0's torchrun does
+	Hosts     *bool  // this node's torchrun listens there, or does not; nil: its addresses tell
+	Number    int    // that this node asks for; All: any
+	RunID     string // the same on all nodes
+	Role      string
+	LocalAddr string // where others reach this node's ranks; "": by the endpoint, or as they reach its torchrun
 }
 
 // ParseTorchrun reads the words after the launcher's own name, and then the variables of options that are not among them, by lookup. count is how many
@@ -88,6 +105,13 @@ func (l *Torchrun) finish(program []string, lookup func(string) (string, bool), 
 	if err := cmp.Or(l.which(lookup), l.perNode(count), l.meet()); err != nil {
 		return Torchrun{}, err
 	}
+	switch {
+	case l.Meets != nil: // torch's own times
+		l.Join = cmp.Or(l.Join, l.timeout, 10*time.Minute)
+		l.LastCall = cmp.Or(l.LastCall, 30*time.Second)
+	case l.timeout > 0:
+		l.Read.Without(fmt.Sprintf("--rdzv-conf timeout=%d", int(l.timeout.Seconds())))
+	}
 	if l.role != "" {
 		l.Env = append(l.Env, "ROLE_NAME="+l.role)
 	}
@@ -99,7 +123,7 @@ func (l *Torchrun) finish(program []string, lookup func(string) (string, bool), 
 		ranks *= l.Nodes
 		l.Words = append(l.Words, "--fwd-environment")
 	}
-	if l.Least == l.Nodes { // else as many as there are nodes
+	if l.Least == l.Nodes || l.Meets != nil { // else as many as there are nodes
 		l.Words = append(l.Words, "-np", strconv.Itoa(ranks))
 	}
 	l.Words = append(l.Words, "-npernode", strconv.Itoa(l.PerNode), "--oversubscribe", "-bind-to", "none")
@@ -111,12 +135,12 @@ func (l *Torchrun) finish(program []string, lookup func(string) (string, bool), 
 		if p, ok := lookup("PYTHON_EXEC"); ok && p != "" {
 			python = p
 		}
-		l.Words = append(l.Words, python) // unbuffered by PYTHONUNBUFFERED, which ranks get
+		l.Program = []string{python} // unbuffered by PYTHONUNBUFFERED, which ranks get
 		if l.module {
-			l.Words = append(l.Words, "-m")
+			l.Program = append(l.Program, "-m")
 		}
 	}
-	l.Words = append(l.Words, program...)
+	l.Program = append(l.Program, program...)
 	return *l, nil
 }
 
@@ -142,27 +166,34 @@ func (l *Torchrun) which(lookup func(string) (string, bool)) error {
 		}
 		return n
 	}
+	// mpirun -npernode 1 torchrun ...: the launcher outside has numbered the hosts, and ends all when one fails.
+	outside := number("MPIUP_SIZE") == l.Nodes && number("MPIUP_LOCAL_SIZE") == 1 && l.Least == l.Nodes
 	switch {
 	case l.Nodes == 1:
 		l.Node = 0
-	case l.rank >= 0:
+	case outside && l.rank >= 0:
 		l.Node = l.rank
-	case number("MPIUP_SIZE") == l.Nodes && number("MPIUP_LOCAL_SIZE") == 1: // mpirun -npernode 1 torchrun ...
+	case outside:
 		l.Node = number("MPIUP_RANK")
 	case l.addr != "" || l.endpoint != "":
-		return errors.New("--master-addr and --rdzv-endpoint are for a torchrun on each node, and mpiup numbers none there: say --node-rank on each, " +
-			"or leave them out, and one torchrun starts the ranks of all nodes")
+		l.Node = max(l.rank, 0) // until the nodes have met
+		l.Meets = &Endpoint{Number: l.rank}
+	case l.rank >= 0:
+		l.Node = l.rank
 	default:
 		l.Node = All
 	}
-	if l.Node != All && l.Least < l.Nodes {
-		return fmt.Errorf("--nnodes %d:%d: a host that starts its own node's ranks cannot start those of others again; leave out --node-rank and the address, "+
-			"and one torchrun starts the ranks of all nodes", l.Least, l.Nodes)
-	}
 	if l.rank >= l.Nodes || l.Node >= l.Nodes || l.Node < All {
-		return fmt.Errorf("--node-rank %d: with --nnodes %d the nodes are 0 to %d", max(l.rank, l.Node), l.Nodes, l.Nodes-1)
+		return fmt.Errorf("--node-rank %d: with --nnodes %s the nodes are 0 to %d", max(l.rank, l.Node), l.nodesText(), l.Nodes-1)
 	}
 	return nil
+}
+
+func (l *Torchrun) nodesText() string {
+	if l.Least == l.Nodes {
+		return strconv.Itoa(l.Nodes)
+	}
+	return fmt.Sprintf("%d:%d", l.Least, l.Nodes)
 }
 
 func (l *Torchrun) perNode(count func(string) (int, error)) (err error) {
@@ -191,9 +222,9 @@ func (l *Torchrun) meet() error {
 	addr, port := l.addr, l.port
 	if l.endpoint != "" {
 		addr, port = hostPort(l.endpoint)
-		if port == "" && l.c10d {
-			port = "29400"
-		}
+	}
+	if port == "" && l.c10d && (l.endpoint != "" || l.Meets != nil) {
+		port = "29400"
 	}
 	if l.Nodes == 1 && (l.c10d || port == "" || port == "0") { // as torchrun, which takes any free port
 		return nil
@@ -207,14 +238,42 @@ func (l *Torchrun) meet() error {
 		case port == "":
 			port = "29500"
 		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if port != "" && (err != nil || n == 0) {
+		return fmt.Errorf("%.60s is no port where nodes can meet", port)
+	}
+	if l.Meets != nil {
+		return l.meets(addr, uint16(n))
+	}
+	if l.Node != All {
 		l.Env = append(l.Env, "MASTER_ADDR="+addr)
 	}
 	if port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("%.60s is no port where nodes can meet", port)
-		}
 		l.Env = append(l.Env, "MASTER_PORT="+port)
 	}
+	return nil
+}
+
+// meets completes where the nodes' torchruns find each other.
+func (l *Torchrun) meets(host string, port uint16) error {
+	const mostWord, mostName = 4 << 10, 253 // launcher/rendezvous carries no longer ones
+	if len(l.id) > mostWord || len(l.role) > mostWord {
+		return fmt.Errorf("--rdzv-id and --role have at most %d bytes where nodes tell each other", mostWord)
+	}
+	if len(l.localAddr) > mostName || len(host) > mostName {
+		return fmt.Errorf("%.60s...: a host's name has at most %d bytes", cmp.Or(l.localAddr, host), mostName)
+	}
+	l.Meets.Host, l.Meets.Port = host, port
+	l.Meets.Static = !l.c10d
+	l.Meets.Hosts = l.hosts
+	if l.Meets.Static && l.rank >= 0 { // torch's static rendezvous knows no other
+		zero := l.rank == 0
+		l.Meets.Hosts = &zero
+	}
+	l.Meets.RunID = cmp.Or(l.id, "none")
+	l.Meets.Role = cmp.Or(l.role, "default")
+	l.Meets.LocalAddr = l.localAddr
 	return nil
 }
 

@@ -47,6 +47,7 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 		"file":      {Event: verdict.NotCopied, ID: -1, Text: "data.tar: input/output error", Errno: "EIO"},
 		"mixed":     {Event: verdict.Mixed, ID: -1, Text: "rank 0 has Open MPI 5.0.3, rank 1 MPICH 4.2.0"},
 		"orphaned":  {Event: verdict.Orphaned, ID: -1, Text: "the run's mpiup ended with it"},
+		"elsewhere": {Event: verdict.Elsewhere, ID: -1, Code: 3, Text: "node 1 (w1) failed: rank 1 on w1 exited with code 3"},
 		"raised":    rank(verdict.Fault{Event: verdict.Raised, Text: "ValueError: x"}),
 		"folder":    rank(verdict.Fault{Event: verdict.NotStarted, Text: "/data: no such file or directory", Errno: "ENOENT", Dir: true}),
 		"policy":    rank(verdict.Fault{Event: verdict.NotStarted, Text: "./train: operation not permitted", Errno: "EPERM"}),
@@ -90,7 +91,7 @@ func TestOwnVerdictsAreReadBack(t *testing.T) {
 			}
 		})
 	}
-	for e := verdict.Ended; e <= verdict.Orphaned; e++ {
+	for e := verdict.Ended; e <= verdict.Elsewhere; e++ {
 		if !events[e] {
 			t.Errorf("event %v is not tried", e)
 		}

@@ -26,6 +26,9 @@ type Rules struct {
 	Anywhere bool
 	// Hasty says that who asks for help or the version wants nothing else, whatever stands behind.
 	Hasty bool
+	// Program is the words of the one program, where they do not stand behind the options: torchrun and horovodrun know
+	// no ":" that begins another, so nothing in these words is looked at. nil: programs stand on the line.
+	Program []string
 	// ReadPrograms reads the text of a file of programs.
 	ReadPrograms func(file, text string) error
 	// Hosts reads a hostfile.
@@ -119,6 +122,9 @@ func (p *Parser) Programs(args []string) error {
 	if len(args) > MaxWords {
 		return fmt.Errorf("a command line of %d words; %d are possible", len(args), MaxWords)
 	}
+	if p.Rules.Program != nil {
+		return p.oneProgram(args)
+	}
 	for p.First = true; ; p.First = false {
 		words, rest, more := Cut(args)
 		if err := p.Program(words); err != nil {
@@ -147,6 +153,27 @@ func (p *Parser) Program(words []string) (err error) {
 		err = fmt.Errorf("program %d has an empty name", len(p.Line.Contexts)+1)
 	}
 	return err
+}
+
+// oneProgram reads the options of a line whose program is Rules.Program, word by word.
+func (p *Parser) oneProgram(args []string) error {
+	p.First = true
+	p.Ctx = Context{}
+
+	behind, err := p.options(args)
+	if err != nil {
+		return err
+	}
+	if len(behind) > 0 {
+		return fmt.Errorf("%.60q stands between the options and the program", behind[0])
+	}
+
+	p.Ctx.Argv = slices.Clone(p.Rules.Program)
+	if p.Ctx.Argv[0] == "" {
+		return fmt.Errorf("the program has an empty name")
+	}
+	p.Line.Contexts = append(p.Line.Contexts, p.Ctx)
+	return nil
 }
 
 // Cut divides words at the first ":".

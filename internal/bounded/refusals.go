@@ -1,7 +1,7 @@
-package port
+package bounded
 
 import (
-	"net"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -28,7 +28,7 @@ const (
 )
 
 // Worth tells whether a refusal is to be logged, and remembers that it was.
-func (r *Refusals) Worth(from net.Addr, cause string, now time.Time) bool {
+func (r *Refusals) Worth(from fmt.Stringer, cause string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.last) < refusalPause {
