@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Where back-traces of crashes begin.
@@ -85,6 +86,7 @@ var lined = pattern.Of(`:\d+\)$`)
 func Where(wrote []string, at job.Crash) (frames []string) {
 	placed := at.Placed
 	for _, f := range wrote {
+		f = visible.Line(f) // as a host's frames are when they have come in
 		if i := slices.IndexFunc(placed, func(p job.Placed) bool { return p.Frame == f }); i >= 0 {
 			f, placed = placed[i].Place, placed[i+1:]
 		}

@@ -27,6 +27,7 @@ func TestWhere(t *testing.T) {
 		{"lines before a core", []string{"step (x.py:3)"}, words("f"), nil, "step (x.py:3)"},
 		{"a handler that is not known", nil, nil, placed, "step (solver.c:41)|sum (solver.c:50)|main (solver.c:60)"},
 		{"what begins a program", words("a.out+0x11a9 a.out a.out a.out+0x10a1"), nil, placed, "step (solver.c:41)|sum (solver.c:50)|main (solver.c:60)"},
+		{"a program whose name is no UTF-8", []string{"caf\xe9+0x11a9"}, nil, []job.Placed{{Frame: `caf\xe9+0x11a9`, Place: `step (caf\xe9.c:4)`}}, `step (caf\xe9.c:4)`},
 		{"nothing", nil, nil, nil, ""},
 	} {
 		if got := strings.Join(Where(tt.wrote, job.Crash{Frames: tt.core, Placed: tt.placed}), "|"); got != tt.want {

@@ -10,9 +10,9 @@ PATH="$bin:$PATH" protoc --go_out=. --go_opt=paths=source_relative mpiup.proto
 PATH="$bin:$PATH" protoc -I . -I ../rpc --go_out=../rpc --go_opt=paths=source_relative \
     --go-grpc_out=../rpc --go-grpc_opt=paths=source_relative agent.proto
 
-# Fields of bytes that hold words are strings in Go, which hold any bytes, compare, and do not change under who keeps them. The protobuf
-# library encodes a string by such a field's kind (google.golang.org/protobuf/internal/impl/convert.go: "this matcher deliberately
-# supports a wider range of Go types"); protoc-gen-go has no option for it. These fields stay []byte:
+# Fields of bytes that hold words are strings in Go, which hold any bytes, compare, and do not change under who keeps
+# them. The protobuf library goes by a field's kind and takes either Go type for it (its internal/impl/convert.go and
+# codec_tables.go; TestEveryByteArrives of ../codec holds that); protoc-gen-go has no option for it. These stay []byte:
 blobs='Command|Data|Digest|Dump|Journal|Not|NumberProof|OwnProof|Proof|Secret|Token|Value'
 sed -E -i \
     -e "/^\t($blobs) +(\[\])+byte/b" \
