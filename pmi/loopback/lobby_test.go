@@ -404,7 +404,7 @@ func TestWhoWaitsForUsIsNotSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looked := make(chan struct{})
 		o := opened(t, func(c *Config) {
-			c.Check = func(context.Context, net.Conn) error { <-looked; return nil }
+			c.Check = func(context.Context, net.Conn) (client.Process, error) { <-looked; return client.Process{}, nil }
 		})
 		defer o.end(t)
 		var ranks sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	who "github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -21,9 +22,12 @@ func TestHandshakeOfAServerThatIsLate(t *testing.T) {
 		name string
 		late func(*pmix.Config)
 	}{
-		{"the start of the rank is not noted yet", func(c *pmix.Config) { c.Hooks.OnInit = func(int) { time.Sleep(6 * time.Second) } }},
+		{"the start of the rank is not noted yet", func(c *pmix.Config) { c.Hooks.OnInit = func(int, who.Process) { time.Sleep(6 * time.Second) } }},
 		{"whose the connection is, is not known yet", func(c *pmix.Config) {
-			c.Check = func(context.Context, net.Conn) error { time.Sleep(6 * time.Second); return nil }
+			c.Check = func(context.Context, net.Conn) (who.Process, error) {
+				time.Sleep(6 * time.Second)
+				return who.Process{}, nil
+			}
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +112,7 @@ func alone(w *bfrops.Writer) {
 // has finalized: what it said before it went is read, though it cannot be answered.
 func TestTheLastWordOfARankThatHasGone(t *testing.T) {
 	late := make(chan struct{})
-	l := newLab(t, func(c *pmix.Config) { c.Hooks.OnInit = func(int) { <-late } })
+	l := newLab(t, func(c *pmix.Config) { c.Hooks.OnInit = func(int, who.Process) { <-late } })
 	defer l.stop()
 	port, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
