@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel nccl frameworks likereal soak soak-jobs false-kills chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
+.PHONY: help build nvml watch static test unit integration attack kube-intel nccl frameworks likereal soak soak-jobs false-kills starved chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -95,6 +95,9 @@ soak-jobs: build ## 1,000 short jobs (JOBS) on the same agents: memory, descript
 false-kills: build ## RUNS=1000 jobs under four troubles that may end none, SIDE=20 side by side, into the same results and page as make chaos; half an hour; not in CI
 	@mkdir -p "$(or $(CHAOS),.cache/chaos)"
 	@MPIUP_FALSE_KILLS=$(or $(RUNS),1000) MPIUP_CHAOS="$(abspath $(or $(CHAOS),.cache/chaos))" go test -timeout 12h -count=1 -parallel $(or $(SIDE),20) -v -run '^TestFalseKills$$' ./test/chaos | grep -E '^ *(jobs_test|--- FAIL|FAIL|ok|PASS$$)|jobs went on'
+
+starved: build ## JOBS=200 jobs of ranks that poll, of each library, 20 side by side on two hosts of two cores, and 20 where the hosts have 3 % of a processor: none may end falsely; a quarter of an hour; not in CI, which runs a few (root)
+	@MPIUP_STARVED=$(or $(JOBS),200) go test -timeout 60m -count=1 -v -run '^TestStarvedHosts$$' ./test/chaos
 
 chaos: build ## each fault in each phase of a real job, and docs/chaos.md; CHAOS is a directory of results, which a later run goes on with; not in CI (root)
 	@mkdir -p "$(or $(CHAOS),.cache/chaos)"

@@ -169,6 +169,9 @@ func (p *Port) accept(l *net.TCPListener) error {
 	}
 }
 
+// errLeft is of a caller who was gone before anybody came to him.
+var errLeft = errors.New("it hung up before it was heard")
+
 func (p *Port) handshake(tracked *trackedConn) {
 	if !p.track(tracked) {
 		p.half.Remove(tracked)
@@ -178,6 +181,7 @@ func (p *Port) handshake(tracked *trackedConn) {
 	if socket.Ask(tracked).Left { // it has given us up: on a host that gets little CPU that is work which delays others'
 		p.half.Remove(tracked)
 		tracked.Close()
+		p.Refused(tracked.RemoteAddr(), errLeft)
 		return
 	}
 	ctx, cancel := socket.Within(context.Background(), tracked, HandshakeDeadline)

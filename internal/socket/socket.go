@@ -98,7 +98,7 @@ func rawOf(conn any) syscall.RawConn {
 		return nil
 	}
 	raw, err := sys.SyscallConn()
-	if err != nil {
+	if err != nil || raw == nil {
 		return nil
 	}
 	return raw
@@ -121,62 +121,80 @@ func HangUp(conn net.Conn) {
 const mercy = 2
 
 // Hear bounds how long a connection's reads wait for the other side: they end with os.ErrDeadlineExceeded once d has counted
-// (internal/awake) and nothing lies unread, else after d more, three times in all. lift takes that back, and fails where the connection is
+// (internal/awake) and nothing lies unread, else after d more, three times in all. lifted takes that back, and fails where the connection is
 // over; a deadline that passed meanwhile is taken back, too, since what was awaited has been read.
-func Hear(conn net.Conn, d time.Duration) (lift func() error) {
-	lifted := hear(conn, d, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+func Hear(conn net.Conn, d time.Duration) (lifted func() error) {
+	lift := after(d, unread(conn), func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	return func() error {
-		lifted()
+		lift()
 		return conn.SetReadDeadline(time.Time{})
 	}
 }
 
 // Within is ctx for what the other side of a connection has to say, bounded as by Hear. Its cause is then context.DeadlineExceeded.
 func Within(ctx context.Context, conn net.Conn, d time.Duration) (context.Context, context.CancelFunc) {
+	return until(ctx, d, unread(conn))
+}
+
+// Acknowledged is ctx for d, and for as long after it as the other side's kernel has all that was sent, which is looked at when d has passed
+// again: an answer is on its way, or its process has not come to it. Its cause is then context.DeadlineExceeded.
+func Acknowledged(ctx context.Context, conn net.Conn, d time.Duration) (context.Context, context.CancelFunc) {
+	return until(ctx, d, func() bool { return Ask(conn).All })
+}
+
+// unread says whether something that came lies unread, mercy times.
+func unread(conn net.Conn) (again func() bool) {
+	left := mercy
+	return func() bool {
+		left--
+		return left >= 0 && Unread(conn) > 0
+	}
+}
+
+// until is ctx until d has passed and again says no.
+func until(ctx context.Context, d time.Duration, again func() bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	lift := hear(conn, d, func() { cancel(context.DeadlineExceeded) })
+	lift := after(d, again, func() { cancel(context.DeadlineExceeded) })
 	return ctx, func() { lift(); cancel(nil) }
 }
 
-// hear calls late once the time has passed, unless it is lifted before.
-func hear(conn net.Conn, d time.Duration, late func()) (lift func()) {
-	h := &hearing{conn: conn, d: d, late: late, left: mercy}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stop = awake.After(d, h.due)
-	return h.lift
+// after calls late once d has passed and again says no, unless it is lifted before.
+func after(d time.Duration, again func() bool, late func()) (lift func()) {
+	t := &term{d: d, again: again, late: late}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stop = awake.After(d, t.due)
+	return t.lift
 }
 
-// hearing is the time of one Hear or Within.
-type hearing struct {
-	conn net.Conn
-	d    time.Duration
-	late func()
+// term is a time that may begin again.
+type term struct {
+	d     time.Duration
+	again func() bool // asked when it has passed, under mu
+	late  func()
 
 	mu   sync.Mutex
 	stop func() // of the time under way, guarded by mu
-	left int    // how often it may begin again, guarded by mu
 	over bool   // guarded by mu
 }
 
 // due is called when the time has passed.
-func (h *hearing) due() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (t *term) due() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case h.over:
-	case h.left > 0 && Unread(h.conn) > 0:
-		h.left--
-		h.stop = awake.After(h.d, h.due)
+	case t.over:
+	case t.again():
+		t.stop = awake.After(t.d, t.due)
 	default:
-		h.late()
+		t.late()
 	}
 }
 
-func (h *hearing) lift() {
-	h.mu.Lock()
-	h.over = true
-	stop := h.stop
-	h.mu.Unlock()
+func (t *term) lift() {
+	t.mu.Lock()
+	t.over = true
+	stop := t.stop
+	t.mu.Unlock()
 	stop() // not under mu, for which due may be waiting
 }

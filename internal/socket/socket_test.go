@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -153,4 +154,54 @@ func TestAsk(t *testing.T) {
 	if p := Ask(ours); p.All {
 		t.Errorf("of a closed connection it knows %+v", p)
 	}
+}
+
+// An answer is awaited for as long as the other kernel has all that was sent, and no longer than the time where it has not, or where nothing
+// is known of it.
+func TestAcknowledged(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ours, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	raw, err := ours.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		ctx, cancel := Acknowledged(t.Context(), &heard{raw: raw}, 10*time.Second)
+		defer cancel()
+		unknown, stop := Acknowledged(t.Context(), &heard{}, 10*time.Second)
+		defer stop()
+		silent, end := Within(t.Context(), &heard{raw: raw}, 10*time.Second)
+		defer end()
+		<-unknown.Done()
+		<-silent.Done()
+		if d := time.Since(begun); d != 10*time.Second || context.Cause(silent) != context.DeadlineExceeded {
+			t.Errorf("of who is not known it ends after %v, %v", d, context.Cause(silent))
+		}
+		time.Sleep(time.Hour) // virtual
+		if ctx.Err() != nil {
+			t.Error("it has ended, and all was acknowledged")
+		}
+		_ = theirs.Close()
+		for begun := time.Now(); !HungUp(&heard{raw: raw}) && time.Since(begun) < time.Hour; {
+			time.Sleep(time.Millisecond) // virtual
+		}
+		<-ctx.Done()
+		if context.Cause(ctx) != context.DeadlineExceeded {
+			t.Errorf("it ends with %v", context.Cause(ctx))
+		}
+	})
 }

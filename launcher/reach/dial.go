@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"syscall"
 	"time"
 
@@ -110,33 +109,7 @@ func answered(ctx context.Context, tcp net.Conn, patient bool) (context.Context,
 	if !patient {
 		return awake.Within(ctx, link.OpenTimeout)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var mu sync.Mutex
-	var stop func() // of the time under way
-	over := false
-	var due func()
-	due = func() {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case over:
-		case socket.Ask(tcp).All:
-			stop = awake.After(link.OpenTimeout, due)
-		default:
-			cancel(context.DeadlineExceeded)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	stop = awake.After(link.OpenTimeout, due)
-	return ctx, func() {
-		mu.Lock()
-		over = true
-		last := stop
-		mu.Unlock()
-		last() // not under mu, for which due may be waiting
-		cancel(nil)
-	}
+	return socket.Acknowledged(ctx, tcp, link.OpenTimeout)
 }
 
 // connectAs makes a connection whose messages have at most so many bytes. The TLS handshake is done here, so that its

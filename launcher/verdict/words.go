@@ -111,12 +111,34 @@ func (s Said) line(lines []string, early bool) (Finding, bool) {
 		if own, ok := headOf(lines[:i]); ok && (f.Echo && f.Likely || strings.HasSuffix(f.Line, ".:")) { // ".:" ends a function of the stack that says no more
 			f = own
 		}
+		if own, ok := errorAbove(lines[:i], lines[i]); ok {
+			f = own
+		}
 		if early && f.Echo {
 			continue
 		}
 		without := slices.Contains(notExecuted, f.Kind) && !unexecuted(s.Code, lines[i]) // it may have done
 		f.Loose, f.Late, f.Likely = true, early || s.Began || s.Gone, f.Likely || early || without
 		return f, true
+	}
+	return Finding{}, false
+}
+
+// belowErrors are lines that Open MPI writes below each error that ends a job, whichever it was (ompi/errhandler/errhandler_predefined.c,
+// ompi/runtime/ompi_mpi_abort.c).
+var belowErrors = []string{"MPI_ERRORS_ARE_FATAL", "Local abort before MPI_INIT completed"}
+
+// errorAbove is what Open MPI's own line of an error says, of one that stands below it.
+func errorAbove(above []string, below string) (Finding, bool) {
+	if !slices.ContainsFunc(belowErrors, func(b string) bool { return strings.Contains(below, b) }) {
+		return Finding{}, false
+	}
+	for _, line := range slices.Backward(above) {
+		if strings.Contains(line, "An error occurred in ") {
+			f, ok := look(line)
+			f.Line = strings.TrimSpace(line)
+			return f, ok
+		}
 	}
 	return Finding{}, false
 }
