@@ -167,7 +167,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
 	fs.Lookup("output").DefValue = "plain"
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
-	fs.Func("tag-with",
+	funcVar(fs, "tag-with", "",
 		"`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
 	fs.BoolVar(&f.Output.Timestamps, "timestamp", false, "put the time before each line of output")
 	fs.StringVar(&f.Output.Dir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
