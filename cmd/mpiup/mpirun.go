@@ -64,10 +64,11 @@ func (p *process) mpirun(name string, args []string) error {
 		return p.nativeMpirun(name, args, dir)
 	}
 	library := p.libraries(dir)
-	family, why, err := mpirun.Decide(name, args, p.lookup, library)
+	decided, err := mpirun.Decide(name, args, p.lookup, library)
 	if err != nil {
 		return err
 	}
+	family, why := decided.Family, decided.Why
 	l, err := mpirun.Parse(family, args, p.outside(dir))
 	if other := family.Other(); err != nil {
 		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
@@ -90,7 +91,7 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
-	return startLine(p, name, &l, why, dir, func(*launcher.Config) {})
+	return startLine(p, name, &l, why, dir, func(cfg *launcher.Config) { cfg.Guess = decided.Guess() })
 }
 
 // startLine runs the job of a command line, which adjust has the last word on.

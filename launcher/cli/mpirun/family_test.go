@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -37,22 +38,57 @@ func TestDecide(t *testing.T) {
 		{name: "mpirun", line: "--version", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpirun", line: "-bogus 4 a.out", program: "MPICH 4.2", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpirun", line: "", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpiexec", line: "-n 2 a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, want: line.Hydra, why: "I_MPI_ROOT is set"},
+		{name: "mpiexec", line: "-n 2 a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, program: "Open MPI 4.1.6", want: line.OpenMPI, why: "its library is what a.out needs"},
+		{name: "mpirun", line: "-np 2 --mca btl self a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, want: line.OpenMPI, why: "only Open MPI has --mca"},
+		{name: "mpirun.openmpi", line: "-np 2 a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, want: line.OpenMPI, why: "it is called mpirun.openmpi"},
 	} {
 		o := tt.outside()
-		got, why, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) string {
+		got, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) string {
 			if argv[0] == "a.out" {
 				return tt.program
 			}
 			t.Errorf("%s: asked about %q", tt.line, argv)
 			return ""
 		})
-		if err != nil || got != tt.want || why != tt.why {
-			t.Errorf("%s %s: %s, since %s, %v; not %s, since %s", tt.name, tt.line, got, why, err, tt.want, tt.why)
+		if err != nil || got.Family != tt.want || got.Why != tt.why {
+			t.Errorf("%s %s: %s, since %s, %v; not %s, since %s", tt.name, tt.line, got.Family, got.Why, err, tt.want, tt.why)
 		}
 	}
 	o := world{env: "MPIUP_FAMILY=lam"}.outside()
-	if _, _, err := Decide("mpirun", nil, o.Lookup, nil); err == nil || !strings.Contains(err.Error(), `MPIUP_FAMILY is "lam"`) {
+	if _, err := Decide("mpirun", nil, o.Lookup, nil); err == nil || !strings.Contains(err.Error(), `MPIUP_FAMILY is "lam"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What a program without a library is offered: by the launcher's name, by MPIUP_FAMILY and by options of one family before its environment is
+// asked; by what an operator or an installation has set after that; and by none of these where nothing says whose the line is.
+func TestGuess(t *testing.T) {
+	for _, tt := range []struct {
+		name, line, env string
+		want            job.Guess
+	}{
+		{"mpirun", "-n 2 a.out", "", job.Guess{}},
+		{"mpiexec", "-n 2 a.out", "", job.Guess{}},
+		{"mpiexec.hydra", "-n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpiexec.hydra)"}},
+		{"/opt/bin/mpiexec.mpich", "-n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpiexec.mpich)"}},
+		{"mpirun.mpich", "-n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpirun.mpich)"}},
+		{"mpirun.openmpi", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called mpirun.openmpi)"}},
+		{"mpiexec.openmpi", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called mpiexec.openmpi)"}},
+		{"orterun", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called orterun)"}},
+		{"prterun", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called prterun)"}},
+		{"mpirun", "-genv A b -n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (only Hydra has -genv)"}},
+		{"mpirun", "-np 2 -x A a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (only Open MPI has -x)"}},
+		{"mpirun", "-n 2 a.out", "MPIUP_FAMILY=intel", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (MPIUP_FAMILY says so)"}},
+		{"mpiexec.hydra", "-n 2 a.out", "MPIUP_FAMILY=openmpi5", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (MPIUP_FAMILY says so)"}},
+		{"mpirun", "-n 2 a.out", "HYDRA_HOST_FILE=/f", job.Guess{Protocol: job.PMI1, Why: "the command line is Hydra's (HYDRA_HOST_FILE is set)"}},
+		{"mpirun", "-n 2 a.out", "OMPI_MCA_orte_default_hostfile=/f", job.Guess{Protocol: job.PMIx, Why: "the command line is Open MPI's (OMPI_MCA_orte_default_hostfile is set)"}},
+		{"mpiexec", "-n 2 a.out", "I_MPI_ROOT=/opt/intel/mpi", job.Guess{Protocol: job.PMI1, Why: "the command line is Hydra's (I_MPI_ROOT is set)"}},
+	} {
+		d, err := Decide(tt.name, words(t, tt.line), world{env: tt.env}.outside().Lookup, func([]string) string { return "" })
+		if got := d.Guess(); err != nil || got != tt.want {
+			t.Errorf("%s %s, %s: %+v, %v; want %+v", tt.name, tt.line, tt.env, got, err, tt.want)
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return "", false
 		}
-		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) string { return "" }); err == nil && why == "" {
+		if decided, err := Decide("mpirun", args, o.Lookup, func([]string) string { return "" }); err == nil && decided.Why == "" {
 			t.Error("no reason is given")
 		}
 		for _, family := range []line.Family{line.OpenMPI, line.Hydra} {
