@@ -52,6 +52,7 @@ func (p *Process) start() (err error) {
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
+	p.wired = wiredBy(env)
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -183,7 +184,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
 		}
 	} else {
-		x.Library = unspoken(p)
+		x.Library, x.Alone = unspoken(p), p.alone.Load()
 	}
 	st.send(x.Frame())
 	close(p.told)

@@ -48,6 +48,8 @@ type Process struct {
 	heard   look.Ear               // what comes on standard error
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	alone   atomic.Bool            // it was seen to have called MPI_Init without a word to us (alone.go)
+	wired   map[string]string      // of its environment: what tells an MPI library whom to speak with
 	told    chan struct{}          // closed when Exited was sent
 	done    chan struct{}          // closed when OutputEnd was sent
 

@@ -255,6 +255,8 @@ func (f Fault) Sentence() string {
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
+	case Alone:
+		return f.Text
 	}
 	return happened[f.Event] + visible.Colon(f.Text)
 }
@@ -327,6 +329,8 @@ func (f Fault) hint(bare bool) string {
 			return "MPI ends by MPI_Finalize alone: see what the rank wrote, and what ended it or closed its descriptors"
 		}
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
+	case Alone:
+		return "what they wrote is the result of as many runs of one rank; where that is meant, say --alone-ok"
 	case Mixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case TimedOut:

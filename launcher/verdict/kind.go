@@ -196,7 +196,7 @@ func byEvent(f Fault) Kind {
 	switch f.Event {
 	case NotCopied:
 		return cmp.Or(byErrno(f.Errno), Usage)
-	case Mixed:
+	case Mixed, Alone:
 		return Mismatch
 	case ReaderGone, NotWritten:
 		if byErrno(f.Errno) == DiskFull {
