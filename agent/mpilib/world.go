@@ -37,10 +37,11 @@ type witness struct {
 }
 
 // witnesses are asked in this order.
-//   - ompi/mpi/c/mpi.h and ompi/include/ompi/runtime/mpiruntime.h (4.1.4, 5.0.8): OMPI_MPI_STATE_INIT_COMPLETED is 2, ..._FINALIZE_COMPLETED 5
+//   - ompi/runtime/mpiruntime.h (4.1.4, 5.0.8): OMPI_MPI_STATE_INIT_STARTED is 1, ..._INIT_COMPLETED 2, ..._FINALIZE_COMPLETED 5. Whoever is within
+//     MPI_Init either comes out of it or does not end with 0
 //   - src/include/mpir_process.h of MPICH 4.0.2 and 5.0.2: MPICH_MPI_STATE__INITIALIZED is 1, ..._POST_FINALIZED 2 of the world model
 var witnesses = []witness{
-	{symbol: "ompi_mpi_state", least: 2, most: 5},
+	{symbol: "ompi_mpi_state", least: 1, most: 5},
 	{symbol: "MPIR_world_model_state", least: 1, most: 2},
 	{symbol: "PMPI_Initialized", least: 1, most: 1, function: true},
 }

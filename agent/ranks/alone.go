@@ -35,6 +35,7 @@ const (
 
 // lonely is what is known of a rank that may be alone in MPI.
 type lonely struct {
+	sure  bool // its program surely loads an MPI library, whatever its memory shows
 	world mpilib.World
 	since time.Time // when world was found
 	known bool      // there is a world
@@ -86,7 +87,7 @@ func lookAlone(st *Job, ranks map[*Process]*lonely) (hot, open bool) {
 		taken[p.Spec.App]++
 		l := ranks[p]
 		if l == nil {
-			l = &lonely{}
+			l = &lonely{sure: surely(p) != ""} // which looks at files, and is asked once
 			ranks[p] = l
 		}
 		if l.done || !p.mute() {
@@ -101,13 +102,12 @@ func lookAlone(st *Job, ranks map[*Process]*lonely) (hot, open bool) {
 
 // lookAlone looks at one rank. may: it has an MPI library, as far as can be seen, or will have one.
 func (p *Process) lookAlone(l *lonely) (may bool) {
-	library := surely(p)
-	if library == "" && p.mapped.Load() == nil {
+	if !l.sure && p.mapped.Load() == nil {
 		return false
 	}
 	libs := p.Job.s.Libs
 	if !l.known {
-		l.world, l.known = libs.World(p.Pid(), library != "")
+		l.world, l.known = libs.World(p.Pid(), l.sure)
 		if !l.known { // its wrapper has not come to it, or nothing can be seen there
 			return time.Since(p.begun) < fastFor
 		}

@@ -218,8 +218,10 @@ func (r *alone) failure(meets func(app uint32) bool) (sentence, ranks string) {
 			}
 			seen += a.seen
 			ids = ids.Union(a.ranks)
-			parts = append(parts, fmt.Sprintf("%s uses %s and was offered %s (%s)", r.jobs[a.job].program(a.app), a.mpi, r.offered(a),
-				mixture.Advice(a.mpi, r.offered(a))))
+			part := fmt.Sprintf("%s uses %s and was offered %s: %s", r.jobs[a.job].program(a.app), a.mpi, r.offered(a), mixture.Advice(a.mpi, r.offered(a)))
+			if !slices.Contains(parts, part) {
+				parts = append(parts, part)
+			}
 		}
 		if seen < 2 {
 			continue
@@ -228,7 +230,7 @@ func (r *alone) failure(meets func(app uint32) bool) (sentence, ranks string) {
 		if first.job > 0 {
 			whose = fmt.Sprintf(" of spawned job %d", first.job)
 		}
-		return fmt.Sprintf("ranks %s%s called MPI_Init and were each alone, as rank 0 of 1, since none reached mpiup: %s", ids, whose,
+		return fmt.Sprintf("ranks %s%s called MPI_Init and were each alone, as rank 0 of 1, since none reached mpiup; %s", ids, whose,
 			strings.Join(parts, "; ")), ids.String()
 	}
 	return "", ""
