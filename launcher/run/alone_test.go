@@ -57,7 +57,9 @@ func TestAlone(t *testing.T) {
 // Several ranks that were seen alone in MPI fail the run. One may want to be alone, and one that merely had a library is told of.
 func TestAloneFails(t *testing.T) {
 	const mpich = "MPICH 4.2.0 (/usr/lib/libmpich.so.12)"
-	rank := func(rank uint32, alone bool) *apiv1.Exited { return &apiv1.Exited{Rank: rank, Library: mpich, Alone: alone} }
+	rank := func(rank uint32, alone bool) *apiv1.Exited {
+		return &apiv1.Exited{Rank: rank, Library: mpich, Alone: alone}
+	}
 	spoke := func(rank uint32) *apiv1.Exited { return &apiv1.Exited{Rank: rank, Pmi: apiv1.PmiState_PMI_FINALIZED} }
 	for _, c := range []struct {
 		name   string

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // Where things lie in the tests' process.
@@ -90,6 +92,7 @@ func FuzzFlag(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, code []byte) {
+		defer cost.Watch(t, cost.Parser, len(code))()
 		Flag(&process{code: code[:min(len(code), 4096)]}, codeAt)
 	})
 }
