@@ -77,6 +77,9 @@ func (k *look) command(c command, depth int) hit {
 		argv := append(interpreter(head), exe)
 		return k.command(command{Argv: slices.Concat(argv, c.Argv[1:]), Env: c.Env, Dir: c.Dir}, depth+1)
 	}
+	if len(head) > 0 && !bytes.HasPrefix(head, []byte("\x7fELF")) && bytes.IndexByte(head, 0) < 0 { // a shell's, as execvp(3) takes it
+		return k.shell(command{Argv: slices.Concat([]string{"sh", exe}, c.Argv[1:]), Env: c.Env, Dir: c.Dir}, depth+1)
+	}
 	name := path.Base(exe)
 	runs := k.runsOthers(name, c)
 	if runs == nil {

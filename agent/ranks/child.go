@@ -58,6 +58,7 @@ func (p *Process) start() (err error) {
 		Path:     with.Path,
 		Look:     app.Path,
 		AlsoDir:  app.AlsoWdir,
+		ByShell:  l.Job.ShellTexts,
 		Env:      env,
 		Dir:      p.dir,
 		Files:    child,

@@ -339,6 +339,10 @@ func startFailed(id uint32, err error) *apiv1.StartFailed {
 	switch {
 	case errors.As(err, &failed):
 		f.Path, f.Errno, f.Text, f.Phase = failed.Path, int32(failed.Errno), failed.Error(), apiv1.StartPhase(failed.Phase)
+		if failed.NoProgram { // ENOEXEC means another processor's program to whoever reads it
+			f.Errno = 0
+			return f
+		}
 	case errors.As(err, &file):
 		f.Path = file.Name
 	case errors.Is(err, unix.ENODEV): // of a GPU that is not there

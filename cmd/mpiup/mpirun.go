@@ -70,11 +70,14 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	family, why := decided.Family, decided.Why
 	l, err := mpirun.Parse(family, args, p.outside(dir))
-	if other := family.Other(); err != nil {
-		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
-			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
+	if err == nil && l.Version && (decided.By == mpirun.ByDefault || decided.By == mpirun.ByInstalled) {
+		if only := mpirun.OnlyFamily(p.installed()); only != "" && only != family {
+			family, why = only, "only its library is installed here"
+			l, err = mpirun.Parse(family, args, p.outside(dir))
 		}
-		return err
+	}
+	if err != nil {
+		return p.misread(err, decided, args, dir)
 	}
 	if family == line.OpenMPI {
 		var since string
@@ -83,7 +86,7 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	switch {
 	case l.Version:
-		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, l.Five, name, version))
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, l.Five, name, p.installedOf(family, &l, library), version))
 		return err
 	case l.Help:
 		p.tellOfLine(name, &l, why)
@@ -92,6 +95,38 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
 	return startLine(p, name, &l, why, dir, func(cfg *launcher.Config) { cfg.Guess = decided.Guess() })
+}
+
+// misread is the error of a line that its family does not take. That the other family takes it helps only those whose line it is: where nothing but
+// the program or a guess says that it is Hydra's, and where Open MPI is not installed at all.
+func (p *process) misread(err error, decided mpirun.Decision, args []string, dir string) error {
+	other := decided.Other()
+	if decided.Family == line.OpenMPI && (decided.By != mpirun.ByDefault || mpirun.OnlyFamily(p.installed()) != line.Hydra) {
+		return err
+	}
+	if _, wrong := mpirun.Parse(other, args, p.outside(dir)); wrong != nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, decided.Family, decided.Why, other.Variable())
+}
+
+// installed names the MPI libraries of this host, "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)".
+func (p *process) installed() (names []string) {
+	for _, i := range mpilib.NewMemory(os.DirFS("/")).Installed(p.env) {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+// installedOf names the library whose launcher a family's name stands for: that of the program, where the line names one, else of an installation
+// that a variable points at, else the first that is installed; "": there is none.
+func (p *process) installedOf(family line.Family, l *line.Line, library func(argv []string) string) string {
+	if len(l.Contexts) > 0 {
+		if of := library(l.Contexts[0].Argv); mpirun.FamilyOf(of) == family {
+			return of
+		}
+	}
+	return mpirun.Installed(family, p.installed(), p.getenv("I_MPI_ROOT") != "")
 }
 
 // startLine runs the job of a command line, which adjust has the last word on.
@@ -217,6 +252,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 	switch l.Family {
 	case line.Hydra:
 		cfg.Universe = universe(l.Universe)
+		cfg.ShellTexts = true // Hydra starts programs by execvp(3)
 		cfg.Policy.MapBy, cfg.Policy.Oversubscribe = placement.ByRound, true
 		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself
 	case line.OpenMPI:

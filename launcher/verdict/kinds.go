@@ -108,7 +108,7 @@ var Kinds = []About{
 	{MissingLibrary, Cause, "Shared library missing", "A library that the program needs is missing or of another version.",
 		[]string{"The line names the library: `libmpi.so.40: cannot open shared object file`.", "`mpiup exec HOST -- ldd PROGRAM` marks what is `not found`."},
 		[]string{"Use the image in which the program was built.", "Pass `LD_LIBRARY_PATH` with `-x LD_LIBRARY_PATH`."}},
-	{WrongArchitecture, Cause, "Wrong architecture", "The program or a library is for another processor, or is a script without `#!`.",
+	{WrongArchitecture, Cause, "Wrong architecture", "The program or a library is for another processor.",
 		[]string{"`mpiup peers` shows each host's architecture; `file PROGRAM` the program's."},
 		[]string{"Build the image for all architectures of the cluster.", "Bind pods to one of them: `nodeSelector: {kubernetes.io/arch: amd64}`."}},
 	{OutOfMemory, Cause, "Out of memory (OOM kill)",

@@ -3472,6 +3472,7 @@ type Job struct {
 	TraceState     string                 `protobuf:"bytes,54,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`           // W3C's tracestate, for all of them
 	Guess          *Guess                 `protobuf:"bytes,57,opt,name=guess,proto3" json:"guess,omitempty"`                                       // with PMI_AUTO: for programs that show no MPI library; absent: each host guesses by what it has
 	AloneOk        bool                   `protobuf:"varint,58,opt,name=alone_ok,json=aloneOk,proto3" json:"alone_ok,omitempty"`                   // ranks may each be alone in MPI: that is meant
+	ShellTexts     bool                   `protobuf:"varint,59,opt,name=shell_texts,json=shellTexts,proto3" json:"shell_texts,omitempty"`          // a text without a #! line runs by /bin/sh, as execvp(3) has it; else it cannot be started
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3796,6 +3797,13 @@ func (x *Job) GetGuess() *Guess {
 func (x *Job) GetAloneOk() bool {
 	if x != nil {
 		return x.AloneOk
+	}
+	return false
+}
+
+func (x *Job) GetShellTexts() bool {
+	if x != nil {
+		return x.ShellTexts
 	}
 	return false
 }
@@ -10100,7 +10108,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xd9\t\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xfa\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -10147,7 +10155,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vtrace_state\x186 \x01(\tR\n" +
 	"traceState\x12%\n" +
 	"\x05guess\x189 \x01(\v2\x0f.mpiup.v1.GuessR\x05guess\x12\x19\n" +
-	"\balone_ok\x18: \x01(\bR\aaloneOkJ\x04\b8\x109\"N\n" +
+	"\balone_ok\x18: \x01(\bR\aaloneOk\x12\x1f\n" +
+	"\vshell_texts\x18; \x01(\bR\n" +
+	"shellTextsJ\x04\b8\x109\"N\n" +
 	"\x05Guess\x12\x1f\n" +
 	"\x03pmi\x18\x01 \x01(\x0e2\r.mpiup.v1.PmiR\x03pmi\x12\x12\n" +
 	"\x04firm\x18\x02 \x01(\bR\x04firm\x12\x10\n" +

