@@ -126,7 +126,6 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"programs of a file", nil, []string{"-H", "localhost:2", "--app", apps}},
 		{"programs of a file with a colon", nil, []string{"--app", more}},
 		{"no file of programs", nil, []string{"--app", "/no/such"}},
-		{"a text without #!", nil, []string{"-np", "2", filepath.Join(bin, "text"), "a b"}},
 		{"unknown option", nil, []string{"-np", "1", "--bogus", "echo", "a"}},
 		{"unknown mapping", nil, []string{"-np", "1", "--map-by", "bogus", "echo", "a"}},
 		{"unknown ranking", nil, []string{"-np", "1", "--rank-by", "bogus", "echo", "a"}},
