@@ -133,6 +133,7 @@ func (p *Process) follow() {
 		troubles = st.Devices.Later(st.ctx, p.GPUNames())
 	}
 	cut := <-drained
+	p.cut.Store(cut)
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}

@@ -48,6 +48,7 @@ type Process struct {
 	heard   look.Ear               // what comes on standard error
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	cut     atomic.Bool            // its output was given up, which another process held open
 	alone   atomic.Bool            // it was seen to have called MPI_Init without a word to us (alone.go)
 	wired   map[string]string      // of its environment: what tells an MPI library whom to speak with
 	told    chan struct{}          // closed when Exited was sent
@@ -304,6 +305,11 @@ func (st *Job) Completed() bool {
 		}
 	}
 	return true
+}
+
+// Cut says that output of one of the job's processes was given up, which another process held open.
+func (st *Job) Cut() bool {
+	return slices.ContainsFunc(st.All(), func(p *Process) bool { return p.cut.Load() })
 }
 
 // SetPMI notes how far a rank's library has come: an end without finalize is a failure.
