@@ -48,6 +48,9 @@ func watchAlone(st *Job) {
 	ranks := map[*Process]*lonely{}
 	for {
 		hot, open := lookAlone(st, ranks)
+		if st.allSpoke() {
+			return
+		}
 		age := time.Since(begun)
 		if !open && age > oldLooks[len(oldLooks)-1] { // no library was found by the last look for one
 			return
@@ -60,6 +63,16 @@ func watchAlone(st *Job) {
 			return
 		}
 	}
+}
+
+// allSpoke says that no rank here can be alone any more: each has spoken, or has ended.
+func (st *Job) allSpoke() bool {
+	select {
+	case <-st.over:
+	default:
+		return false // not all are started
+	}
+	return !slices.ContainsFunc(st.All(), (*Process).mute)
 }
 
 // aloneWait is how long it is until the next look.
