@@ -105,14 +105,18 @@ var homes = []struct {
 }{{"MPI_HOME", 0}, {"MPI_ROOT", 0}, {"MPI_DIR", 0}, {"OPAL_PREFIX", openMPI}, {"OMPI_DIR", openMPI}, {"EBROOTOPENMPI", openMPI},
 	{"I_MPI_ROOT", intelMPI}, {"MPICH_HOME", mpich}, {"MPICH_DIR", mpich}, {"EBROOTMPICH", mpich}, {"EBROOTIMPI", intelMPI}}
 
-// guess chooses where no library was found. It goes by what the environment points at, what mpirun on PATH is, the
-// only MPI the loader knows, whose parameters the ranks are given; else PMI-1, which more libraries speak, and
-// without which those that do not need it come to no harm.
+// guess chooses where no library was found. It goes by the name and the options that the run was started with, what the environment points at,
+// what else says whose the command line is, what mpirun on PATH is, the only MPI the loader knows, whose parameters the ranks are given; else
+// PMI-1, which more libraries speak, and without which those that do not need it come to no harm.
 func (k *look) guess(c command) Choice {
 	program := c.Argv[0]
 	none := "no MPI library was found in " + program
 	by := func(f family, why string) Choice {
 		return Choice{Protocol: library{family: f}.protocol(), Why: none + ", and " + why + " " + familyNames[f] + "'s"}
+	}
+	told := Choice{Protocol: k.guessed.Protocol, Why: none + ", and " + k.guessed.Why}
+	if k.guessed.Firm {
+		return told
 	}
 	for _, h := range homes {
 		root := c.Env.Get(h.name)
@@ -135,6 +139,9 @@ func (k *look) guess(c command) Choice {
 		if f := k.familyIn(script.Absolute(c.Dir, dir)); f != noFamily {
 			return by(f, dir+" on LD_LIBRARY_PATH is")
 		}
+	}
+	if k.guessed.Why != "" {
+		return told
 	}
 	for _, name := range []string{"mpirun", "mpiexec"} {
 		if exe := k.Resolve(name, c.Env, c.Dir); exe != "" {

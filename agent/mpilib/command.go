@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
@@ -22,6 +23,7 @@ type look struct {
 	nccl     nccl
 	torch    string // version of a Python's torch; "": none was found
 	first    string // the runtime of AddressSanitizer that a program needs; "": none
+	guessed  job.Guess
 }
 
 // hit is a library that was found, and where.
@@ -52,7 +54,8 @@ var (
 	shellName  = pattern.Of(`^(ba|da|k|mk|z|a)?sh[0-9.]*$`)
 )
 
-// wrappers run the program that their arguments name, whatever their options are.
+// wrappers run the program that their arguments name, whatever their options are. None of them needs an MPI library itself, so that a program of
+// such a name which does is no wrapper but somebody's MPI program.
 var wrappers = map[string]bool{"catchsegv": true, "chrt": true, "ddt": true, "dumb-init": true, "gdb": true, "gdbserver": true,
 	"gosu": true, "hpcrun": true, "ionice": true, "ltrace": true, "map": true, "ncu": true, "nice": true, "nohup": true,
 	"nsys": true, "numactl": true, "perf": true, "prlimit": true, "rocprof": true, "rocprofv3": true, "setarch": true,
@@ -74,23 +77,45 @@ func (k *look) command(c command, depth int) hit {
 		argv := append(interpreter(head), exe)
 		return k.command(command{Argv: slices.Concat(argv, c.Argv[1:]), Env: c.Env, Dir: c.Dir}, depth+1)
 	}
-	name := path.Base(exe)
-	switch {
-	case name == "env":
-		return k.env(c, depth)
-	case pythonName().MatchString(name):
-		return k.python(exe, c, depth)
-	case shellName().MatchString(name):
-		return k.shell(c, depth)
-	case (name == "conda" || name == "mamba" || name == "micromamba") && len(c.Argv) > 1 && c.Argv[1] == "run":
-		return k.condaRun(c, depth)
+	if len(head) > 0 && !bytes.HasPrefix(head, []byte("\x7fELF")) && bytes.IndexByte(head, 0) < 0 { // a shell's, as execvp(3) takes it
+		return k.shell(command{Argv: slices.Concat([]string{"sh", exe}, c.Argv[1:]), Env: c.Env, Dir: c.Dir}, depth+1)
 	}
-	if !wrappers[name] {
-		if h := k.elf(exe, c); h.found() {
+	name := path.Base(exe)
+	runs := k.runsOthers(name, c)
+	if runs == nil {
+		if h := k.elf(exe, c, true); h.found() {
 			return h
 		}
+		return k.arguments(c, 1, false, depth)
 	}
-	return k.arguments(c, 1, wrappers[name], depth)
+	// The name says that it runs another program, but anybody may call an MPI program perf, time or env.
+	if h := k.elf(exe, c, false); h.found() {
+		return h
+	}
+	if h := runs(exe, c, depth); h.found() {
+		return h
+	}
+	if pythonName().MatchString(name) { // tens of megabytes
+		return hit{}
+	}
+	return k.elf(exe, c, true)
+}
+
+// runsOthers is how to look for what a program runs that is known by its name to run others; nil: it is not known for that.
+func (k *look) runsOthers(name string, c command) func(exe string, c command, depth int) hit {
+	switch {
+	case name == "env":
+		return func(_ string, c command, depth int) hit { return k.env(c, depth) }
+	case pythonName().MatchString(name):
+		return k.python
+	case shellName().MatchString(name):
+		return func(_ string, c command, depth int) hit { return k.shell(c, depth) }
+	case (name == "conda" || name == "mamba" || name == "micromamba") && len(c.Argv) > 1 && c.Argv[1] == "run":
+		return func(_ string, c command, depth int) hit { return k.condaRun(c, depth) }
+	case wrappers[name]:
+		return func(_ string, c command, depth int) hit { return k.arguments(c, 1, true, depth) }
+	}
+	return nil
 }
 
 // Resolve finds a program as execvp(3) does; "" if there is none.
@@ -129,7 +154,8 @@ func interpreter(head []byte) []string {
 	return []string{name, arg}
 }
 
-func (k *look) elf(exe string, c command) hit {
+// elf looks at a program's own file: which MPI library it needs, and with inside also, by its texts, which is part of it.
+func (k *look) elf(exe string, c command, inside bool) hit {
 	o, err := k.files.openObject(exe)
 	if err != nil {
 		return hit{}
@@ -144,7 +170,7 @@ func (k *look) elf(exe string, c command) hit {
 	}
 	l, ok := newLoader(k, o, c.Env, c.Dir).mpi(o, preloaded)
 	linked := ok && slices.ContainsFunc(o.Needed, func(name string) bool { return mpiLibrary().MatchString(path.Base(name)) })
-	if !ok {
+	if !ok && inside {
 		l, ok = within(o)
 	}
 	if !ok {

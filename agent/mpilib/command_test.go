@@ -81,3 +81,33 @@ func TestScripts(t *testing.T) {
 		c.run(t)
 	}
 }
+
+// A program that bears a tool's name is looked at before it is taken for the tool: an MPI program may be called perf, time or env.
+func TestProgramsCalledLikeTools(t *testing.T) {
+	names := []string{"env", "sh", "bash", "python3", "conda", "mamba"}
+	for name := range wrappers {
+		names = append(names, name)
+	}
+	static := image{rodata: "x\x00MPIR_CVAR_ENABLE_HCOLL\x00"}
+	for _, name := range names {
+		file := tree{"work/tools/" + name: program("libc.so.6")}
+		own := func(i image) tree { return both.with(tree{"work/own/" + name: i}) }
+		cases := []looked{
+			{name: name + " is linked with MPICH", tree: own(program("libmpich.so.12")), command: "own/" + name + " in.dat", protocol: PMI1, library: mpich4Name, sure: true},
+			{name: name + " is linked with Open MPI", tree: own(program("libmpi.so.40")), command: "own/" + name, protocol: PMIx, library: ompi4Name, sure: true},
+			{name: name + " is linked with Open MPI, its argument with MPICH", tree: own(program("libmpi.so.40")), command: "own/" + name + " ./mpich", protocol: PMIx, library: ompi4Name, sure: true},
+			{name: name + " in a script", tree: own(program("libmpich.so.12")), argv: []string{"sh", "-c", "cd /work && exec own/" + name + " -x"}, protocol: PMI1, library: mpich4Name, sure: true},
+		}
+		if !pythonName().MatchString(name) {
+			cases = append(cases, looked{name: name + " has MPICH in it", tree: own(static), command: "own/" + name, protocol: PMI1, sure: true,
+				library: "MPICH (part of /work/own/" + name + ")"})
+		}
+		if wrappers[name] || name == "env" {
+			cases = append(cases, looked{name: name + " is the tool", tree: both.with(file), command: "tools/" + name + " ./mpich", protocol: PMI1, library: mpich4Name, sure: true},
+				looked{name: name + " is the tool of a program without MPI", tree: both.with(file), command: "tools/" + name + " ./plain", protocol: PMI1})
+		}
+		for _, c := range cases {
+			c.run(t)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package mpilib
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 func TestGuesses(t *testing.T) {
 	ompi := image{notExecutable: true}
@@ -23,5 +27,44 @@ func TestGuesses(t *testing.T) {
 	} {
 		c.command = "julia x.jl"
 		c.run(t)
+	}
+}
+
+// Whose launcher the command line names counts before what PATH holds, and a firm guess before what the environment points at; a library that
+// the program shows counts before both.
+func TestGuessesOfTheCommandLine(t *testing.T) {
+	paths := map[string]tree{
+		"nothing":  {},
+		"Open MPI": {"usr/bin/mpirun": "-> mpirun.openmpi", "usr/bin/mpirun.openmpi": "-> orterun", "usr/bin/orterun": program()},
+		"Hydra":    {"usr/bin/mpiexec": "-> mpiexec.hydra", "usr/bin/mpiexec.hydra": program()},
+	}
+	asked := map[string]job.Guess{
+		"nobody's":        {},
+		"Hydra's":         {Protocol: PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpiexec.hydra)"},
+		"Open MPI's":      {Protocol: PMIx, Firm: true, Why: "the command line is Open MPI's (only Open MPI has -x)"},
+		"Hydra's, weakly": {Protocol: PMI1, Why: "the command line is Hydra's (HYDRA_HOST_FILE is set)"},
+	}
+	unseen := map[string][]string{"dlopen": {"./plain"}, "sh": {"sh", "-c", "$(cat prog) x"}, "no such file": {"julia", "x.jl"}, "env": {"env", "A=1", "./plain"}}
+	for path, on := range paths {
+		for whose, guess := range asked {
+			for kind, argv := range unseen {
+				want := map[string]job.Protocol{"Open MPI": PMIx}[path] // PATH decides where nobody asked
+				if guess.Why != "" {
+					want = guess.Protocol
+				}
+				why := map[bool]string{true: ", and " + guess.Why}[guess.Why != ""]
+				looked{name: "PATH has " + path + ", the line is " + whose + ", " + kind, tree: both.with(on), argv: argv, guess: guess, protocol: want, why: why}.run(t)
+				if guess.Why != "" {
+					want = PMIx
+					if guess.Firm {
+						want = guess.Protocol
+					}
+					looked{name: "OPAL_PREFIX, PATH has " + path + ", the line is " + whose + ", " + kind, tree: both.with(on), argv: argv, env: []string{"OPAL_PREFIX=/opt"},
+						guess: guess, protocol: want}.run(t)
+				}
+			}
+			looked{name: "MPICH, PATH has " + path + ", the line is " + whose, tree: both.with(on), command: "./mpich", guess: guess, protocol: PMI1, library: mpich4Name, sure: true}.run(t)
+			looked{name: "Open MPI, PATH has " + path + ", the line is " + whose, tree: both.with(on), command: "./ompi", guess: guess, protocol: PMIx, library: ompi4Name, sure: true}.run(t)
+		}
 	}
 }

@@ -96,21 +96,15 @@ type maps struct{ files *files }
 //
 //	7f31c0a00000-7f31c0b2a000 r-xp 0005f000 fe:00 1311 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4
 func (k maps) mpi(proc, line string) (library, bool) {
-	at := strings.IndexByte(line, '/')
-	if at < 0 {
+	p := mappedFile(line)
+	if p == "" || !mpiLibrary().MatchString(path.Base(p)) {
 		return library{}, false
 	}
-	p := strings.TrimSuffix(strings.TrimSuffix(line[at:], "\n"), " (deleted)")
-	if !mpiLibrary().MatchString(path.Base(p)) {
-		return library{}, false
-	}
-	o, err := k.files.openObject(p)
+	o, err := k.object(proc, p)
 	if err != nil {
-		if o, err = k.files.openObject(path.Join(proc, "root", p)); err != nil {
-			l := byName(path.Base(p))
-			l.path = p
-			return l, true
-		}
+		l := byName(path.Base(p))
+		l.path = p
+		return l, true
 	}
 	defer o.close()
 	l := recognise(o, o.Needed)

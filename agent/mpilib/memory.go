@@ -18,6 +18,8 @@ type Query struct {
 	Argv []string
 	Env  []string // NAME=value, the whole environment
 	Dir  string   // absolute
+	// Guess is what counts where the command shows no MPI library.
+	Guess job.Guess
 }
 
 // Memory looks, and remembers. What it found holds as long as the files and variables it asked for
@@ -63,13 +65,13 @@ func answered[T any](f func() T, otherwise T) T {
 }
 
 func (m *Memory) look(q Query) Choice {
-	key := strings.Join(q.Argv, "\x00") + "\x00\x00" + q.Dir
+	key := fmt.Sprintf("%s\x00\x00%s\x00\x00%v", strings.Join(q.Argv, "\x00"), q.Dir, q.Guess)
 	vars := parseEnv(q.Env)
 	if c, ok := m.remember(key, vars); ok {
 		return c
 	}
 	asked := &asked{vars: vars, seen: map[string]string{}}
-	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline)), guessed: q.Guess}
 	c := command{Argv: q.Argv, Env: script.EnvOf(asked.lookup), Dir: q.Dir}
 	r := &remembered{choice: k.choose(c, k.command(c, 0)), files: k.files.seen, vars: asked.seen}
 	if k.files.spent() {

@@ -271,3 +271,57 @@ func gnuHash(name string) uint32 {
 	}
 	return h
 }
+
+// bias is what is to be added to the file's addresses where its beginning lies at an address of a process.
+func (o *Object) bias(begin uint64) (uint64, bool) {
+	const page = 1 << 12
+	for _, p := range o.loads {
+		if p.Off < page {
+			return begin - (p.Vaddr - p.Off), true
+		}
+	}
+	return 0, false
+}
+
+// maxSymbols bounds what is read of a symbol table and of its names, in bytes.
+const maxSymbols = 16 << 20
+
+// local finds a symbol by the table that a linker makes for debuggers (.symtab), which a file that was stripped has not.
+func (o *Object) local(name string) (address uint64, ok bool) {
+	h := &o.header
+	if h.Shentsize != 64 || h.Shnum == 0 || h.Shnum > maxSections {
+		return 0, false
+	}
+	b := make([]byte, int(h.Shnum)*64)
+	if o.full(b, int64(h.Shoff)) != nil {
+		return 0, false
+	}
+	sections := make([]elf.Section64, h.Shnum)
+	if _, err := binary.Decode(b, binary.LittleEndian, sections); err != nil {
+		return 0, false
+	}
+	for _, s := range sections {
+		if elf.SectionType(s.Type) != elf.SHT_SYMTAB || s.Link >= uint32(len(sections)) || s.Size > maxSymbols || sections[s.Link].Size > maxSymbols {
+			continue
+		}
+		names := make([]byte, sections[s.Link].Size)
+		table := make([]byte, s.Size)
+		if o.full(names, int64(sections[s.Link].Off)) != nil || o.full(table, int64(s.Off)) != nil {
+			return 0, false
+		}
+		return find(table, names, name)
+	}
+	return 0, false
+}
+
+// find looks for a symbol that is defined in a table of symbols.
+func find(table, names []byte, name string) (address uint64, ok bool) {
+	want := []byte(name + "\x00")
+	for ; len(table) >= 24; table = table[24:] {
+		at := binary.LittleEndian.Uint32(table)
+		if uint64(at) < uint64(len(names)) && bytes.HasPrefix(names[at:], want) && binary.LittleEndian.Uint16(table[6:]) != uint16(elf.SHN_UNDEF) {
+			return binary.LittleEndian.Uint64(table[8:]), true
+		}
+	}
+	return 0, false
+}

@@ -78,6 +78,7 @@ type looked struct {
 	command  string // words
 	argv     []string
 	env      []string
+	guess    job.Guess
 	protocol job.Protocol
 	library  string
 	sure     bool
@@ -90,7 +91,7 @@ func (c looked) run(t *testing.T) {
 		if argv == nil {
 			argv = strings.Fields(c.command)
 		}
-		got := NewMemory(c.tree.fs()).Look(Query{Argv: argv, Env: append([]string{"PATH=/bin:/usr/bin", "HOME=/home/u"}, c.env...), Dir: "/work"})
+		got := NewMemory(c.tree.fs()).Look(Query{Argv: argv, Env: append([]string{"PATH=/bin:/usr/bin", "HOME=/home/u"}, c.env...), Dir: "/work", Guess: c.guess})
 		if got.Protocol != c.protocol || got.Library != c.library || got.Sure != c.sure || !strings.Contains(got.Why, c.why) {
 			t.Errorf("got %+v\nwant %v %q sure %v, %q", got, c.protocol, c.library, c.sure, c.why)
 		}

@@ -64,11 +64,13 @@ func (p *Process) start() (err error) {
 	p.Job.meeting.at(with.Env)
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
 	p.key = keyOf([]byte(strings.Join(env, "\x00")))
+	p.wired = wiredBy(env)
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
 		Look:     app.Path,
 		AlsoDir:  app.AlsoWdir,
+		ByShell:  l.Job.ShellTexts,
 		Env:      env,
 		Dir:      p.dir,
 		Files:    child,
@@ -149,6 +151,7 @@ func (p *Process) follow() {
 		troubles = st.Devices.Later(st.ctx, p.GPUNames())
 	}
 	<-drained
+	p.cut.Store(cut)
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}
@@ -203,7 +206,7 @@ func (p *Process) sendExited() (failed bool) {
 			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
 		}
 	} else {
-		x.Library = unspoken(p)
+		x.Library, x.Alone = unspoken(p), p.alone.Load()
 	}
 	st.send(x.Frame())
 	close(p.told)

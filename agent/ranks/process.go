@@ -54,6 +54,9 @@ type Process struct {
 	clients clients                // who is in MPI for it
 	changed chan struct{}          // capacity 1; its library has come further
 	over    chan struct{}          // closed when its first process has ended and nobody goes on for it
+	cut     atomic.Bool            // its output was given up, which another process held open
+	alone   atomic.Bool            // it was seen to have called MPI_Init without a word to us (alone.go)
+	wired   map[string]string      // of its environment: what tells an MPI library whom to speak with
 	told    chan struct{}          // closed when Exited was sent
 	done    chan struct{}          // closed when OutputEnd was sent
 
@@ -339,6 +342,11 @@ func (st *Job) Completed() bool {
 	return true
 }
 
+// Cut says that output of one of the job's processes was given up, which another process held open.
+func (st *Job) Cut() bool {
+	return slices.ContainsFunc(st.All(), func(p *Process) bool { return p.cut.Load() })
+}
+
 // SetPMI notes how far a rank's library has come, and which process's that is, where it begins: an end without finalize
 // is a failure.
 func (st *Job) SetPMI(rank int, state apiv1.PmiState, who client.Process) {
@@ -382,6 +390,10 @@ func startFailed(id uint32, err error) *apiv1.StartFailed {
 	switch {
 	case errors.As(err, &failed):
 		f.Path, f.Errno, f.Text, f.Phase = failed.Path, int32(failed.Errno), failed.Error(), apiv1.StartPhase(failed.Phase)
+		if failed.NoProgram { // ENOEXEC means another processor's program to whoever reads it
+			f.Errno = 0
+			return f
+		}
 	case errors.As(err, &file):
 		f.Path = file.Name
 	case errors.Is(err, unix.ENODEV): // of a GPU that is not there

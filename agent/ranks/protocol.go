@@ -12,6 +12,8 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // choose looks at each program of a job here before any of them is started: which protocol its ranks
@@ -115,7 +117,19 @@ func (st *Job) choice(app int, dir string) mpilib.Choice {
 			env[i] = "PATH=" + program.SearchPath(a.Path, path, a.AlsoWdir)
 		}
 	}
-	return st.s.Libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir})
+	return st.s.Libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir, Guess: st.guess()})
+}
+
+// maxGuessWhy bounds the launcher's words on its guess, in bytes.
+const maxGuessWhy = 256
+
+// guess is what the launcher guesses of programs that show no MPI library.
+func (st *Job) guess() job.Guess {
+	g := st.Launch.Job.Guess
+	if g == nil || g.Why == "" || g.Pmi != apiv1.Pmi_PMI_FD && g.Pmi != apiv1.Pmi_PMI_PMIX {
+		return job.Guess{}
+	}
+	return job.Guess{Protocol: job.Protocol(g.Pmi), Firm: g.Firm, Why: visible.Line(g.Why[:min(len(g.Why), maxGuessWhy)])}
 }
 
 // pmi2Variable asks MPICH since 4.2 for PMI-2; a build without it, as in the wheels, then dies in

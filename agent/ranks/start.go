@@ -157,6 +157,9 @@ func (st *Job) prepare() error {
 	}
 	if l.Job.Size > 1 {
 		st.wg.Go(func() { watchUnspoken(st) })
+		if !l.Job.AloneOk {
+			st.wg.Go(func() { watchAlone(st) })
+		}
 	}
 	if st.speaks(apiv1.Pmi_PMI_PMIX) {
 		if st.pmix, err = st.s.Session.PMIx(st); err != nil {

@@ -180,3 +180,40 @@ func TestStartWaitsInAQueueThatMoves(t *testing.T) {
 		}
 	})
 }
+
+// A text without a #! line runs by sh where that is asked for, as execvp(3) has it: with its name as it was written, or as it was found on PATH, and
+// its arguments. What is no text, or another interpreter's by its name, does not.
+func TestTextsByShell(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	write(t, in("text"), "[ \"$0 $1\" = \"$WANT\" ] || exit 9\nexit 4\n", 0o755)
+	write(t, in("made.py"), "exit 4\n", 0o755)
+	write(t, in("empty"), "", 0o755)
+	write(t, in("binary"), "exit 4\n\x00", 0o755)
+	write(t, in("foreign"), elf.Foreign(), 0o755)
+	s := supervise(t)
+	for _, tt := range []struct {
+		prog    string
+		byShell bool
+		want    string // "$0 $1"; "": it cannot be started
+	}{
+		{in("text"), true, in("text") + " a b"}, {"./text", true, "./text a b"}, {"text", true, in("text") + " a b"},
+		{in("text"), false, ""}, {in("made.py"), true, ""}, {in("empty"), true, ""}, {in("binary"), true, ""}, {in("foreign"), true, ""},
+	} {
+		p, err := s.Start(t.Context(), Command{Argv: []string{tt.prog, "a b"}, Dir: dir, Env: []string{"PATH=" + dir + ":/usr/bin:/bin", "WANT=" + tt.want}, ByShell: tt.byShell})
+		if tt.want == "" {
+			if err == nil {
+				t.Errorf("%s, by a shell %v: it was started", tt.prog, tt.byShell)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tt.prog, err)
+			continue
+		}
+		<-p.Done()
+		if p.Exit().Code != 4 {
+			t.Errorf("%s: %v", tt.prog, p.Exit())
+		}
+	}
+}

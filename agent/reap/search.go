@@ -125,6 +125,29 @@ func (s *Supervisor) Left(session string) bool {
 	return false
 }
 
+// LeftBehind names the processes that live on in a session whose own ones have ended. Some end by themselves a moment after those that started them, as
+// helpers of Python's multiprocessing do: they have patience for that, in which nothing is waited for where nobody is left.
+func (s *Supervisor) LeftBehind(session string, patience time.Duration) (names []string) {
+	w := ofSession(session)
+	if session == "" || s.knowsNobody(w) {
+		return nil
+	}
+	ctx, cancel := awake.Within(context.Background(), patience)
+	defer cancel()
+	l := s.search(w)
+	targets := s.proc.Aim(l.settle(ctx), !s.noPidfd.Load())
+	ended := targets.Await(ctx)
+	targets.Close()
+	if ended {
+		return nil
+	}
+	found, _ := l.look()
+	for _, p := range found {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // glances is the time between two looks at who descends from a session's processes.
 const glances = 5 * time.Second
 

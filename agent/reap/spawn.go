@@ -3,6 +3,7 @@ package reap
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -26,6 +27,8 @@ type Command struct {
 	Look string   // where it is looked up before the PATH in Env; "": nowhere
 	// AlsoDir looks for it in Dir when it is nowhere on PATH, as Open MPI does (opal_path_findv).
 	AlsoDir bool
+	// ByShell has /bin/sh run a text without a #! line, as execvp(3) does.
+	ByShell bool
 	Env     []string // NAME=value, the whole environment
 	Dir     string   // absolute working directory; "": the supervisor's own
 
@@ -103,7 +106,28 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, s.cfg.SpawnDeadline)
+	p, err := s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, s.cfg.SpawnDeadline)
+	var failed *program.Error
+	if cmd.ByShell && errors.As(err, &failed) && failed.Text {
+		return s.startText(ctx, cmd, path)
+	}
+	return p, err
+}
+
+// shell runs texts without a #! line (_PATH_BSHELL of glibc's execvp).
+const shell = "/bin/sh"
+
+// startText starts a shell that runs a text. The text's name is that of the command, where it has a slash, else where it was found on PATH, as
+// execvp(3) has it.
+func (s *Supervisor) startText(ctx context.Context, cmd Command, path string) (*Process, error) {
+	text := cmp.Or(cmd.Path, cmd.Argv[0])
+	if !strings.Contains(text, "/") {
+		text = path
+	}
+	cmd.Argv = slices.Concat([]string{shell, text}, cmd.Argv[1:])
+	cmd.Path = ""
+	cmd.ByShell = false
+	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: shell, reply: make(chan spawned, 1)}, s.cfg.SpawnDeadline)
 }
 
 // Expect says that processes are about to be started. The guard is forked beside what has to be found out before them,

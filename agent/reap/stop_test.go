@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,6 +186,45 @@ func TestProcessThatForksAllTheTimeIsEnded(t *testing.T) {
 func TestStopSessionWithNothingReturns(t *testing.T) {
 	s := supervise(t)
 	stopped(t, s, "never seen", patience)
+}
+
+// What a session has left behind is named once its own processes have ended: not what ends by itself a moment later, nor where nothing is.
+func TestLeftBehind(t *testing.T) {
+	s := supervise(t)
+	if names := s.LeftBehind("never seen", patience); names != nil {
+		t.Errorf("of a session that is not there: %q", names)
+	}
+	dir := t.TempDir()
+	for _, c := range []struct{ session, script, want string }{
+		{"stays", `setsid sleep 100 & echo $! >$1`, "sleep"},
+		{"ends", `(trap '' TERM; read x <$2) & echo $! >$1`, ""},
+		{"nothing", `echo $$ >$1`, ""},
+	} {
+		file, gate := filepath.Join(dir, c.session), filepath.Join(dir, c.session+".gate")
+		if err := unix.Mkfifo(gate, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, s, inSession(sh(c.script, file, gate), c.session))
+		pidIn(t, file)
+		wait(t, p)
+		patient := 10 * time.Millisecond
+		if c.want == "" {
+			patient = patience
+		}
+		opened := make(chan error, 1)
+		if c.session == "ends" {
+			go func() { opened <- os.WriteFile(gate, []byte("x\n"), 0) }()
+		} else {
+			opened <- nil
+		}
+		if names := s.LeftBehind(c.session, patient); strings.Join(names, " ") != c.want {
+			t.Errorf("%s: %q, not %q", c.session, names, c.want)
+		}
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+		stopped(t, s, c.session, 0)
+	}
 }
 
 func TestSessionBeingStoppedTakesNoNewProcess(t *testing.T) {

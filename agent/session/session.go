@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -171,6 +173,37 @@ func (s *session) stopSteps(steps []*ranks.Job, why string, sig syscall.Signal, 
 	}
 }
 
+// untilLeft is how long processes may live on after the last one of their job, as helpers do, before they count as left behind.
+const untilLeft = 100 * time.Millisecond
+
+// tellLeftBehind says what a job that went well has left behind here, before it is ended: with the launchers that mpiup stands in for it may have lived
+// on. Where output was cut off it was said already that something is there.
+func (s *session) tellLeftBehind(steps []*ranks.Job) {
+	s.mu.Lock()
+	leave := s.done && !s.fenced
+	s.mu.Unlock()
+	what := "ranks"
+	for _, st := range steps {
+		if !leave || !st.Completed() || st.Cut() {
+			return
+		}
+		if st.Launch.Exec != nil {
+			what = "the command"
+		}
+	}
+	names := s.table.cfg.Super.LeftBehind(s.id, untilLeft)
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for i := range names {
+		names[i] = visible.Line(names[i])
+	}
+	const most = 4
+	s.exchange.Notice(true, "%s left processes behind, which end with the job: %s", what, visible.Few(names, most, ", "))
+}
+
 // stuck is what the first few of processes that do not end wait for.
 func stuck(left []int) (where string) {
 	const most = 4
@@ -249,6 +282,7 @@ func (s *session) run() {
 	if s.keeps(steps) {
 		s.table.kept.keep(s.id, s.by())
 	} else {
+		s.tellLeftBehind(steps)
 		s.stopSteps(steps, text, sig, grace)
 	}
 	for _, st := range steps {

@@ -31,9 +31,13 @@ func applets() map[string]applet {
   mpiup mpirun --help                      lists the options`),
 		"mpiexec": mpirun("mpiexec", "Stand in for mpiexec, as mpirun does", `  mpiup mpiexec -n 4 ./a.out
   mpiup mpiexec --help                     lists the options`),
-		"mpiexec.hydra": mpirun("mpiexec.hydra", "", ""),
-		"orterun":       mpirun("orterun", "", ""),
-		"prterun":       mpirun("prterun", "", ""),
+		"mpiexec.hydra":   mpirun("mpiexec.hydra", "", ""),
+		"mpiexec.mpich":   mpirun("mpiexec.mpich", "", ""),
+		"mpirun.mpich":    mpirun("mpirun.mpich", "", ""),
+		"mpirun.openmpi":  mpirun("mpirun.openmpi", "", ""),
+		"mpiexec.openmpi": mpirun("mpiexec.openmpi", "", ""),
+		"orterun":         mpirun("orterun", "", ""),
+		"prterun":         mpirun("prterun", "", ""),
 		"horovodrun": {launcherApplet("horovodrun", asHorovodrun), "Stand in for Horovod's launcher: run a job", `  mpiup horovodrun -np 4 -H w0:2,w1:2 python train.py
   mpiup horovodrun --help                  lists the options`, false},
 		"torchrun": {launcherApplet("torchrun", asTorchrun), "Stand in for PyTorch's launcher: run a job, or this pod's part of it", `  mpiup torchrun --nnodes 2 --nproc-per-node 4 train.py

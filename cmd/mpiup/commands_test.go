@@ -270,9 +270,9 @@ func readsOther(words []string) error {
 			_, err := training.ParseTorchrun(words[1:], outside.Lookup, func(string) (int, error) { return 1, nil })
 			return err
 		}
-		family, _, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) string { return "" })
+		decided, err := mpirun.Decide(words[0], words[1:], outside.Lookup, func([]string) string { return "" })
 		if err == nil {
-			_, err = mpirun.Parse(family, words[1:], outside)
+			_, err = mpirun.Parse(decided.Family, words[1:], outside)
 		}
 		return err
 	}

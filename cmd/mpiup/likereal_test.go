@@ -63,7 +63,7 @@ func ranksOf(family string, env, words []string, dir string) (string, error) {
 	if family == "mpich" || family == "intel" {
 		name = "mpiexec.hydra"
 	}
-	l, _, err := p.readLine(name, words, dir, func([]string) string { return "" })
+	l, _, _, err := p.readLine(name, words, dir, func([]string) string { return "" })
 	if err != nil {
 		return "", err
 	}

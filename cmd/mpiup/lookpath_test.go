@@ -35,7 +35,7 @@ func TestPATHWithADeadMount(t *testing.T) {
 
 func TestInstallNames(t *testing.T) {
 	names, err := linkNames([]string{"ssh", "all"})
-	want := "horovodrun kubectl-mpiup mpiexec mpiexec.hydra mpirun orterun prterun ssh ssh-keygen sshd torchrun"
+	want := "horovodrun kubectl-mpiup mpiexec mpiexec.hydra mpiexec.mpich mpiexec.openmpi mpirun mpirun.mpich mpirun.openmpi orterun prterun ssh ssh-keygen sshd torchrun"
 	if err != nil || strings.Join(names, " ") != want {
 		t.Fatalf("%q, %v", names, err)
 	}

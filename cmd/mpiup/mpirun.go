@@ -64,12 +64,13 @@ func (p *process) mpirun(name string, args []string) error {
 		}
 		return p.nativeMpirun(name, args, dir)
 	}
-	l, why, err := p.readLine(name, args, dir, p.libraries(dir))
+	library := p.libraries(dir)
+	l, decided, why, err := p.readLine(name, args, dir, library)
 	switch {
 	case err != nil:
 		return err
 	case l.Version:
-		_, err = io.WriteString(p.stdout, mpirun.VersionText(l.Family, l.Five, name, version))
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(l.Family, l.Five, name, p.installedOf(l.Family, &l, library), version))
 		return err
 	case l.Help:
 		p.tellOfLine(name, &l, why)
@@ -77,24 +78,66 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
-	return startLine(p, name, &l, why, dir, func(*launcher.Config) {}, p.launch)
+	adjust := func(cfg *launcher.Config) { cfg.Guess = decided.Guess() }
+	return startLine(p, name, &l, why, dir, adjust, p.launch)
+}
+
+// misread is the error of a line that its family does not take. That the other family takes it helps only those whose line it is: where nothing but
+// the program or a guess says that it is Hydra's, and where Open MPI is not installed at all.
+func (p *process) misread(err error, decided mpirun.Decision, args []string, outside line.Outside) error {
+	var elsewhere *line.ElsewhereError
+	if errors.As(err, &elsewhere) {
+		return err
+	}
+	other := decided.Other()
+	if decided.Family == line.OpenMPI && (decided.By != mpirun.ByDefault || mpirun.OnlyFamily(p.installed()) != line.Hydra) {
+		return err
+	}
+	if _, wrong := mpirun.Parse(other, args, outside); wrong != nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, decided.Family, decided.Why, other.Variable())
+}
+
+// installed names the MPI libraries of this host, "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)".
+func (p *process) installed() (names []string) {
+	for _, i := range mpilib.NewMemory(bounded.Tree("/")).Installed(p.env) {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+// installedOf names the library whose launcher a family's name stands for: that of the program, where the line names one, else of an installation
+// that a variable points at, else the first that is installed; "": there is none.
+func (p *process) installedOf(family line.Family, l *line.Line, library func(argv []string) string) string {
+	if len(l.Contexts) > 0 {
+		if of := library(l.Contexts[0].Argv); mpirun.FamilyOf(of) == family {
+			return of
+		}
+	}
+	return mpirun.Installed(family, p.installed(), p.getenv("I_MPI_ROOT") != "")
 }
 
 // readLine reads a command line by the rules of the launcher whose it is, and says whose and why. library names the MPI
 // library that a program needs.
-func (p *process) readLine(name string, args []string, dir string, library func(argv []string) string) (l line.Line, why string, err error) {
-	family, why, err := mpirun.Decide(name, args, p.lookup, library)
+func (p *process) readLine(name string, args []string, dir string, library func(argv []string) string) (l line.Line, decided mpirun.Decision, why string, err error) {
+	decided, err = mpirun.Decide(name, args, p.lookup, library)
 	if err != nil {
-		return l, why, err
+		return l, decided, "", err
 	}
+	family, why := decided.Family, decided.Why
 	outside := p.outsideOfLauncher(name, dir, library)
 	l, err = mpirun.Parse(family, args, outside)
-	if other := family.Other(); err != nil {
-		var elsewhere *line.ElsewhereError
-		if _, e := mpirun.Parse(other, args, outside); e == nil && !errors.As(err, &elsewhere) {
-			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
+
+	guessed := decided.By == mpirun.ByDefault || decided.By == mpirun.ByInstalled
+	if err == nil && l.Version && guessed { // no program says whose version is asked for
+		if only := mpirun.OnlyFamily(p.installed()); only != "" && only != family {
+			family, why = only, "only its library is installed here"
+			l, err = mpirun.Parse(family, args, outside)
 		}
-		return l, why, err
+	}
+	if err != nil {
+		return l, decided, why, p.misread(err, decided, args, outside)
 	}
 
 	var rules, since string
@@ -115,7 +158,7 @@ func (p *process) readLine(name string, args []string, dir string, library func(
 			rules, err = "Intel MPI", mpirun.AsIntel(&l)
 		}
 	}
-	return l, fmt.Sprintf("%s; by the rules of %s: %s", why, rules, since), err
+	return l, decided, fmt.Sprintf("%s; by the rules of %s: %s", why, rules, since), err
 }
 
 // startLine runs the job of a command line, which adjust has the last word on, by launch.
@@ -242,6 +285,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 	switch l.Family {
 	case line.Hydra:
 		cfg.Universe = universe(l.Universe)
+		cfg.ShellTexts = true // Hydra starts programs by execvp(3)
 		cfg.Policy.MapBy, cfg.Policy.Oversubscribe = placement.ByRound, true
 		cfg.Policy.ByCores = l.ByCores
 		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself

@@ -35,7 +35,8 @@ var nativeNames = map[line.Family][]string{
 
 // nativeMpirun executes the launcher of that name that stands behind ours on PATH, with our words.
 func (p *process) nativeMpirun(name string, args []string, dir string) error {
-	family, _, err := mpirun.Decide(name, args, p.lookup, p.libraries(dir))
+	decided, err := mpirun.Decide(name, args, p.lookup, p.libraries(dir))
+	family := decided.Family
 	path, _ := p.behind(name, dir, "")
 	if path == "" {
 		if err != nil {

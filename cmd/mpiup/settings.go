@@ -79,6 +79,7 @@ func (p *process) settle(cfg *launcher.Config, given func(flag string) bool) err
 		})},
 		setting{"MPIUP_PTY", given("pty"), into(&cfg.Pty, parseSwitch)},
 		setting{"MPIUP_WATCH_RANKS", given("watch-ranks"), into(&cfg.Stall.Watch, parseSwitch)},
+		setting{"MPIUP_ALONE_OK", given("alone-ok"), into(&cfg.AloneOK, parseSwitch)},
 		setting{"MPIUP_PREEMPT_SIGNAL", preempt.Signal != 0, into(&preempt.Signal, job.ParseEndSignal)},
 		setting{"MPIUP_CHECKPOINT_DIR", preempt.CheckpointDir != "", into(&preempt.CheckpointDir, cli.ParseCheckpointDir)},
 		setting{"MPIUP_SPAWN_HOSTFILES", cfg.SpawnFiles != "", into(&cfg.SpawnFiles, spawnFiles)})

@@ -64,6 +64,7 @@ var levels = map[string]int{
 	"pmi/pmix/event":           1,
 	"agent/mpilib":             2,
 	"agent/mpilib/script":      1,
+	"agent/mpilib/eval":        1,
 	"agent/checkup":            3,
 	"agent/checkup/image":      4,
 	"agent/incoming":           2,

@@ -62,6 +62,14 @@ func (p Protocol) String() string {
 	return cmp.Or(protocolNames[p], "protocol "+strconv.Itoa(int(p)))
 }
 
+// Guess is what the ranks of a program are offered that shows no MPI library, by what the command line says of the launcher that is meant. The
+// zero value is none: each host guesses by what it has.
+type Guess struct {
+	Protocol Protocol // PMI1 or PMIx
+	Firm     bool     // it counts before what the program's environment points at (MPI_HOME), too
+	Why      string   // the end of a sentence, "it was started as mpiexec.hydra"; "": there is no guess
+}
+
 // Placed is a frame of a crash: as the process's own handler wrote it, "a.out+0x11a9", and where that is, "step (solver.c:41)".
 type Placed struct{ Frame, Place string }
 

@@ -264,10 +264,13 @@ func accused(v verdict.Verdict) string {
 	return text
 }
 
+// ofGoodRun says how the report of a run is had that ends well.
+const ofGoodRun = "of one that ends well, mpiup run --report DIR ... writes it to a folder, which mpiup report DIR shows"
+
 // kept are the reports that runs of this user have left, the newest first. The folder may be in one where others make things: only one that is
 // this user's alone is read.
 func (d *Desk) kept() ([]string, error) {
-	none := fmt.Errorf("no run of this user has left a report in %s: mpiup run leaves one when it fails", d.Kept)
+	none := fmt.Errorf("no run of this user has left a report in %s: one that fails after its ranks have started leaves one; %s", d.Kept, ofGoodRun)
 	if _, err := os.Lstat(d.Kept); err != nil {
 		return nil, none
 	}
@@ -301,8 +304,8 @@ func (d *Desk) which(name string) (string, error) {
 	}
 	visible.Fprintf(d.Stderr, "mpiup: the newest of %s: %s\n", visible.Count(len(all), "report"), all[0])
 	if r, err := d.read(all[0], nil); err == nil { // else the caller says why
-		visible.Fprintf(d.Stderr, "mpiup: of the run that began %s UTC: %.100s (one that was interrupted, or started no rank, leaves no report)\n",
-			r.Begun.UTC().Format(time.DateTime), visible.Line(strings.Join(r.Command, " ")))
+		visible.Fprintf(d.Stderr, "mpiup: of the run that began %s UTC: %.100s (one that was interrupted, or started no rank, leaves no report; %s)\n",
+			r.Begun.UTC().Format(time.DateTime), visible.Line(strings.Join(r.Command, " ")), ofGoodRun)
 	}
 	return all[0], nil
 }

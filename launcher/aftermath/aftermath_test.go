@@ -63,14 +63,24 @@ func TestTheNewestFailure(t *testing.T) {
 	}
 	var out, errs strings.Builder
 	d := &Desk{Stdout: &out, Stderr: &errs, Typed: true, Kept: filepath.Join(dir, "none")}
-	if _, err := d.Why(""); err == nil || !strings.Contains(err.Error(), "no run of this user has left a report") {
-		t.Errorf("without any: %v", err)
+	for name, ask := range map[string]func() error{
+		"why":           func() error { _, err := d.Why(""); return err },
+		"report":        func() error { return d.Report("", report.View{}, false) },
+		"report --json": func() error { return d.Report("", report.View{}, true) },
+		"report --html": func() error { return d.Page("", "", filepath.Join(dir, "page.html")) },
+		"report --list": d.List,
+	} {
+		err := ask()
+		if err == nil || !strings.Contains(err.Error(), "no run of this user has left a report") || !strings.Contains(err.Error(), "mpiup run --report DIR") {
+			t.Errorf("%s without any: %v", name, err)
+		}
 	}
 	d.Kept = dir
 	left(t, dir)
 	found, err := d.Why("")
 	want := "Verdict: exit-code, rank 1 on w1\n  rank 1 on w1 exited with code 3\n  see what it wrote\n\nLast lines of rank 1 on w1 (exit code 3):\n  no input.dat\n\nNext: mpiup help exit-code    mpiup report --rank 1 " + dir + "/20260102T000000.000-b.json\n"
-	if err != nil || !found || out.String() != want || !strings.HasPrefix(errs.String(), "mpiup: the newest of 2 reports: ") {
+	if err != nil || !found || out.String() != want || !strings.HasPrefix(errs.String(), "mpiup: the newest of 2 reports: ") ||
+		!strings.Contains(errs.String(), "mpiup run --report DIR") { // for who means a later run that ended well
 		t.Errorf("%v, %q on stderr, %q, want %q", err, errs.String(), out.String(), want)
 	}
 	out.Reset()

@@ -167,7 +167,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
 	fs.Lookup("output").DefValue = "plain"
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
-	fs.Func("tag-with",
+	funcVar(fs, "tag-with", "",
 		"`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
 	fs.BoolVar(&f.Output.Timestamps, "timestamp", false, "put the time before each line of output")
 	fs.StringVar(&f.Output.Dir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
@@ -187,6 +187,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh (default: $MPIUP_MPI, else auto)")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
+	fs.BoolVar(&f.AloneOK, "alone-ok", false,
+		"ranks that call MPI_Init and reach nobody, each alone as rank 0 of 1, are meant: several of them are a failure otherwise, exit code 247 (default: $MPIUP_ALONE_OK, else off)")
 	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", text("name a directory"),
 		"let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
 	libraryFlags.in(fs)

@@ -61,7 +61,7 @@ func (g group) take(f *pflag.Flag) {
 }
 
 // rare are flags that most people never need: help shows them with --all.
-var rare = strings.Fields("launcher-timeout node-timeout last-call no-topology-hint no-transport-hints spawn-hostfiles termination-log expand nccl pty worker-logs " +
+var rare = strings.Fields("launcher-timeout node-timeout last-call no-topology-hint no-transport-hints spawn-hostfiles alone-ok termination-log expand nccl pty worker-logs " +
 	"rank-by rankfile cpu-set spares max-np watch-window")
 
 // Rare are the flags of fs that are rarely used.

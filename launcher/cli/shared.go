@@ -169,13 +169,20 @@ func Given(fs *pflag.FlagSet, but ...string) (list []string) {
 		if slices.Contains(but, f.Name) {
 			return
 		}
-		values := []string{f.Value.String()}
-		if s, ok := f.Value.(pflag.SliceValue); ok {
-			values = s.GetSlice()
-		}
-		for _, v := range values {
-			list = append(list, "--"+f.Name+"="+v)
+		for _, text := range givenTexts(f.Value) {
+			list = append(list, "--"+f.Name+"="+text)
 		}
 	})
 	return list
+}
+
+// givenTexts are the texts that a flag's value was read from, one for each time that the flag stands again.
+func givenTexts(v pflag.Value) []string {
+	switch v := v.(type) {
+	case *readText:
+		return v.texts
+	case pflag.SliceValue:
+		return v.GetSlice()
+	}
+	return []string{v.String()}
 }

@@ -24,10 +24,42 @@ import (
 // maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
 const maxCount = 1 << 20
 
+// readText is the value of a flag whose text is read into something else. It keeps the texts, so that the flag can be handed on to another
+// command as it was typed; a value of pflag's own Func forgets them.
+type readText struct {
+	read  func(string) error
+	texts []string // that were given and read, in their order
+}
+
+// Set reads one text.
+func (v *readText) Set(s string) error {
+	err := v.read(s)
+	if err == nil {
+		v.texts = append(v.texts, s)
+	}
+	return err
+}
+
+// String is the last text; "" where none was given.
+func (v *readText) String() string {
+	if len(v.texts) == 0 {
+		return ""
+	}
+	return v.texts[len(v.texts)-1]
+}
+
+// Type is what pflag calls such a value.
+func (v *readText) Type() string { return "func" }
+
+// funcVar registers a flag whose texts are read by a function.
+func funcVar(fs *pflag.FlagSet, name, short, usage string, read func(string) error) {
+	fs.VarP(&readText{read: read}, name, short, usage)
+}
+
 // valueVar registers a flag whose text is read into what it means. Help shows p's value as what it is otherwise, if
 // that is a text or a time.
 func valueVar[T any](fs *pflag.FlagSet, p *T, name, short string, parse func(string) (T, error), usage string) {
-	fs.FuncP(name, short, usage, func(s string) error {
+	funcVar(fs, name, short, usage, func(s string) error {
 		v, err := parse(s)
 		if err == nil {
 			*p = v
@@ -44,7 +76,7 @@ func valueVar[T any](fs *pflag.FlagSet, p *T, name, short string, parse func(str
 
 // addVar registers a flag that may be repeated, each time with one more value.
 func addVar[T any](fs *pflag.FlagSet, p *[]T, name, short string, parse func(string) (T, error), usage string) {
-	fs.FuncP(name, short, usage, func(s string) error {
+	funcVar(fs, name, short, usage, func(s string) error {
 		v, err := parse(s)
 		if err == nil {
 			*p = append(*p, v)

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 func TestMoments(t *testing.T) {
@@ -26,5 +30,42 @@ func TestSlurmsTimes(t *testing.T) {
 		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%s is %v", text, got)
 		}
+	}
+}
+
+// Whatever a flag is made of, it is handed on to another command with the texts it was given, as mpiup support does.
+func TestGivenFlagsAreHandedOn(t *testing.T) {
+	candidates := []string{"2", "7s", "node", "core", "file.svg", "w0:2,w1", "0-3", "TERM", "tag", "host", "first", "abort", "fence", "pmi1", "eth0",
+		"18000-18999", "tcp", "p2p=off", "0 nsys profile", "/work", "X=1", "loss ([0-9.]+)", "1.2.3.4:9", "true", "auto", "none", "step=1", "closest",
+		"notice", "loss < 5", "loss<5", "on", "off", "all", "throughput: (?P<rate>[0-9.]+)"}
+	flags := func() *pflag.FlagSet {
+		fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		new(RunFlags).Register(fs)
+		return fs
+	}
+	flags().VisitAll(func(f *pflag.Flag) {
+		var took []string
+		for _, text := range candidates {
+			fs := flags()
+			if fs.Set(f.Name, text) != nil {
+				continue
+			}
+			took = append(took, text)
+			if got, want := Given(fs), []string{"--" + f.Name + "=" + text}; !slices.Equal(got, want) {
+				t.Errorf("given %q, handed on %q", want, got)
+			}
+		}
+		if took == nil {
+			t.Errorf("--%s takes none of the values of this test: add one", f.Name)
+		}
+	})
+
+	fs := flags()
+	if err := fs.Parse(Dashes(fs, strings.Fields("-H w0 --hosts=w1:4 -key k --insecure -vv --wait 5 -x A=1 -x B=2"))); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"--host=w0", "--host=w1:4", "--wait=5", "--key=k", "--insecure=true", "--export=A=1", "--export=B=2"}
+	if got := Given(fs, "verbose"); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("handed on %q, not %q", got, want)
 	}
 }

@@ -171,7 +171,8 @@ func Advice(library string, offered job.Protocol) string {
 	case offered == job.PMIx:
 		return "try --mpi pmi1"
 	case offered == job.PMI1, offered == job.PMI2:
-		return "try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only"
+		return "see whether a wrapper takes PMI_* out of their environment; try --mpi pmi-port if it closes descriptors, --mpi pmix if the library was " +
+			"built for PMIx only"
 	}
 	return fmt.Sprintf("try another protocol than %s with --mpi", offered)
 }

@@ -258,8 +258,8 @@ func (b *binder) bindObjects() error {
 		case len(mapped) == 0 || object < 0:
 			cpus, err = b.take(objects, b.l.CPUs(), "the host")
 		case b.pe > 1 && b.count(mapped[object]) < b.pe:
-			err = fmt.Errorf("host %s: a %s has %s, fewer than the %d for each rank (PE=%d); map by a larger object",
-				b.host.Name, kind, visible.Count(b.count(mapped[object]), "CPU"), b.pe, b.pe)
+			err = fmt.Errorf("host %s: a %s has %s, fewer than the %d for each rank (PE=%d); map by slot or by a larger object, as --map-by slot:PE=%d does",
+				b.host.Name, kind, visible.Count(b.count(mapped[object]), "CPU"), b.pe, b.pe, b.pe)
 		case kind == b.to && b.pe <= 1:
 			cpus, err = b.inPlace(objects, object)
 		default:
@@ -376,7 +376,7 @@ func (b *binder) take(objects []idset.Set, place idset.Set, name string) (cpus i
 	}
 	for have := 0; have < max(b.pe, 1); best++ {
 		if best == len(objects) {
-			return cpus, fmt.Errorf("host %s has no %d CPUs left for another rank (PE=%d): %w", b.host.Name, b.pe, b.pe, errCrowded)
+			return cpus, b.lacking("")
 		}
 		n := b.count(objects[best])
 		if b.to == layout.HWThread {
@@ -391,8 +391,21 @@ func (b *binder) take(objects []idset.Set, place idset.Set, name string) (cpus i
 	return cpus, nil
 }
 
+// crowded says that an object would get more ranks than it has CPUs, and what can be done: with PE=n an object that is larger binds no rank to n CPUs.
 func (b *binder) crowded(object int, cpus idset.Set) error {
+	if b.pe > 1 {
+		return b.lacking("")
+	}
 	return fmt.Errorf("host %s: %w: %s %d has %s and would get one rank more; ask for fewer ranks, bind to a larger "+
 		"object or none, or add :overload-allowed to --bind-to",
 		b.host.Name, errCrowded, b.to, object, visible.Count(b.count(cpus), "CPU"))
+}
+
+// lacking says that there are no PE=n CPUs for another rank of the host, or in a place of it, and what can be done.
+func (b *binder) lacking(place string) error {
+	if place != "" {
+		place = " in " + place
+	}
+	return fmt.Errorf("host %s: %w: it has %s, and no %d CPUs left%s for another rank (PE=%d); ask for fewer ranks, or for fewer CPUs for each (PE=), "+
+		"or leave them unbound with --bind-to none", b.host.Name, errCrowded, visible.Count(b.count(b.l.CPUs()), "CPU"), b.pe, place, b.pe)
 }

@@ -119,7 +119,7 @@ func (b *binder) takeFirst(objects []idset.Set, place idset.Set, name string) (c
 		case best < 0 && have == 0:
 			return cpus, fmt.Errorf("host %s: %s has no %s to bind to; use another object, or none", b.host.Name, name, b.to)
 		case best < 0, b.pe > 1 && laps > 0 && !b.req.Bind.Overload:
-			return cpus, fmt.Errorf("host %s has no %d CPUs left in %s for another rank (PE=%d): %w", b.host.Name, b.pe, name, b.pe, errCrowded)
+			return cpus, b.lacking(name)
 		case laps > 0 && !b.req.Bind.Overload:
 			return cpus, b.crowded(best, objects[best])
 		}

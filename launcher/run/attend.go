@@ -155,10 +155,12 @@ type alone struct {
 	apps []aloneApp
 }
 
+// aloneApp is such ranks of one program.
 type aloneApp struct {
 	job, app int
-	ranks    int
-	mpi      string // library of the first
+	ranks    idset.Set // in the job
+	seen     int       // of them that were seen to have called MPI_Init
+	mpi      string    // library of the first
 }
 
 // note counts a rank that has ended.
@@ -176,23 +178,70 @@ func (r *alone) note(m *apiv1.Exited) {
 		i = len(r.apps)
 		r.apps = append(r.apps, aloneApp{job: j.Number, app: app, mpi: fmt.Sprintf("%.512s", m.Library)})
 	}
-	r.apps[i].ranks++
+	a := &r.apps[i]
+	from, _ := j.IDs()
+	a.ranks.Add(int(m.Rank) - from)
+	if m.Alone {
+		a.seen++
+	}
 }
 
-// warn tells of them, where there are several of one program: a single one may well want to be
-// alone.
-func (r *alone) warn(meets func(app uint32) bool) {
-	for _, a := range r.apps {
-		if a.ranks < 2 || a.job == 0 && meets(uint32(a.app)) { // by a framework, which loads MPI where it was built with it
-			continue
+// offered is what the ranks of a program were offered to speak, as the first host chose it.
+func (r *alone) offered(a aloneApp) job.Protocol {
+	if j := r.jobs[a.job]; j.mixture != nil {
+		if c, ok := j.mixture.First(a.app); ok {
+			return c.Protocol
 		}
-		offered, j := r.pmi, r.jobs[a.job]
-		if j.mixture != nil {
-			if c, ok := j.mixture.First(a.app); ok {
-				offered = c.Protocol
+	}
+	return r.pmi
+}
+
+// sentence says of the ranks of a program what is known.
+func (r *alone) sentence(a aloneApp) string {
+	return fmt.Sprintf("%d ranks of %s use %s and never spoke to mpiup, which offered %s",
+		a.ranks.Len(), r.jobs[a.job].program(a.app), a.mpi, r.offered(a))
+}
+
+// meant says that nothing is to be said of a program: its ranks met by a framework, which loads MPI where it was built with it.
+func (a aloneApp) meant(meets func(app uint32) bool) bool { return a.job == 0 && meets(uint32(a.app)) }
+
+// failure is a sentence on the ranks of a job that were each alone in MPI, several of them seen so, and these; "": there are none. A job of
+// several programs counts as one: a master and a worker that are both alone have not worked together.
+func (r *alone) failure(meets func(app uint32) bool) (sentence, ranks string) {
+	for _, first := range r.apps {
+		var parts []string
+		var ids idset.Set
+		seen := 0
+		for _, a := range r.apps {
+			if a.job != first.job || a.seen == 0 || a.meant(meets) {
+				continue
+			}
+			seen += a.seen
+			ids = ids.Union(a.ranks)
+			part := fmt.Sprintf("%s uses %s and was offered %s: %s", r.jobs[a.job].program(a.app), a.mpi, r.offered(a), mixture.Advice(a.mpi, r.offered(a)))
+			if !slices.Contains(parts, part) {
+				parts = append(parts, part)
 			}
 		}
-		r.say("warning: %d ranks of %s use %s and never spoke to mpiup, which offered %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s",
-			a.ranks, j.program(a.app), a.mpi, offered, mixture.Advice(a.mpi, offered))
+		if seen < 2 {
+			continue
+		}
+		whose := ""
+		if first.job > 0 {
+			whose = fmt.Sprintf(" of spawned job %d", first.job)
+		}
+		return fmt.Sprintf("ranks %s%s called MPI_Init and were each alone, as rank 0 of 1, since none reached mpiup; %s", ids, whose,
+			strings.Join(parts, "; ")), ids.String()
+	}
+	return "", ""
+}
+
+// warn tells of those that may have been alone, where there are several of one program: a single one may well want to be alone.
+func (r *alone) warn(meets func(app uint32) bool) {
+	for _, a := range r.apps {
+		if a.ranks.Len() < 2 || a.meant(meets) {
+			continue
+		}
+		r.say("warning: %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s", r.sentence(a), mixture.Advice(a.mpi, r.offered(a)))
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // briefing makes what hosts are told of jobs.
@@ -85,7 +86,11 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		PreemptSignal: uint32(r.cfg.Preempt.Signal), CheckpointDir: r.cfg.Preempt.CheckpointDir,
 		ActivityMs: uint32(r.cfg.activityEvery().Milliseconds()), Flight: r.cfg.flightUse(), WatchMs: r.cfg.watchEvery(),
 		Progress: r.cfg.Stall.Progress.On() && r.cfg.Exec == nil && j.Number == 0, Seats: r.cfg.Exec == nil && j.Number == 0,
+		AloneOk: r.cfg.AloneOK, ShellTexts: r.cfg.ShellTexts,
 		Trace: r.cfg.Preempt.Trace.Attempt(r.cfg.Restarts).String(), TraceState: r.cfg.Preempt.Trace.State,
+	}
+	if g := r.cfg.Guess; g.Why != "" && r.cfg.PMI == job.AutoProtocol {
+		d.Guess = &apiv1.Guess{Pmi: apiv1.Pmi(g.Protocol), Firm: g.Firm, Why: visible.Line(g.Why)}
 	}
 	if j.asked != nil {
 		d.Spawned, d.Parent = true, uint32(j.asked.Parent)

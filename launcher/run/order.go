@@ -280,7 +280,10 @@ type Wishes struct {
 	Preempt        job.Preempt
 	Stall          hang.Config
 	PMI            job.Protocol
-	Universe       int // MPI_UNIVERSE_SIZE, or one of Universe...
+	Guess          job.Guess // with job.AutoProtocol: for programs that show no MPI library
+	AloneOK        bool      // that ranks are each alone in MPI is meant
+	ShellTexts     bool      // a text without a #! line runs by /bin/sh, as execvp(3) has it
+	Universe       int       // MPI_UNIVERSE_SIZE, or one of Universe...
 
 	NoTopologyHint bool // ranks read /sys themselves
 

@@ -227,8 +227,8 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 		r.hosts[h].outputs--
 	}
 	if m.Cut && !r.cfg.Exec.GetKeep() {
-		r.say("%s on %s: its output is still open after its end, most likely in a process that it left behind, "+
-			"and ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
+		r.once("output that is still open", fmt.Sprintf("%s on %s: its output is still open after its end, most likely in a process that it left behind: "+
+			"the output ends here, and the process with the job; of other ranks that is not said again", r.rankName(int(m.Rank)), r.hosts[h].Name))
 	}
 }
 

@@ -144,11 +144,24 @@ func (r *Run) Step(now Now, e Event) []Order {
 			r.say("%s", line)
 		}
 		if f, ok := r.verdict.Cause(); !ok || !f.Uncalled { // else it is said that they did not call MPI_Init
-			r.alone.warn(r.meet.meets)
+			r.judgeAlone()
 		}
 		r.meet.sayTrainedAlone()
 	}
 	return r.take()
+}
+
+// judgeAlone fails a run whose ranks were each alone in MPI, or says that they may have been.
+func (r *Run) judgeAlone() {
+	if r.cfg.AloneOK {
+		return
+	}
+	sentence, ranks := r.alone.failure(r.meet.meets)
+	if sentence == "" || r.verdict.Any() {
+		r.alone.warn(r.meet.meets)
+		return
+	}
+	r.fail(verdict.Fault{Event: verdict.Alone, Node: -1, ID: -1, Ranks: ranks, Text: sentence})
 }
 
 func (r *Run) take() []Order {

@@ -257,6 +257,8 @@ func (f Fault) Sentence() string {
 		return f.Text
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
+	case Alone:
+		return f.Text
 	}
 	return happened[f.Event] + visible.Colon(f.Text)
 }
@@ -332,6 +334,8 @@ func (f Fault) hint(bare bool) string {
 	case Elsewhere:
 		pod := map[bool]string{false: " (kubectl logs of its pod)"}[bare]
 		return "see what that node's torchrun wrote" + pod + ": the ranks here were ended with it"
+	case Alone:
+		return "what they wrote is the result of as many runs of one rank; where that is meant, say --alone-ok"
 	case Mixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case TimedOut:

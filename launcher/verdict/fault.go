@@ -29,6 +29,7 @@ const (
 	Raised                     // a rank said why it fails, and was stopped before it ended
 	Orphaned                   // what only the launcher before this one knew is gone with it
 	Elsewhere                  // another launcher's part of the job has failed; Text is the sentence, Code the job's exit code
+	Alone                      // several ranks were each alone in MPI, though all ended well; Text is the sentence, Ranks who they are
 )
 
 // Limit is which of a run's limits it has passed.
@@ -117,7 +118,7 @@ func (f Fault) Status() int {
 		return job.ExitPreempted
 	case TimedOut:
 		return job.ExitTimeout
-	case NotWired:
+	case NotWired, Alone:
 		return job.ExitInit
 	case Signalled:
 		return 128 + f.Code

@@ -198,7 +198,7 @@ func byEvent(f Fault) Kind {
 		return elsewhere(f.Code)
 	case NotCopied:
 		return cmp.Or(byErrno(f.Errno), Usage)
-	case Mixed:
+	case Mixed, Alone:
 		return Mismatch
 	case ReaderGone, NotWritten:
 		if byErrno(f.Errno) == DiskFull {

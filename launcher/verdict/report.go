@@ -86,6 +86,9 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	if f.Event == TimedOut {
 		v.Ranks, v.Confidence, v.Stderr, v.Stacks = c.waited, c.sure, nil, c.Stacks
 	}
+	if f.Event == Alone {
+		v.Ranks, v.Confidence = f.Ranks, Certain
+	}
 	switch {
 	case f.Event == Ended && f.Exit.Signal != 0:
 		v.Signal = job.SignalName(f.Exit.Signal)

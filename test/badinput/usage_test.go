@@ -3,12 +3,14 @@ package badinput
 import (
 	"cmp"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/elf"
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 func write(t *testing.T, dir, name, text string, mode os.FileMode) string {
@@ -200,4 +202,32 @@ func TestPrograms(t *testing.T) {
 		})
 	}
 	mpiup(t, nil, "exec", a.Addr, "--", "no-such-program").check(t, 246, "the command on "+a.Addr, "no-such-program")
+}
+
+// TestMisreadLines: an Open MPI line that is refused is not said to be Hydra's, though Hydra would take it; of a line that was read as Hydra's it is
+// said that Open MPI takes it.
+func TestMisreadLines(t *testing.T) {
+	for _, tt := range []struct {
+		args  string
+		other bool
+	}{
+		{"mpirun -n 1 -bind-to core:2 true", false}, {"mpirun -n 1 -map-by socket:2 true", false}, {"mpirun -np 1 -bind-to user:0 true", false},
+		{"orterun -n 1 -bind-to core:2 true", false}, {"mpirun.openmpi -n 1 -map-by rr true", false}, {"mpiexec -x A -n 1 -bind-to core:2 true", false},
+		{"mpiexec.hydra -n 1 -map-by ppr:1:node true", true}, {"mpirun.mpich -n 1 -bind-to package:overload-allowed true", true},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			words := strings.Fields(tt.args)
+			link := filepath.Join(t.TempDir(), words[0])
+			if err := os.Symlink(bin, link); err != nil {
+				t.Fatal(err)
+			}
+			c := exec.Command(link, words[1:]...)
+			c.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir()}
+			e := lab.Run(t, bound, c)
+			if e.Code != 240 || strings.Contains(e.Stderr, "takes the line") != tt.other {
+				t.Errorf("ended with %d, and said\n%s", e.Code, e.Stderr)
+			}
+		})
+	}
 }

@@ -276,6 +276,33 @@ func TestReaderThatGoesAway(t *testing.T) {
 	}
 }
 
+// What ranks leave behind ends with the job, which is said once, however many they are, and not where a run failed or nothing is left.
+func TestLeftBehindIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	const left, cut = "ranks left processes behind, which end with the job: sleep", "its output is still open after its end"
+	for _, c := range []struct {
+		name, script string
+		code         int
+		says         string
+	}{
+		{"silent ones", "setsid sleep 1000 >/dev/null 2>&1 </dev/null & exit 0", 0, left},
+		{"with the output", "setsid sleep 1000 & exit 0", 0, cut},
+		{"of ranks that failed", "setsid sleep 1000 >/dev/null 2>&1 </dev/null & exit 3", 3, ""},
+		{"that end by themselves", "sleep 0.01 >/dev/null 2>&1 </dev/null & exit 0", 0, ""},
+		{"nothing", "exit 0", 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "sh", "-c", c.script}})
+			said := strings.Count(r.Stderr, left) + strings.Count(r.Stderr, cut)
+			if r.Code != c.code || said != len(c.says[:min(len(c.says), 1)]) || !strings.Contains(r.Stderr, c.says) {
+				t.Errorf("ended with %d, said it %d times:\n%s", r.Code, said, r.Stderr)
+			}
+		})
+	}
+}
+
 // A grandchild that keeps the pipe is ended with the job, and its output is waited for a while.
 func TestGrandchildHoldsOutput(t *testing.T) {
 	t.Parallel()

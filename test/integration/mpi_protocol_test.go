@@ -58,11 +58,12 @@ func TestProtocolIsChosen(t *testing.T) {
 	}
 }
 
-// A library that does not understand what it is offered runs every rank alone; the user is told.
-func TestRanksThatWereAlone(t *testing.T) {
+// A library that does not understand what it is offered runs every rank alone; the user is told where that may be so, and nothing shows that
+// MPI_Init was called.
+func TestRanksThatMayHaveBeenAlone(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	ompi, mpich := l.openMPI(t, "hello"), l.program(t, "hello")
+	ompi := l.openMPI(t, "hello")
 	slow := "sleep 4; exec true"
 	for _, host := range []string{"w0", "w1"} {
 		keepSessionDir(t, host)
@@ -72,8 +73,6 @@ func TestRanksThatWereAlone(t *testing.T) {
 		args []string
 		want string // "": no warning
 	}{
-		{"Open MPI without PMIx", []string{"--mpi", "pmi1", ompi}, "4 ranks of " + ompi + " use Open MPI 4.1.4 ("},
-		{"MPICH without PMI", []string{"--mpi", "pmix", mpich}, "4 ranks of " + mpich + " use MPICH 4.0.2 ("},
 		{"seen while it ran", []string{"--mpi", "pmi1", "env", "LD_PRELOAD=" + l.libmpi(t), "sh", "-c", slow}, "4 ranks of env use Open MPI 4.1.4 ("},
 		{"seen while it was young", []string{"--mpi", "pmi1", "env", "LD_PRELOAD=" + l.libmpi(t), "sh", "-c", "sleep 1; exec true"}, "ranks of env use Open MPI 4.1.4 ("},
 		{"a child of a moment, later", []string{"--mpi", "pmi1", "python3", "-c", "import subprocess, time; time.sleep(2.5); subprocess.run(['/bin/sh', '-c', 'LD_PRELOAD=" + l.libmpi(t) + " exec sleep 0.25'])"},

@@ -40,7 +40,7 @@ const show = `for a in "$@"; do printf '<%s>' "$a"; done; printf ' %s\n' "$V"`
 var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ",",
 	latin1, "\xff", "\u00a0", "\u0085"} // no UTF-8, and blanks of people's alone
 
-// programs is a directory with two programs: bare, which PATH does not have, and sh, which it does.
+// programs is a directory with programs: bare, which PATH does not have, sh, which it does, and text, which has no #! line.
 func (l *lab) programs(t *testing.T) string {
 	t.Helper()
 	dir := l.folder(t)
@@ -48,6 +48,9 @@ func (l *lab) programs(t *testing.T) string {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho "+name+" $*\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("printf '<%s>' \"$0\" \"$@\"; echo\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -188,6 +191,9 @@ func TestLikeHydra(t *testing.T) {
 		{"directory", nil, []string{"-n", "1", "-wdir", "/", "pwd", ":", "-n", "1", "pwd"}},
 		{"no directory", nil, []string{"-n", "1", "-wdir", "/no/such", "pwd"}},
 		{"no program", nil, []string{"-n", "1", "/no/such"}},
+		{"a text without #!", nil, []string{"-n", "2", filepath.Join(bin, "text"), "a b", "c"}},
+		{"a text without #! by another name", nil, []string{"-n", "1", "-wdir", bin, "./text", "a b"}},
+		{"a text without #! on PATH", []string{"PATH=" + bin + ":/usr/bin:/bin"}, []string{"-n", "1", "text"}},
 		{"a name of the working directory", nil, []string{"-n", "1", "-wdir", bin, "bare", "a"}},
 		{"a universe nobody gave", nil, []string{"-n", "2", universe}},
 		{"a universe of hosts with numbers", nil, []string{"-hosts", "localhost:4", "-n", "2", universe}},

@@ -149,7 +149,7 @@ func TestMpirun(t *testing.T) {
 		{name: "hosts of a file in their order", args: []string{"--hostfile", hostfile, "--map-by", "seq", "sh", "-c", where}, stdout: "0@w0\n1@w1\n2@w1\n3@w2\n"},
 		{name: "hosts of a rankfile", args: []string{"--rankfile", rankfile, "sh", "-c", where}, stdout: "0@w2\n1@w0\n"},
 		{name: "nothing is started", args: []string{"-H", "w0,w1", "--do-not-launch", "false"}, stdout: "2 ranks on 2 hosts: false\nw0  rank 0  (1 of 1 slot)\nw1  rank 1  (1 of 1 slot)\n"},
-		{name: "version", args: []string{"--version"}, stdout: "\nReport bugs to https://github.com/mpiup/mpiup/issues\nmpirun (Open MPI) 4.1.6 (mpiup "},
+		{name: "version", args: []string{"--version"}, stdout: "\nReport bugs to https://github.com/mpiup/mpiup/issues\nmpirun (Open MPI) 4.1."},
 		{name: "what is done", args: []string{"-v", "-H", "w0", "--show-progress", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H; by the rules of Open MPI 4.1: nothing says otherwise\nmpirun (mpiup): --show-progress has no effect\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestMpiexec(t *testing.T) {
 		{name: "code", args: []string{"-hosts", "w0,w1", "-n", "2", "sh", "-c", "exit 6"}, code: 6},
 		{name: "unknown option", args: []string{"-ppn", "2", "-bogus", "x", "true"}, code: 240, stderr: "mpiexec (mpiup): unknown option -bogus"},
 		{name: "the other family's", args: []string{"-ppn", "2", "-x", "A", "true"}, code: 240, stderr: "it is Open MPI's, and this is read as Hydra's"},
-		{name: "version", args: []string{"-ppn", "2", "-version"}, stdout: "    Process Manager:                         mpiup\n    Version:                                 4.2.1 (mpiup "},
+		{name: "version", args: []string{"-ppn", "2", "-version"}, stdout: "    Process Manager:                         mpiup\n    Version:                                 4."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -49,6 +49,7 @@ func interpreted(prog string, err error) error {
 	}
 	told := *e
 	told.Hint = fmt.Sprintf("write %s %s", by, prog)
+	told.Text = false // no shell's
 	return &told
 }
 

@@ -12,6 +12,7 @@
 package program
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ type Error struct {
 	Errno syscall.Errno // 0 when no system call failed
 	Cause string        // "" means Errno's text
 	Hint  string        // what to do next
+
+	NoProgram bool // the file is a program for no processor at all
+	Text      bool // besides, it is text, which a shell may run
 }
 
 func (e *Error) Error() string {
@@ -217,7 +221,8 @@ func Image(path string, head func(path string) ([]byte, error)) error {
 			if n > 0 {
 				cause = whose + " " + by.interpreter() + " " + cause
 			}
-			return &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC, Cause: cause, Hint: hint}
+			return &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC, Cause: cause, Hint: hint,
+				NoProgram: img.kind != imageELF, Text: n == 0 && img.kind == imageUnknown && isText(b)}
 		}
 		if img.interp == "" {
 			return nil
@@ -229,6 +234,9 @@ func Image(path string, head func(path string) ([]byte, error)) error {
 	}
 	return nil
 }
+
+// isText says that a file may be a script of a shell: its beginning has no zero byte.
+func isText(head []byte) bool { return bytes.IndexByte(head, 0) < 0 }
 
 // interpreter is what a file names to run it.
 func (img image) interpreter() string {

@@ -3470,6 +3470,9 @@ type Job struct {
 	Trace          string                 `protobuf:"bytes,53,opt,name=trace,proto3" json:"trace,omitempty"`                                       // W3C's traceparent of this start of the ranks, each of which gets a place of its own below it; empty: none
 	Seats          bool                   `protobuf:"varint,55,opt,name=seats,proto3" json:"seats,omitempty"`                                      // the host tells on what machine its ranks sit (Seats)
 	TraceState     string                 `protobuf:"bytes,54,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`           // W3C's tracestate, for all of them
+	Guess          *Guess                 `protobuf:"bytes,57,opt,name=guess,proto3" json:"guess,omitempty"`                                       // with PMI_AUTO: for programs that show no MPI library; absent: each host guesses by what it has
+	AloneOk        bool                   `protobuf:"varint,58,opt,name=alone_ok,json=aloneOk,proto3" json:"alone_ok,omitempty"`                   // ranks may each be alone in MPI: that is meant
+	ShellTexts     bool                   `protobuf:"varint,59,opt,name=shell_texts,json=shellTexts,proto3" json:"shell_texts,omitempty"`          // a text without a #! line runs by /bin/sh, as execvp(3) has it; else it cannot be started
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3784,6 +3787,88 @@ func (x *Job) GetTraceState() string {
 	return ""
 }
 
+func (x *Job) GetGuess() *Guess {
+	if x != nil {
+		return x.Guess
+	}
+	return nil
+}
+
+func (x *Job) GetAloneOk() bool {
+	if x != nil {
+		return x.AloneOk
+	}
+	return false
+}
+
+func (x *Job) GetShellTexts() bool {
+	if x != nil {
+		return x.ShellTexts
+	}
+	return false
+}
+
+// Guess is what the ranks of a program are offered that shows no MPI library, by what the command line says of the launcher that is meant.
+type Guess struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pmi           Pmi                    `protobuf:"varint,1,opt,name=pmi,proto3,enum=mpiup.v1.Pmi" json:"pmi,omitempty"` // PMI_FD or PMI_PMIX
+	Firm          bool                   `protobuf:"varint,2,opt,name=firm,proto3" json:"firm,omitempty"`                 // it counts before what the program's environment points at (MPI_HOME), too
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`                    // the end of a sentence, "it was started as mpiexec.hydra"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guess) Reset() {
+	*x = Guess{}
+	mi := &file_mpiup_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guess) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guess) ProtoMessage() {}
+
+func (x *Guess) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guess.ProtoReflect.Descriptor instead.
+func (*Guess) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Guess) GetPmi() Pmi {
+	if x != nil {
+		return x.Pmi
+	}
+	return Pmi_PMI_FD
+}
+
+func (x *Guess) GetFirm() bool {
+	if x != nil {
+		return x.Firm
+	}
+	return false
+}
+
+func (x *Guess) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Hold is what another launcher needs to take the run over: from now on the agent keeps it, and ranks outlive this
 // launcher by Open.hold_ms. It comes once all ranks run.
 type Hold struct {
@@ -3801,7 +3886,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +3898,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +3911,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Hold) GetJournal() []byte {
@@ -3891,7 +3976,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +3988,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +4001,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Resumed) GetDropped() []*Dropped {
@@ -3950,7 +4035,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4047,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4060,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Dropped) GetRank() uint32 {
@@ -4007,7 +4092,7 @@ type Exec struct {
 
 func (x *Exec) Reset() {
 	*x = Exec{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4104,7 @@ func (x *Exec) String() string {
 func (*Exec) ProtoMessage() {}
 
 func (x *Exec) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4117,7 @@ func (x *Exec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exec.ProtoReflect.Descriptor instead.
 func (*Exec) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Exec) GetTerminal() bool {
@@ -4100,7 +4185,7 @@ type Meeting struct {
 
 func (x *Meeting) Reset() {
 	*x = Meeting{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4112,7 +4197,7 @@ func (x *Meeting) String() string {
 func (*Meeting) ProtoMessage() {}
 
 func (x *Meeting) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4125,7 +4210,7 @@ func (x *Meeting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meeting.ProtoReflect.Descriptor instead.
 func (*Meeting) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Meeting) GetFrameworks() uint32 {
@@ -4231,7 +4316,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4328,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4341,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Fabric) GetUse() string {
@@ -4293,7 +4378,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4390,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4403,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -4365,7 +4450,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4377,7 +4462,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4390,7 +4475,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -4462,7 +4547,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4474,7 +4559,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4487,7 +4572,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -4522,7 +4607,7 @@ type JobOver struct {
 
 func (x *JobOver) Reset() {
 	*x = JobOver{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4619,7 @@ func (x *JobOver) String() string {
 func (*JobOver) ProtoMessage() {}
 
 func (x *JobOver) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4632,7 @@ func (x *JobOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
 func (*JobOver) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobOver) GetJob() uint32 {
@@ -4581,7 +4666,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4593,7 +4678,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4606,7 +4691,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -4676,7 +4761,7 @@ type Proceed struct {
 
 func (x *Proceed) Reset() {
 	*x = Proceed{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4688,7 +4773,7 @@ func (x *Proceed) String() string {
 func (*Proceed) ProtoMessage() {}
 
 func (x *Proceed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4701,7 +4786,7 @@ func (x *Proceed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
 func (*Proceed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Proceed) GetJob() uint32 {
@@ -4728,7 +4813,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4740,7 +4825,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4753,7 +4838,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -4783,7 +4868,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4880,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4893,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -4859,7 +4944,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4871,7 +4956,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4884,7 +4969,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -4936,7 +5021,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4948,7 +5033,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4961,7 +5046,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -5010,7 +5095,7 @@ type Placed struct {
 
 func (x *Placed) Reset() {
 	*x = Placed{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5022,7 +5107,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5035,7 +5120,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Placed) GetFrame() string {
@@ -5063,7 +5148,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5075,7 +5160,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5088,7 +5173,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Input) GetData() []byte {
@@ -5116,7 +5201,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5213,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +5226,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -5168,7 +5253,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5265,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5278,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -5221,7 +5306,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5233,7 +5318,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5246,7 +5331,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -5280,7 +5365,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5292,7 +5377,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5305,7 +5390,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Stop) GetWhy() string {
@@ -5341,13 +5426,14 @@ type Exited struct {
 	Devices       []*DeviceError         `protobuf:"bytes,15,rep,name=devices,proto3" json:"devices,omitempty"`                              // of those that the rank had, since its start, as far as the agent may see; at most 8
 	MemoryPeak    uint64                 `protobuf:"varint,16,opt,name=memory_peak,json=memoryPeak,proto3" json:"memory_peak,omitempty"`     // bytes that it, or one of its children, had resident at most (getrusage(2)); 0: unknown
 	MemoryLimit   uint64                 `protobuf:"varint,17,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`  // with oom: bytes that the container may have; 0: unknown
+	Alone         bool                   `protobuf:"varint,18,opt,name=alone,proto3" json:"alone,omitempty"`                                 // with library: it, or ranks of its program beside it, were seen to have called MPI_Init, each alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5359,7 +5445,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5372,7 +5458,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -5494,6 +5580,13 @@ func (x *Exited) GetMemoryLimit() uint64 {
 	return 0
 }
 
+func (x *Exited) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
+}
+
 // DeviceError is what went wrong with a device.
 type DeviceError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5507,7 +5600,7 @@ type DeviceError struct {
 
 func (x *DeviceError) Reset() {
 	*x = DeviceError{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5519,7 +5612,7 @@ func (x *DeviceError) String() string {
 func (*DeviceError) ProtoMessage() {}
 
 func (x *DeviceError) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5532,7 +5625,7 @@ func (x *DeviceError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceError.ProtoReflect.Descriptor instead.
 func (*DeviceError) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DeviceError) GetWhat() DeviceFault {
@@ -5577,7 +5670,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5589,7 +5682,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5602,7 +5695,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -5646,7 +5739,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5658,7 +5751,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5671,7 +5764,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -5720,7 +5813,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5732,7 +5825,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5745,7 +5838,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -5767,7 +5860,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5779,7 +5872,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5792,7 +5885,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -5832,7 +5925,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5844,7 +5937,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5857,7 +5950,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -5922,7 +6015,7 @@ type ProcStack struct {
 
 func (x *ProcStack) Reset() {
 	*x = ProcStack{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5934,7 +6027,7 @@ func (x *ProcStack) String() string {
 func (*ProcStack) ProtoMessage() {}
 
 func (x *ProcStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5947,7 +6040,7 @@ func (x *ProcStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
 func (*ProcStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ProcStack) GetId() uint32 {
@@ -5991,7 +6084,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6003,7 +6096,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6016,7 +6109,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Wait) GetSet() string {
@@ -6063,7 +6156,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6075,7 +6168,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6088,7 +6181,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -6151,7 +6244,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6163,7 +6256,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6176,7 +6269,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -6245,7 +6338,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6257,7 +6350,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6270,7 +6363,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Place) GetIds() string {
@@ -6298,7 +6391,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6310,7 +6403,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6323,7 +6416,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Progress) GetRank() uint32 {
@@ -6360,7 +6453,7 @@ type Waited struct {
 
 func (x *Waited) Reset() {
 	*x = Waited{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6372,7 +6465,7 @@ func (x *Waited) String() string {
 func (*Waited) ProtoMessage() {}
 
 func (x *Waited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6385,7 +6478,7 @@ func (x *Waited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waited.ProtoReflect.Descriptor instead.
 func (*Waited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Waited) GetJob() uint32 {
@@ -6485,7 +6578,7 @@ type RankWaited struct {
 
 func (x *RankWaited) Reset() {
 	*x = RankWaited{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +6590,7 @@ func (x *RankWaited) String() string {
 func (*RankWaited) ProtoMessage() {}
 
 func (x *RankWaited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +6603,7 @@ func (x *RankWaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankWaited.ProtoReflect.Descriptor instead.
 func (*RankWaited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RankWaited) GetId() uint32 {
@@ -6660,7 +6753,7 @@ type WaitPoint struct {
 
 func (x *WaitPoint) Reset() {
 	*x = WaitPoint{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6672,7 +6765,7 @@ func (x *WaitPoint) String() string {
 func (*WaitPoint) ProtoMessage() {}
 
 func (x *WaitPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6685,7 +6778,7 @@ func (x *WaitPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitPoint.ProtoReflect.Descriptor instead.
 func (*WaitPoint) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WaitPoint) GetSeq() uint64 {
@@ -6737,7 +6830,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6749,7 +6842,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6762,7 +6855,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -6807,7 +6900,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6819,7 +6912,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6832,7 +6925,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -6888,7 +6981,7 @@ type FlightCall struct {
 
 func (x *FlightCall) Reset() {
 	*x = FlightCall{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6900,7 +6993,7 @@ func (x *FlightCall) String() string {
 func (*FlightCall) ProtoMessage() {}
 
 func (x *FlightCall) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6913,7 +7006,7 @@ func (x *FlightCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightCall.ProtoReflect.Descriptor instead.
 func (*FlightCall) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FlightCall) GetSeq() uint64 {
@@ -6943,7 +7036,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6955,7 +7048,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6968,7 +7061,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -7019,7 +7112,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7031,7 +7124,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7044,7 +7137,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -7086,7 +7179,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7098,7 +7191,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7111,7 +7204,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Notice) GetText() string {
@@ -7139,7 +7232,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7151,7 +7244,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7164,7 +7257,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Ending) GetWhy() string {
@@ -7189,7 +7282,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7201,7 +7294,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7214,7 +7307,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -7228,7 +7321,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7240,7 +7333,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7253,7 +7346,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Closed) GetText() string {
@@ -7278,7 +7371,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7290,7 +7383,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7303,7 +7396,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -7319,7 +7412,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7331,7 +7424,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7344,7 +7437,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -7388,7 +7481,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7400,7 +7493,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7413,7 +7506,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -7468,7 +7561,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7480,7 +7573,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7493,7 +7586,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -7557,7 +7650,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7569,7 +7662,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7582,7 +7675,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -7623,7 +7716,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7635,7 +7728,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7648,7 +7741,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Event) GetData() []byte {
@@ -7675,7 +7768,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7687,7 +7780,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7700,7 +7793,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -7767,7 +7860,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7779,7 +7872,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7792,7 +7885,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Gone) GetIds() string {
@@ -7851,7 +7944,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7863,7 +7956,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7876,7 +7969,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -7934,7 +8027,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7946,7 +8039,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7959,7 +8052,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -8005,7 +8098,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8017,7 +8110,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8030,7 +8123,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 type Peer struct {
@@ -8050,7 +8143,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8062,7 +8155,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8075,7 +8168,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Peer) GetName() string {
@@ -8151,7 +8244,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8163,7 +8256,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8176,7 +8269,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -8204,7 +8297,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8216,7 +8309,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8229,7 +8322,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -8261,7 +8354,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8273,7 +8366,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8286,7 +8379,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 type CheckupRequest struct {
@@ -8305,7 +8398,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8317,7 +8410,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8330,7 +8423,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -8404,7 +8497,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8416,7 +8509,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8429,7 +8522,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -8495,7 +8588,7 @@ type Seats struct {
 
 func (x *Seats) Reset() {
 	*x = Seats{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8507,7 +8600,7 @@ func (x *Seats) String() string {
 func (*Seats) ProtoMessage() {}
 
 func (x *Seats) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8520,7 +8613,7 @@ func (x *Seats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seats.ProtoReflect.Descriptor instead.
 func (*Seats) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Seats) GetMachine() *Machine {
@@ -8570,7 +8663,7 @@ type SeatDevice struct {
 
 func (x *SeatDevice) Reset() {
 	*x = SeatDevice{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8582,7 +8675,7 @@ func (x *SeatDevice) String() string {
 func (*SeatDevice) ProtoMessage() {}
 
 func (x *SeatDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8595,7 +8688,7 @@ func (x *SeatDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
 func (*SeatDevice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SeatDevice) GetName() string {
@@ -8638,7 +8731,7 @@ type Seat struct {
 
 func (x *Seat) Reset() {
 	*x = Seat{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8650,7 +8743,7 @@ func (x *Seat) String() string {
 func (*Seat) ProtoMessage() {}
 
 func (x *Seat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8663,7 +8756,7 @@ func (x *Seat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seat.ProtoReflect.Descriptor instead.
 func (*Seat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Seat) GetRank() uint32 {
@@ -8707,7 +8800,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8719,7 +8812,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8732,7 +8825,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8775,7 +8868,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8787,7 +8880,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8800,7 +8893,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Finding) GetName() string {
@@ -8841,7 +8934,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8853,7 +8946,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8866,7 +8959,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Fact) GetName() string {
@@ -8894,7 +8987,7 @@ type ProgramFile struct {
 
 func (x *ProgramFile) Reset() {
 	*x = ProgramFile{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8906,7 +8999,7 @@ func (x *ProgramFile) String() string {
 func (*ProgramFile) ProtoMessage() {}
 
 func (x *ProgramFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8919,7 +9012,7 @@ func (x *ProgramFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramFile.ProtoReflect.Descriptor instead.
 func (*ProgramFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ProgramFile) GetName() string {
@@ -8948,7 +9041,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8960,7 +9053,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8973,7 +9066,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -9006,7 +9099,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9018,7 +9111,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9031,7 +9124,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -9052,7 +9145,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9064,7 +9157,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9077,7 +9170,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -9111,7 +9204,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9123,7 +9216,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9136,7 +9229,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Target) GetHost() string {
@@ -9162,7 +9255,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9174,7 +9267,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9187,7 +9280,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -9211,7 +9304,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9223,7 +9316,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9236,7 +9329,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Way) GetHost() string {
@@ -9292,7 +9385,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9304,7 +9397,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9317,7 +9410,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *RanksRequest) GetWindowNs() int64 {
@@ -9351,7 +9444,7 @@ type StacksWish struct {
 
 func (x *StacksWish) Reset() {
 	*x = StacksWish{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9363,7 +9456,7 @@ func (x *StacksWish) String() string {
 func (*StacksWish) ProtoMessage() {}
 
 func (x *StacksWish) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9376,7 +9469,7 @@ func (x *StacksWish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksWish.ProtoReflect.Descriptor instead.
 func (*StacksWish) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *StacksWish) GetRanks() string {
@@ -9407,7 +9500,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9419,7 +9512,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9432,7 +9525,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -9491,7 +9584,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9503,7 +9596,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9516,7 +9609,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -9586,7 +9679,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9598,7 +9691,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9611,7 +9704,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{101}
+	return file_mpiup_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9787,7 +9880,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9799,7 +9892,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9812,7 +9905,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{102}
+	return file_mpiup_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -10048,7 +10141,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x97\t\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xfa\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -10093,7 +10186,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05trace\x185 \x01(\tR\x05trace\x12\x14\n" +
 	"\x05seats\x187 \x01(\bR\x05seats\x12\x1f\n" +
 	"\vtrace_state\x186 \x01(\tR\n" +
-	"traceStateJ\x04\b8\x109\"\xb6\x01\n" +
+	"traceState\x12%\n" +
+	"\x05guess\x189 \x01(\v2\x0f.mpiup.v1.GuessR\x05guess\x12\x19\n" +
+	"\balone_ok\x18: \x01(\bR\aaloneOk\x12\x1f\n" +
+	"\vshell_texts\x18; \x01(\bR\n" +
+	"shellTextsJ\x04\b8\x109\"N\n" +
+	"\x05Guess\x12\x1f\n" +
+	"\x03pmi\x18\x01 \x01(\x0e2\r.mpiup.v1.PmiR\x03pmi\x12\x12\n" +
+	"\x04firm\x18\x02 \x01(\bR\x04firm\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xb6\x01\n" +
 	"\x04Hold\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\fR\ajournal\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
@@ -10212,7 +10313,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\xfb\x03\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\x91\x04\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -10233,7 +10334,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\adevices\x18\x0f \x03(\v2\x15.mpiup.v1.DeviceErrorR\adevices\x12\x1f\n" +
 	"\vmemory_peak\x18\x10 \x01(\x04R\n" +
 	"memoryPeak\x12!\n" +
-	"\fmemory_limit\x18\x11 \x01(\x04R\vmemoryLimit\"\x82\x01\n" +
+	"\fmemory_limit\x18\x11 \x01(\x04R\vmemoryLimit\x12\x14\n" +
+	"\x05alone\x18\x12 \x01(\bR\x05alone\"\x82\x01\n" +
 	"\vDeviceError\x12)\n" +
 	"\x04what\x18\x01 \x01(\x0e2\x15.mpiup.v1.DeviceFaultR\x04what\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -10708,7 +10810,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10747,139 +10849,140 @@ var file_mpiup_proto_goTypes = []any{
 	(*KeyValue)(nil),        // 34: mpiup.v1.KeyValue
 	(*Launch)(nil),          // 35: mpiup.v1.Launch
 	(*Job)(nil),             // 36: mpiup.v1.Job
-	(*Hold)(nil),            // 37: mpiup.v1.Hold
-	(*Resumed)(nil),         // 38: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 39: mpiup.v1.Dropped
-	(*Exec)(nil),            // 40: mpiup.v1.Exec
-	(*Meeting)(nil),         // 41: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 42: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 43: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 44: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 45: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 46: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 47: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 48: mpiup.v1.Proceed
-	(*Started)(nil),         // 49: mpiup.v1.Started
-	(*StartFailed)(nil),     // 50: mpiup.v1.StartFailed
-	(*Output)(nil),          // 51: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 52: mpiup.v1.OutputEnd
-	(*Placed)(nil),          // 53: mpiup.v1.Placed
-	(*Input)(nil),           // 54: mpiup.v1.Input
-	(*Credit)(nil),          // 55: mpiup.v1.Credit
-	(*Resize)(nil),          // 56: mpiup.v1.Resize
-	(*Signal)(nil),          // 57: mpiup.v1.Signal
-	(*Stop)(nil),            // 58: mpiup.v1.Stop
-	(*Exited)(nil),          // 59: mpiup.v1.Exited
-	(*DeviceError)(nil),     // 60: mpiup.v1.DeviceError
-	(*WireupFailed)(nil),    // 61: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 62: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 63: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 64: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 65: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 66: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 67: mpiup.v1.Wait
-	(*Met)(nil),             // 68: mpiup.v1.Met
-	(*Activity)(nil),        // 69: mpiup.v1.Activity
-	(*Place)(nil),           // 70: mpiup.v1.Place
-	(*Progress)(nil),        // 71: mpiup.v1.Progress
-	(*Waited)(nil),          // 72: mpiup.v1.Waited
-	(*RankWaited)(nil),      // 73: mpiup.v1.RankWaited
-	(*WaitPoint)(nil),       // 74: mpiup.v1.WaitPoint
-	(*Flight)(nil),          // 75: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 76: mpiup.v1.FlightGroup
-	(*FlightCall)(nil),      // 77: mpiup.v1.FlightCall
-	(*FlightOp)(nil),        // 78: mpiup.v1.FlightOp
-	(*Control)(nil),         // 79: mpiup.v1.Control
-	(*Notice)(nil),          // 80: mpiup.v1.Notice
-	(*Ending)(nil),          // 81: mpiup.v1.Ending
-	(*Bye)(nil),             // 82: mpiup.v1.Bye
-	(*Closed)(nil),          // 83: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 84: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 85: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 86: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 87: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 88: mpiup.v1.FetchResult
-	(*Event)(nil),           // 89: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 90: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 91: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 92: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 93: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 94: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 95: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 96: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 97: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 98: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 99: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 100: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 101: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 102: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 103: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 104: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 105: mpiup.v1.Finding
-	(*Fact)(nil),            // 106: mpiup.v1.Fact
-	(*ProgramFile)(nil),     // 107: mpiup.v1.ProgramFile
-	(*AnswerRequest)(nil),   // 108: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 109: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 110: mpiup.v1.AskRequest
-	(*Target)(nil),          // 111: mpiup.v1.Target
-	(*AskReply)(nil),        // 112: mpiup.v1.AskReply
-	(*Way)(nil),             // 113: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 114: mpiup.v1.RanksRequest
-	(*StacksWish)(nil),      // 115: mpiup.v1.StacksWish
-	(*RanksReply)(nil),      // 116: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 117: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 118: mpiup.v1.RankState
-	(*RunFlight)(nil),       // 119: mpiup.v1.RunFlight
+	(*Guess)(nil),           // 37: mpiup.v1.Guess
+	(*Hold)(nil),            // 38: mpiup.v1.Hold
+	(*Resumed)(nil),         // 39: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 40: mpiup.v1.Dropped
+	(*Exec)(nil),            // 41: mpiup.v1.Exec
+	(*Meeting)(nil),         // 42: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 43: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 44: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 45: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 46: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 47: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 48: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 49: mpiup.v1.Proceed
+	(*Started)(nil),         // 50: mpiup.v1.Started
+	(*StartFailed)(nil),     // 51: mpiup.v1.StartFailed
+	(*Output)(nil),          // 52: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 53: mpiup.v1.OutputEnd
+	(*Placed)(nil),          // 54: mpiup.v1.Placed
+	(*Input)(nil),           // 55: mpiup.v1.Input
+	(*Credit)(nil),          // 56: mpiup.v1.Credit
+	(*Resize)(nil),          // 57: mpiup.v1.Resize
+	(*Signal)(nil),          // 58: mpiup.v1.Signal
+	(*Stop)(nil),            // 59: mpiup.v1.Stop
+	(*Exited)(nil),          // 60: mpiup.v1.Exited
+	(*DeviceError)(nil),     // 61: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 62: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 63: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 64: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 65: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 66: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 67: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 68: mpiup.v1.Wait
+	(*Met)(nil),             // 69: mpiup.v1.Met
+	(*Activity)(nil),        // 70: mpiup.v1.Activity
+	(*Place)(nil),           // 71: mpiup.v1.Place
+	(*Progress)(nil),        // 72: mpiup.v1.Progress
+	(*Waited)(nil),          // 73: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 74: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 75: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 76: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 77: mpiup.v1.FlightGroup
+	(*FlightCall)(nil),      // 78: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 79: mpiup.v1.FlightOp
+	(*Control)(nil),         // 80: mpiup.v1.Control
+	(*Notice)(nil),          // 81: mpiup.v1.Notice
+	(*Ending)(nil),          // 82: mpiup.v1.Ending
+	(*Bye)(nil),             // 83: mpiup.v1.Bye
+	(*Closed)(nil),          // 84: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 85: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 86: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 87: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 88: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 89: mpiup.v1.FetchResult
+	(*Event)(nil),           // 90: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 91: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 92: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 93: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 94: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 95: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 96: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 97: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 98: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 99: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 100: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 101: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 102: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 103: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 104: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 105: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 106: mpiup.v1.Finding
+	(*Fact)(nil),            // 107: mpiup.v1.Fact
+	(*ProgramFile)(nil),     // 108: mpiup.v1.ProgramFile
+	(*AnswerRequest)(nil),   // 109: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 110: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 111: mpiup.v1.AskRequest
+	(*Target)(nil),          // 112: mpiup.v1.Target
+	(*AskReply)(nil),        // 113: mpiup.v1.AskReply
+	(*Way)(nil),             // 114: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 115: mpiup.v1.RanksRequest
+	(*StacksWish)(nil),      // 116: mpiup.v1.StacksWish
+	(*RanksReply)(nil),      // 117: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 118: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 119: mpiup.v1.RankState
+	(*RunFlight)(nil),       // 120: mpiup.v1.RunFlight
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	35,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	54,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	57,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	58,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	56,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	86,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	93,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	82,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	45,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	91,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	55,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	58,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	59,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	57,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	87,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	94,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	83,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	46,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	92,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	46,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	63,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	64,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	48,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	37,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	47,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	64,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	65,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	49,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	38,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
 	20,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	49,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	50,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	51,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	52,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	59,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	85,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	92,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	62,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	80,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	81,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	83,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	61,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	43,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	47,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	50,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	51,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	52,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	53,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	60,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	86,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	93,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	63,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	81,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	82,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	84,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	62,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	44,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	48,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	79,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	65,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	68,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	69,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	75,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	38,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	72,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
-	71,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
-	101, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
-	55,  // 42: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	84,  // 43: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	87,  // 44: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	88,  // 45: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	89,  // 46: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	90,  // 47: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	80,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	66,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	69,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	70,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	76,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	39,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	73,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	72,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
+	102, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
+	56,  // 42: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	85,  // 43: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	88,  // 44: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	89,  // 45: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	90,  // 46: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	91,  // 47: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 48: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 49: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
 	19,  // 50: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
@@ -10887,7 +10990,7 @@ var file_mpiup_proto_depIdxs = []int32{
 	24,  // 52: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
 	22,  // 53: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
 	21,  // 54: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	37,  // 55: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	38,  // 55: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
 	25,  // 56: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
 	26,  // 57: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
 	28,  // 58: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
@@ -10896,69 +10999,71 @@ var file_mpiup_proto_depIdxs = []int32{
 	32,  // 61: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
 	29,  // 62: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
 	34,  // 63: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	40,  // 64: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	41,  // 64: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
 	3,   // 65: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
 	33,  // 66: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	42,  // 67: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	41,  // 68: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	43,  // 67: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	42,  // 68: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
 	13,  // 69: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	39,  // 70: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	44,  // 71: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	34,  // 72: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	27,  // 73: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 74: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 75: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 76: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	60,  // 77: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	53,  // 78: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
-	6,   // 79: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 80: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 81: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	60,  // 82: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 83: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 84: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	67,  // 85: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	66,  // 86: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	70,  // 87: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	73,  // 88: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 89: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	74,  // 90: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	76,  // 91: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	78,  // 92: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	77,  // 93: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 94: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 95: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	95,  // 96: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 97: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 98: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 99: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	105, // 100: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	106, // 101: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	107, // 102: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
-	104, // 103: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	101, // 104: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 105: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	102, // 106: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	102, // 107: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	103, // 108: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 109: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	111, // 110: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	113, // 111: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	115, // 112: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
-	118, // 113: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	117, // 114: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	72,  // 115: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	119, // 116: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	65,  // 117: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 118: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	73,  // 119: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	66,  // 120: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
-	75,  // 121: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	122, // [122:122] is the sub-list for method output_type
-	122, // [122:122] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	37,  // 70: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
+	3,   // 71: mpiup.v1.Guess.pmi:type_name -> mpiup.v1.Pmi
+	40,  // 72: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	45,  // 73: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	34,  // 74: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	27,  // 75: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 76: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 77: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 78: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	61,  // 79: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	54,  // 80: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	6,   // 81: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 82: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 83: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	61,  // 84: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	7,   // 85: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 86: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	68,  // 87: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	67,  // 88: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	71,  // 89: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	74,  // 90: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	12,  // 91: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	75,  // 92: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	77,  // 93: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	79,  // 94: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	78,  // 95: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 96: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 97: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	96,  // 98: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 99: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	35,  // 100: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 101: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	106, // 102: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	107, // 103: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	108, // 104: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
+	105, // 105: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	102, // 106: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 107: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	103, // 108: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	103, // 109: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	104, // 110: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 111: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	112, // 112: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	114, // 113: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	116, // 114: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
+	119, // 115: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	118, // 116: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	73,  // 117: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	120, // 118: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	66,  // 119: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 120: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	74,  // 121: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	67,  // 122: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
+	76,  // 123: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	124, // [124:124] is the sub-list for method output_type
+	124, // [124:124] is the sub-list for method input_type
+	124, // [124:124] is the sub-list for extension type_name
+	124, // [124:124] is the sub-list for extension extendee
+	0,   // [0:124] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -11022,7 +11127,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   103,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

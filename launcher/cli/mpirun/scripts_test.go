@@ -62,11 +62,11 @@ func TestScripts(t *testing.T) {
 		t.Run(tt.from, func(t *testing.T) {
 			args := words(t, tt.line)
 			o := has.outside()
-			family, _, err := Decide(args[0], args[1:], o.Lookup, func([]string) string { return "" })
+			decided, err := Decide(args[0], args[1:], o.Lookup, func([]string) string { return "" })
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := Parse(family, args[1:], o)
+			l, err := Parse(decided.Family, args[1:], o)
 			if err != nil {
 				t.Fatal(err)
 			}

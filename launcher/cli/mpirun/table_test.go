@@ -144,7 +144,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return map[string]string{"HOME": "/h"}[name], name == "HOME"
 		}
-		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) string { return "" }); err == nil && why == "" {
+		if decided, err := Decide("mpirun", args, o.Lookup, func([]string) string { return "" }); err == nil && decided.Why == "" {
 			t.Error("no reason is given")
 		}
 		for _, family := range []line.Family{line.OpenMPI, line.Hydra} {
