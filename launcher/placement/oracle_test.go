@@ -161,7 +161,7 @@ func TestAsOpenMPI(t *testing.T) {
 	}
 }
 
-// TestAsOpenMPI5 compares with what mpirun of Open MPI 5.0.7 (PRRTE 3.0.8) said with --display map-devel
+// TestAsOpenMPI5 compares with what mpirun of Open MPI 5.0.7 (PRRTE 3.0.8), and 5.0.8 in the later lines, said with --display map-devel
 // --runtime-options donotlaunch on those machines. Where it was not told to bind, it binds of itself, and
 // only the hosts are compared. "error" it has no plan, and neither has mpiup; "error there" mpiup has one.
 func TestAsOpenMPI5(t *testing.T) {

@@ -278,7 +278,7 @@ func (s *script) do(command string, args []string) {
 		s.step(e)
 	case "spawn":
 		s.asks++
-		app := &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{args[1]}}, Procs: uint32(s.number(args[2])), Hosts: args[3:]}
+		app := &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{args[1]}}, Procs: uint32(s.number(args[2])), Hosts: args[3:], MapBy: "slot"}
 		of(&apiv1.SpawnRequest{Id: s.asks, Parent: id(), Apps: []*apiv1.SpawnApp{app}})
 	case "reached":
 		var e Reached
