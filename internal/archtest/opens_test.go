@@ -24,7 +24,7 @@ var mayBlock = map[string]string{
 	"agent/reap/prepare.go":            "/proc: the kernel's",
 	"agent/reap/proctree/proc.go":      "/proc: the kernel's",
 	"agent/reap/proctree/sockets.go":   "/proc: the kernel's",
-	"agent/reap/slice.go":              "/proc: the kernel's",
+	"agent/reap/priority.go":           "/proc: the kernel's",
 	"agent/stdio/files.go":             "a device",
 	"agent/watch/cause.go":             "/proc: the kernel's",
 	"agent/watch/far.go":               "/sys: the kernel's",
