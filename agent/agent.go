@@ -136,8 +136,8 @@ func gpuUnits(inv gpu.Inventory) (units []*apiv1.GpuUnit) {
 	return units
 }
 
-// runForOutput runs a program as one of this agent's processes.
+// runForOutput runs a tool that tells of GPUs, as one of this agent's processes.
 func (a *Agent) runForOutput(ctx context.Context, argv []string) (gpu.Result, error) {
-	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, gpu.MaxReport)
+	o, err := reap.CollectTool(ctx, a.super, argv, a.cfg.Env, nil, gpu.MaxReport)
 	return gpu.Result{Out: o.Out, Err: o.Err, Code: o.Exit.Status()}, err
 }

@@ -5,23 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/exchange"
-	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
-	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/trace"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
-	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 	"google.golang.org/protobuf/proto"
 )
@@ -55,11 +51,11 @@ func (a *Agent) ranks(ctx context.Context, r *apiv1.RanksRequest) (*apiv1.RanksR
 // look is one at all ranks. Who asks the same meanwhile gets what it sees.
 func (a *Agent) look(window time.Duration, flight bool) *apiv1.RanksReply {
 	list := a.sessions.Ranks()
-	proc, pids := proctree.Proc{Root: "/proc"}, make([]int, len(list))
+	proc, leaders := proctree.Proc{Root: "/proc"}, make([]look.Leader, len(list))
 	for i, p := range list {
-		pids[i] = p.Pid()
+		leaders[i] = p.Leader()
 	}
-	before, err := look.At(proc, pids)
+	before, err := look.At(proc, leaders)
 	if err != nil {
 		return &apiv1.RanksReply{Error: err.Error()}
 	}
@@ -68,7 +64,7 @@ func (a *Agent) look(window time.Duration, flight bool) *apiv1.RanksReply {
 	case <-time.After(looksApart):
 	case <-a.ending.Done():
 	}
-	after, err := look.At(proc, pids)
+	after, err := look.At(proc, leaders)
 	if err != nil {
 		return &apiv1.RanksReply{Error: err.Error()}
 	}
@@ -132,7 +128,7 @@ func (a *Agent) addWaits(reply *apiv1.RanksReply, list []session.Rank, used map[
 	for _, m := range reply.Ranks {
 		u := used[int(m.Pid)]
 		p := byPID[m.Pid]
-		r := p.Job.Waits.Seen(p.ID, at-window)
+		r := p.Job.Waits.Seen(p.ID, p.Client(), at-window)
 		r.RankWork = watch.WorkOf(proc, u)
 		r.Far, r.GPU = watch.FarOf(watch.Host, u.Main), p.Job.Devices.Slow(a.ending, p.GPUNames())
 		own, _ := look.Own(proc, u.PIDs, sockets)
@@ -190,22 +186,11 @@ func (a *Agent) stacks(signal int) func(ctx context.Context, targets []look.Targ
 	}
 }
 
-// runTool runs a program of the container's PATH, as one of this agent's processes. As another user it gets nothing of what this one has: not its
-// environment, and only programs that nobody but root can change.
+// runTool runs a tool of the container's for what it prints, as one of this agent's processes; as another user where as is not nil.
 func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit int) (string, error) {
-	cmd := reap.Command{Argv: argv, Env: a.cfg.Env, User: as}
-	if as != nil {
-		path, _ := host.Lookup("PATH", a.cfg.Env)
-		dirs := bounded.Programs(path)
-		if cmd.Path = bounded.Program(argv[0], dirs); cmd.Path == "" {
-			return "", trace.ErrNoProgram
-		}
-		cmd.Env, cmd.Dir = []string{"PATH=" + strings.Join(dirs, ":"), "HOME=/"}, "/"
-	}
-	o, err := reap.Collect(ctx, a.super, cmd, limit)
-	var failed *program.Error
+	o, err := reap.CollectTool(ctx, a.super, argv, a.cfg.Env, as, limit)
 	switch {
-	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:
+	case errors.Is(err, reap.ErrNoTool):
 		return "", trace.ErrNoProgram
 	case err == nil && o.Exit.Status() != 0:
 		err = fmt.Errorf("%v: %s", o.Exit, o.Err)

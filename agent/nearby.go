@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/nearby"
@@ -31,7 +32,7 @@ func (a *Agent) showNearby(ctx context.Context) {
 			if err != nil {
 				return nil, err
 			}
-			return proto.Marshal(reply)
+			return codec.Encode(reply)
 		case apiv1.AskSaid:
 			if a.cfg.Inside.Said != nil {
 				return a.cfg.Inside.Said(), nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/ways"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -36,9 +36,9 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Inside != nil {
 		guardAfter = shortRun
 	}
-	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, Urgent: true, GuardExe: cfg.Executable, GuardAfter: guardAfter, SessionDirs: a.host.SessionsDir()})
 	a.watch = a.watchGPUs()
-	libs := mpilib.NewMemory(os.DirFS("/"))
+	libs := mpilib.NewMemory(bounded.Tree("/"))
 	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
 		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done()})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: func() bool { return a.ending.Err() != nil },
@@ -49,7 +49,8 @@ func New(cfg Config) (*Agent, error) {
 		starts = nil
 	}
 	a.sessions = session.New(session.Config{Version: cfg.Version, Log: cfg.Log, Clock: a.clock, Policy: starts, Grace: cfg.Grace,
-		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) }, Unread: a.unread,
+		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) },
+		Left: func(from net.Addr) bool { return a.front.HasLeft(from) }, Unread: a.unread,
 		Gossip: func() *member.Gossip { return a.gossip }, Hasten: cfg.Hasten, Rest: cfg.Rest, IdleExit: cfg.IdleExit,
 		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Inside != nil, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
 			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch, Stacks: a.stacks(0), WatchLibrary: cfg.Helpers.Waits}})

@@ -10,11 +10,13 @@ import (
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/agent/ways"
+	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/internal/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -42,14 +44,18 @@ func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Fram
 	if p, ok := peer.FromContext(ctx); ok {
 		by.From = p.Addr
 	}
-	err := s.agent.sessions.Attach(ctx, stream, by)
+	err := s.agent.sessions.Attach(ctx, codec.Stream{GRPC: stream}, by)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, session.ErrBadFrame):
 		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.As(err, new(*codec.Unfit)):
+		return status.Error(codes.DataLoss, err.Error())
 	case errors.As(err, new(*session.Succeeded)):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, wire.ErrReplaced):
+		return status.Error(codes.AlreadyExists, err.Error())
 	}
 	return status.Error(codes.Aborted, err.Error())
 }

@@ -75,6 +75,7 @@ func TestSignals(t *testing.T) {
 		run, pause int // the codes
 	}{
 		{syscall.SIGINT, 130, 130}, {syscall.SIGTERM, job.ExitPreempted, job.ExitPreempted}, {syscall.SIGHUP, 129, 129},
+		{syscall.SIGQUIT, 131, 131},
 		{syscall.SIGUSR1, 138, 0}, {syscall.SIGUSR2, 140, 0},
 	} {
 		died := func(rank uint32) *apiv1.Frame { return (&apiv1.Exited{Rank: rank, Signal: int32(tt.sig)}).Frame() }

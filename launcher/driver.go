@@ -36,6 +36,7 @@ type driver struct {
 	clock  *wire.Clock
 	opener *reach.Opener
 	places *places
+	pids   pids
 	// dial makes the way to hosts that join later (reach.NewDialer, but in tests); identity is what they
 	// are spoken to with, which a run of the embedded agent alone does without.
 	dial     func(r *reach.Reach, hosts int) link.Attach
@@ -234,6 +235,10 @@ func (r *driver) deliver(h int, f *apiv1.Frame) error {
 		if r.places.who().Owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
 			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
 			return nil
+		}
+	case *apiv1.Frame_Started:
+		if r.places.who().Owns(h, b.Started.Rank) {
+			r.pids.note(int(b.Started.Rank), int(b.Started.Pid))
 		}
 	case *apiv1.Frame_Progress:
 		if r.places.who().Owns(h, b.Progress.Rank) {

@@ -232,8 +232,8 @@ func (r *planner) patience(ctx context.Context, begins time.Time) (context.Conte
 		for {
 			select {
 			case s := <-r.cfg.Signals:
-				if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
-					end(reach.GotSignal(s.(syscall.Signal)))
+				if sig, ok := s.(syscall.Signal); ok && job.EndsWaiting(int(sig)) {
+					end(reach.GotSignal(sig))
 				}
 			case <-stop:
 				return

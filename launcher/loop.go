@@ -96,7 +96,7 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 }
 
 // flush waits until all output is written. A reader that does not read is waited for as by any
-// program, until a second INT or TERM.
+// program, until a second INT, QUIT or TERM.
 func (r *driver) flush(sink *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() { sink.Wait(); close(done) }()
@@ -105,7 +105,7 @@ func (r *driver) flush(sink *sync.WaitGroup) {
 		case <-done:
 			return
 		case s := <-r.cfg.Signals:
-			if s == syscall.SIGINT || s == syscall.SIGTERM {
+			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGQUIT {
 				r.unblock()
 			}
 		}

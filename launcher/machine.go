@@ -17,7 +17,7 @@ import (
 func machineWish(p placement.Policy) apiv1.MachineWish {
 	b := &p.Binding
 	switch {
-	case b.Map.Object != layout.None:
+	case b.Map.Object != layout.None, p.ByCores:
 		return apiv1.MachineWish_MACHINE_ALWAYS
 	case b.Bind.Said && b.Bind.To == layout.None && !b.Bind.List && !b.Listed() && b.Hydra == nil:
 		return apiv1.MachineWish_MACHINE_NOT_WANTED

@@ -38,6 +38,7 @@ func (r *driver) prepareOutput() error {
 	out.Process = func(id int) job.Process { return r.places.who().Process(id) }
 	out.Host = func(id int) string { return r.places.hosts()[r.places.who().HostOf(id)].Name }
 	out.Node = func(id int) int { return r.places.who().HostOf(id) }
+	out.PID = r.pids.of
 	out.Written = r.back.written
 	r.back.prompt = r.cfg.Loss.Hold > 0
 	out.Broken = func(err error) {
@@ -80,6 +81,28 @@ func (r *driver) prepareOutput() error {
 		}
 	}
 	return nil
+}
+
+// pids are the numbers of the run's processes on their hosts, for tags before lines. They come before any output of
+// their process, on the same connection.
+type pids struct {
+	mu   sync.Mutex
+	byID map[int]int // guarded by mu
+}
+
+func (p *pids) note(id, pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byID == nil {
+		p.byID = map[int]int{}
+	}
+	p.byID[id] = pid
+}
+
+func (p *pids) of(id int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byID[id]
 }
 
 // ready sees whether everything that the user wants written can be: nothing is started otherwise.

@@ -38,7 +38,7 @@ func barrier(ctx context.Context, s *session, m *Message, r *reply) error {
 		out := &reply{name: r.name}
 		out.ok()
 		out.addInt("tag", g.tag) // newer clients look for it in any barrier_out
-		_ = s.write(out)         // whoever reads the connection learns of its end
+		s.write(out)
 	})
 	return nil
 }

@@ -28,19 +28,27 @@ func initialize(_ context.Context, s *session, m *Message, r *reply) error {
 	}
 	r.addInt("pmi_version", v)
 	r.addInt("pmi_subversion", sub)
+	who := s.seconds.speaker()
+	before, ok := s.srv.begin(s, who)
+	if !ok {
+		s.seconds.refuse(who, before)
+		r.refuse(-1, alreadyIn(s.rank, before))
+		return nil
+	}
 	if s.state == running && v != version(s.v2) {
 		r.refuse(-1, "already initialized with the other PMI version")
 		return nil
 	}
+	s.seconds.admit(who)
 	r.ok()
 	s.v2 = v == 2
-	if s.state != running {
-		s.state = running
-		s.srv.begun(s)
+	again := s.state == running
+	s.state = running
+	if !again {
 		s.srv.job.Space.RankBack(s.rank)
-		if f := s.srv.job.Hooks.OnInit; f != nil {
-			f(s.rank)
-		}
+	}
+	if f := s.srv.job.Hooks.OnInit; f != nil && (!again || who != before) {
+		f(s.rank, who)
 	}
 	return nil
 }
@@ -67,6 +75,7 @@ func finalize(_ context.Context, s *session, _ *Message, r *reply) error {
 	r.ok()
 	if s.state == running {
 		s.state = finalized
+		s.srv.finish(s)
 		if f := s.srv.job.Hooks.OnFinalize; f != nil {
 			f(s.rank)
 		}

@@ -1,35 +1,35 @@
 package pmi
 
 // initCommand is apart because both dialects write it alike.
-var initCommand = command{v1: initName, reply1: "response_to_init", states: fresh | running | finalized, handle: initialize}
+var initCommand = command{v1: initName, reply1: "response_to_init", states: fresh | running | finalized, handle: initialize, last: true}
 
 var commands = []command{
-	{"", "", "fullinit", running, fullInit},
-	{"finalize", "finalize_ack", "finalize", running | finalized, finalize},
-	{"abort", "", "abort", fresh | running | finalized, abort},
+	{"", "", "fullinit", running, fullInit, false},
+	{"finalize", "finalize_ack", "finalize", running | finalized, finalize, true},
+	{"abort", "", "abort", fresh | running | finalized, abort, true},
 
-	{"get_maxes", "maxes", "", running, maxes},
-	{"get_appnum", "appnum", "", running, appNum},
-	{"get_universe_size", "universe_size", "", running, universeSize},
-	{"get_my_kvsname", "my_kvsname", "job-getid", running, kvsName},
+	{"get_maxes", "maxes", "", running, maxes, false},
+	{"get_appnum", "appnum", "", running, appNum, false},
+	{"get_universe_size", "universe_size", "", running, universeSize, false},
+	{"get_my_kvsname", "my_kvsname", "job-getid", running, kvsName, false},
 
-	{"put", "put_result", "kvs-put", running, put},
-	{"get", "get_result", "kvs-get", running, get},
-	{"barrier_in", "barrier_out", "kvs-fence", running, fence},
-	{"", "", "ring", running, exchangeRing},
+	{"put", "put_result", "kvs-put", running, put, false},
+	{"get", "get_result", "kvs-get", running, get, false},
+	{"barrier_in", "barrier_out", "kvs-fence", running, fence, false},
+	{"", "", "ring", running, exchangeRing, false},
 
-	{"", "", "info-putnodeattr", running, putNodeAttr},
-	{"", "", "info-getnodeattr", running, getNodeAttr},
-	{"", "", "info-getjobattr", running, getJobAttr},
+	{"", "", "info-putnodeattr", running, putNodeAttr, false},
+	{"", "", "info-getnodeattr", running, getNodeAttr, false},
+	{"", "", "info-getjobattr", running, getJobAttr, false},
 
-	{"publish_name", "publish_result", "name-publish", running, publish},
-	{"lookup_name", "lookup_result", "name-lookup", running, lookup},
-	{"unpublish_name", "unpublish_result", "name-unpublish", running, unpublish},
+	{"publish_name", "publish_result", "name-publish", running, publish, false},
+	{"lookup_name", "lookup_result", "name-lookup", running, lookup, false},
+	{"unpublish_name", "unpublish_result", "name-unpublish", running, unpublish, false},
 
-	{"spawn", "spawn_result", "spawn", running, spawnJob},
-	{"", "", "job-connect", running, unsupported(1, "connecting jobs")},
-	{"", "", "job-disconnect", running, unsupported(1, "connecting jobs")},
-	{"singinit", "singinit_info", "", fresh | running | finalized, unsupported(-1, "starting a launcher from a singleton")},
+	{"spawn", "spawn_result", "spawn", running, spawnJob, false},
+	{"", "", "job-connect", running, unsupported(1, "connecting jobs"), false},
+	{"", "", "job-disconnect", running, unsupported(1, "connecting jobs"), false},
+	{"singinit", "singinit_info", "", fresh | running | finalized, unsupported(-1, "starting a launcher from a singleton"), false},
 }
 
 // unknown answers what the table does not have.

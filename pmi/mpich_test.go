@@ -19,6 +19,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
+	who "github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/test/need"
@@ -91,7 +92,7 @@ func (j *ranks) run(t *testing.T, argv ...string) outcome {
 	for r := range size {
 		e := engines[nodes[r]]
 		pj := pmi.Job{Space: e, Universe: size, Reconnect: j.port, Hooks: pmi.Hooks{
-			OnInit:     func(r int) { j.event("init %d", r) },
+			OnInit:     func(r int, _ who.Process) { j.event("init %d", r) },
 			OnFinalize: func(r int) { j.event("finalize %d", r) },
 			OnAbort:    func(r, code int, _ string) { j.event("abort %d %d", r, code); go kill() },
 		}}
@@ -180,7 +181,10 @@ func (j *ranks) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Se
 			if err != nil || int(peer.UID) != os.Getuid() {
 				t.Errorf("%+v, %v", peer, err)
 			}
-			rank, leave, err := gate.Admit(conn, size)
+			rank, leave, err := gate.Admit(conn)
+			if err == nil {
+				err = pmi.Welcome(conn, rank, size)
+			}
 			if err != nil || rank != r {
 				t.Error(rank, err)
 				return

@@ -13,6 +13,9 @@
 // with its two spellings and one handler. PMI-1 is answered as 1.2, which has
 // barriers of groups, or as 1.1 (Job.PlainBarriers).
 //
+// One process at a time is in MPI for a rank (package client). Another one that says init meanwhile is refused, and so is
+// all that it says later (second.go).
+//
 // Serve blocks in the calling goroutine, which is one per rank; a rank that waits for a fence, a
 // node attribute or a spawn blocks only itself. A barrier of PMI-1 has a goroutine that Serve waits
 // for. A Server serves all its ranks at once. Hooks run in the rank's goroutine.
@@ -35,18 +38,30 @@ func New(job Job) *Server {
 	if job.AppNum == nil {
 		job.AppNum = func(int) int { return 0 }
 	}
-	return &Server{job: job, ring: newRing(), latest: map[int]*session{}}
+	return &Server{job: job, ring: newRing(), latest: map[int]*presence{}}
 }
 
 // Serve answers rank until its connection ends (nil; *UnfinishedError between init and finalize), it
 // aborts (nil), ctx ends (its cause), or the job cannot go on: *ProtocolError, *kvs.GoneError when it
 // waits for a rank that is gone, or what the engine says. The caller owns conn and closes it afterwards.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
-	defer stop()
-	err := newSession(s, conn, rank, find).run(ctx)
-	if ctx.Err() != nil && err != nil {
-		return context.Cause(ctx)
-	}
-	return err
+	return s.Meet(conn, rank)(ctx)
 }
+
+// Meet is Serve in two steps: from Meet on, Settle waits for what the rank says over conn. serve must be called.
+func (s *Server) Meet(conn net.Conn, rank int) (serve func(context.Context) error) {
+	talk := s.talks.Begin(rank, conn)
+	return func(ctx context.Context) error {
+		defer talk.End()
+		stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
+		defer stop()
+		err := newSession(s, conn, rank, talk, find).run(ctx)
+		if ctx.Err() != nil && err != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+}
+
+// Settle returns when what a rank that has ended said before has been read and seen to, or ctx has ended: it may have finalized.
+func (s *Server) Settle(ctx context.Context, rank int) { s.talks.Settle(ctx, rank) }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/socket"
 )
 
 const (
@@ -57,34 +57,36 @@ func NewGate(ranks []int) *Gate {
 // ID is rank's PMI_ID, and 0 for a rank the gate does not know.
 func (g *Gate) ID(rank int) int { return int(g.ids[rank]) }
 
-// Admit does the handshake on a new connection, for at most five seconds, and returns whose it
-// is. leave must be called when the connection has ended. A rank may connect again: MPICH since
+// Admit reads the handshake on a new connection, for at most five seconds of the client's silence, and returns whose it
+// is. Welcome is its answer. leave must be called when the connection has ended. A rank may connect again: MPICH since
 // 4.3 does so for each MPI session, and a script may run several MPI programs. After an error the
-// caller closes conn. size is the job's ranks.
-func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error) {
-	lift := awake.Until(conn.SetDeadline, handshakeTime)
-	defer lift()
+// caller closes conn.
+func (g *Gate) Admit(conn net.Conn) (rank int, leave func(), err error) {
+	lift := socket.Hear(conn, handshakeTime)
 	line, err := readShort(conn)
+	if late := lift(); err == nil {
+		err = late
+	}
 	if err == nil {
 		rank, err = g.enter(line)
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("PMI connection from %s: %w", conn.RemoteAddr(), err)
 	}
-	leave = sync.OnceFunc(func() {
+	return rank, sync.OnceFunc(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.in[rank]--
-	})
+	}), nil
+}
+
+// Welcome answers a rank that was admitted to a job of so many ranks. After an error the caller closes conn: the rank waits for that answer.
+func Welcome(conn net.Conn, rank, size int) error {
 	answer := fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", size, rank)
-	if _, err = conn.Write([]byte(answer)); err == nil {
-		err = lift()
+	if _, err := conn.Write([]byte(answer)); err != nil {
+		return fmt.Errorf("rank %d: PMI connection: %w", rank, err)
 	}
-	if err != nil {
-		leave()
-		return 0, nil, fmt.Errorf("rank %d: PMI connection: %w", rank, err)
-	}
-	return rank, leave, nil
+	return nil
 }
 
 // readShort reads one line and not a byte more, since what follows is another's to read.

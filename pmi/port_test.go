@@ -25,7 +25,9 @@ func admit(g *pmi.Gate, text string) (rank int, leave func(), answer string, err
 		b, _ := io.ReadAll(client)
 		got <- string(b)
 	}()
-	rank, leave, err = g.Admit(server, 4)
+	if rank, leave, err = g.Admit(server); err == nil {
+		err = pmi.Welcome(server, rank, 4)
+	}
 	server.Close()
 	answer = <-got
 	client.Close()
@@ -69,7 +71,7 @@ func TestGateDoesNotWaitForSilentClients(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()
 		begin := time.Now()
-		if _, _, err := pmi.NewGate([]int{0}).Admit(server, 1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, _, err := pmi.NewGate([]int{0}).Admit(server); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		if d := time.Since(begin); d != 5*time.Second {
@@ -88,7 +90,7 @@ func TestGateReadsNoFurther(t *testing.T) {
 		fmt.Fprintf(client, "cmd=initack pmiid=%d\ncmd=init", g.ID(0))
 	}()
 	go io.Copy(io.Discard, bufio.NewReader(client))
-	if _, _, err := g.Admit(server, 1); err != nil {
+	if _, _, err := g.Admit(server); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 8)
@@ -108,7 +110,7 @@ func FuzzGate(f *testing.F) {
 			io.WriteString(client, line+"\n")
 			client.Close()
 		}()
-		if _, _, err := g.Admit(server, 1); err == nil {
+		if _, _, err := g.Admit(server); err == nil {
 			t.Error("a guess was right")
 		}
 		server.Close()

@@ -9,6 +9,8 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/socket"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -38,13 +40,24 @@ type Job struct {
 	// connects anew for each, finalizes on the last only and leaves the others open, so the
 	// caller serves several connections of a rank side by side.
 	Reconnect bool
+
+	Processes Processes // without it nobody is refused for another process
+}
+
+// Processes is what the server has to know of this host's processes. Both may be nil.
+type Processes struct {
+	Lives  func(client.Process) bool // it has not ended, nor is about to
+	Sleeps func(client.Process) bool // it waits for something just now
 }
 
 // Hooks tell the caller what a rank did; nil ones are left out. Each is called before the rank
 // gets its answer.
 type Hooks struct {
-	OnInit     func(rank int)
+	OnInit     func(rank int, who client.Process) // who is in MPI for the rank from here on, as far as that is known
 	OnFinalize func(rank int)
+	// OnSecond is a process that called MPI_Init as a rank for which another one is in MPI. It is told so and refused
+	// whatever it asks for.
+	OnSecond func(client.Second)
 	// OnAbort is MPI_Abort. code is as given; text is for people and may be empty. Serve
 	// returns nil right after it.
 	OnAbort func(rank, code int, text string)
@@ -55,24 +68,47 @@ type Server struct {
 	job   Job
 	ring  ring
 	turns kvs.Turns[turn]
+	talks socket.Talks[int] // by rank
 
 	mu     sync.Mutex
-	latest map[int]*session // guarded by mu; of each rank, the session that began last
+	latest map[int]*presence // guarded by mu; by rank
 }
 
-// begun notes that rank goes on over this session, which makes those before it history.
-func (s *Server) begun(x *session) {
+// presence is where a rank speaks, or spoke last.
+type presence struct {
+	session *session       // the one that began last, which makes those before it history
+	who     client.Process // that began it
+	inMPI   bool           // between init and finalize
+}
+
+// begin notes that a rank goes on over this session, unless another process is in MPI for it, and returns who was so far.
+func (s *Server) begin(x *session, who client.Process) (before client.Process, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.latest[x.rank] = x
+	if p := s.latest[x.rank]; p != nil && p.inMPI {
+		if before = p.who; before.Excludes(who, s.job.Processes.Lives) {
+			return before, false
+		}
+	}
+	s.latest[x.rank] = &presence{session: x, who: who, inMPI: true}
+	return before, true
+}
+
+// finish notes that the rank is not in MPI over this session any more.
+func (s *Server) finish(x *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.latest[x.rank]; p != nil && p.session == x {
+		p.inMPI = false
+	}
 }
 
 // superseded says whether the rank has begun another session since.
 func (s *Server) superseded(x *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	latest := s.latest[x.rank]
-	return latest != nil && latest != x
+	p := s.latest[x.rank]
+	return p != nil && p.session != x
 }
 
 // enter takes rank through a fence of set (empty: the job), with the data of all.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/socket"
 )
 
 // state is where a connection stands; see the package comment.
@@ -49,6 +51,7 @@ type command struct {
 	v2         string // PMI-2 request, whose reply is NAME-response; "": not in PMI-2
 	states     state  // in which it is allowed
 	handle     handler
+	last       bool // it may be a rank's last word, and waits for nobody; others may
 }
 
 func (c *command) replyName(request string, v2 bool) string {
@@ -73,23 +76,29 @@ func unsupported(rc int, what string) handler {
 type session struct {
 	srv  *Server
 	rank int
+	talk *socket.Talk
 	conn net.Conn
 	in   *bufio.Reader
 	find func(name string, v2 bool) *command
 
-	state state
-	v2    bool // since the last init
+	state   state
+	v2      bool // since the last init
+	seconds *seconds
 
 	cancel     context.CancelCauseFunc // ends what the session waits for
-	barriers   sync.WaitGroup
+	barriers   sync.WaitGroup          // and other answers that come later
 	inBarriers atomic.Int32
 
-	mu  sync.Mutex
-	out []byte // guarded by mu
+	mu   sync.Mutex
+	out  []byte // guarded by mu
+	deaf bool   // the rank has gone, or could not be answered and was hung up on, guarded by mu
 }
 
-func newSession(srv *Server, conn net.Conn, rank int, find func(name string, v2 bool) *command) *session {
-	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), find: find, state: fresh}
+func newSession(srv *Server, conn net.Conn, rank int, talk *socket.Talk, find func(name string, v2 bool) *command) *session {
+	s := &session{srv: srv, rank: rank, talk: talk, conn: conn, find: find, state: fresh}
+	s.seconds = &seconds{session: s}
+	s.in = bufio.NewReader(s.seconds)
+	return s
 }
 
 // longAgo is a deadline that has passed.
@@ -97,7 +106,9 @@ var longAgo = time.Unix(1, 0)
 
 func (s *session) run(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
+	s.seconds.ctx = ctx
 	err := s.converse(ctx)
+	s.srv.finish(s)
 	s.cancel(nil)
 	s.conn.SetDeadline(longAgo) // nobody waits for a rank that does not read
 	s.barriers.Wait()
@@ -123,7 +134,8 @@ func (s *session) converse(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.write(reply); err != nil {
+		s.write(reply)
+		if err := s.seconds.answerRest(); err != nil {
 			return s.hungUp(err)
 		}
 	}
@@ -158,7 +170,10 @@ func (s *session) answer(ctx context.Context, m *Message, asV2 bool) (*reply, er
 	if thread, ok := m.Get("thrid"); ok && asV2 {
 		r.add("thrid", thread)
 	}
-	if err := cmd.handle(ctx, s, m, r); err != nil {
+	s.talk.Hold(!cmd.last)
+	err := cmd.handle(ctx, s, m, r)
+	s.talk.Hold(false)
+	if err != nil {
 		return nil, err
 	}
 	if s.srv.job.Log.Enabled(ctx, slog.LevelDebug) {
@@ -181,15 +196,23 @@ func version(v2 bool) int {
 	return 1
 }
 
-func (s *session) write(r *reply) error {
+// write answers. A rank that cannot be answered is hung up on, or it would wait for ever. What it has said before is still read: one that
+// has gone may have taken its leave. After half an answer nothing more is written, whatever the rank asks.
+func (s *session) write(r *reply) {
 	if r.silent || r.later {
-		return nil
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.deaf {
+		return
+	}
 	s.out = r.append(s.out[:0])
-	_, err := s.conn.Write(s.out)
-	return err
+	if _, err := s.conn.Write(s.out); err != nil {
+		s.deaf = true
+		s.srv.job.Log.Debug("pmi: a rank that cannot be answered is hung up on", "rank", s.rank, "cause", err)
+		socket.HangUp(s.conn)
+	}
 }
 
 // hungUp says what the end of a connection means. The engine learns of it, so that nobody waits

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
+	who "github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -152,7 +153,7 @@ func (s *stage) begin(f []string) *kvs.Space {
 		s.t.Fatal(err)
 	}
 	job := pmi.Job{Space: space, Universe: 2 * size, Spawned: spawned, PlainBarriers: slices.Contains(words, "plain"), Hooks: pmi.Hooks{
-		OnInit:     func(r int) { s.note(r, "init") },
+		OnInit:     func(r int, _ who.Process) { s.note(r, "init") },
 		OnFinalize: func(r int) { s.note(r, "finalize") },
 		OnAbort:    func(r, code int, text string) { s.note(r, "abort %d %q", code, text) },
 	}}

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 )
 
 // UsualPlaces are the directories below which images keep benchmarks: NVIDIA's HPC-X and nccl-tests below /opt,
@@ -44,16 +43,19 @@ type finder struct {
 
 func (f *finder) done() bool { return len(f.found) == len(f.want) || f.seen >= f.most }
 
-// rooted is a name of fs.FS; false for one that it does not know.
+// rooted is the name that a tree has for an absolute path; false for another, and for the tree itself.
 func rooted(name string) (string, bool) {
-	name = strings.TrimPrefix(path.Clean(name), "/")
-	return name, name != "" && fs.ValidPath(name)
+	if !path.IsAbs(name) {
+		return "", false
+	}
+	name = path.Clean(name)[len("/"):]
+	return name, name != ""
 }
 
 func (f *finder) in(dir string) {
 	for _, name := range f.want {
 		file, ok := rooted(path.Join(dir, name))
-		if ok && path.IsAbs(dir) && f.found[name] == "" && f.executable(file) {
+		if ok && f.found[name] == "" && f.executable(file) {
 			f.found[name] = "/" + file
 		}
 	}
@@ -67,7 +69,7 @@ func (f *finder) executable(file string) bool {
 // below looks in a directory and then in those it has, level by level.
 func (f *finder) below(root string) {
 	dir, ok := rooted(root)
-	if !ok || !path.IsAbs(root) {
+	if !ok {
 		return
 	}
 	level := []string{dir}

@@ -79,7 +79,7 @@ func (s *Shared) own() string { return ".mpiup-doctor-" + s.Token }
 
 // open is the trial's directory; nothing in it leads out.
 func (s *Shared) open() (*os.Root, error) {
-	dir, err := os.OpenRoot(s.Dir)
+	dir, err := bounded.OpenRoot(s.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *job.Dir
 }
 
 func (s *Shared) clean(_ context.Context, r *job.DirTrial) error {
-	dir, err := os.OpenRoot(s.Dir)
+	dir, err := bounded.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // so nothing was written
 	}

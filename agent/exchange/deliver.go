@@ -142,7 +142,10 @@ func (x *Exchange) askRAS(ctx context.Context, st *ranks.Job) {
 	if !ok {
 		return
 	}
-	lines, err := look.AskRAS(ctx, at, func(c net.Conn) error { return x.MaySpeak(ctx, nil, c) })
+	lines, err := look.AskRAS(ctx, at, func(c net.Conn) error {
+		_, err := x.MaySpeak(ctx, nil, c)
+		return err
+	})
 	if err != nil {
 		x.Log.Debug("NCCL's RAS service", "at", at, "cause", err)
 	}

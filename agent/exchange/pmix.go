@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
@@ -62,7 +63,9 @@ func (x *Exchange) beginPMIx(machine string) error {
 	remove := func() { removeDir(); release() }
 	server, err := pmix.New(pmix.Config{
 		Machine: jobdata.Machine{Address: lis.Addr().String(), SessionDir: dir, Shared: shared, HwlocXML: machine},
-		Check:   func(ctx context.Context, c net.Conn) error { return x.MaySpeak(ctx, nil, c) }, Log: x.Log,
+		Check:   func(ctx context.Context, c net.Conn) (client.Process, error) { return x.MaySpeak(ctx, nil, c) },
+		Lives:   x.Lives,
+		Log:     x.Log,
 		Process: func(id int) (pid int, program string) {
 			if p := x.Jobs.Process(uint32(id)); p != nil {
 				pid, program = p.Pid(), p.Program()
@@ -71,9 +74,14 @@ func (x *Exchange) beginPMIx(machine string) error {
 		},
 		Engine: x.Engine, Spawn: x.Spawn,
 		Hooks: pmix.Hooks{
-			OnInit:     func(id int) { x.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
-			OnFinalize: func(id int) { x.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
-			OnAbort:    x.aborted,
+			OnInit:     func(id int, who client.Process) { x.setPMI(id, apiv1.PmiState_PMI_RUNNING, who) },
+			OnFinalize: func(id int) { x.setPMI(id, apiv1.PmiState_PMI_FINALIZED, client.Process{}) },
+			OnSecond: func(s client.Second) {
+				if p := x.Jobs.Process(uint32(s.Rank)); p != nil {
+					p.TellSecond(s)
+				}
+			},
+			OnAbort: x.aborted,
 			OnControl: func(id int, targets []int, signal int, end bool) { // a rank wants processes to get a signal
 				x.Send((&apiv1.Control{Rank: uint32(id), Targets: idset.Of(targets...).String(), Signal: int32(signal), End: end}).Frame())
 			},
@@ -153,9 +161,9 @@ func (x *Exchange) Forget(o *apiv1.JobOver) {
 }
 
 // setPMI notes how far a rank's library has come.
-func (x *Exchange) setPMI(id int, state apiv1.PmiState) {
+func (x *Exchange) setPMI(id int, state apiv1.PmiState, who client.Process) {
 	if st := x.Jobs.Of(uint32(id)); st != nil {
-		st.SetPMI(id-int(st.Launch.Job.Base), state)
+		st.SetPMI(id-int(st.Launch.Job.Base), state, who)
 	}
 }
 

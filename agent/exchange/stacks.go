@@ -41,11 +41,11 @@ func (x *Exchange) stacksOf(ctx context.Context, wanted idset.Set) (told []*apiv
 
 // StacksOf says where each process is, as take sees it; nil for one that is gone, or of which it tells nothing.
 func StacksOf(ctx context.Context, procs []*ranks.Process, take func(context.Context, []look.Target) ([]look.Stack, []string)) ([]*apiv1.ProcStack, []string) {
-	pids := make([]int, len(procs))
+	leaders := make([]look.Leader, len(procs))
 	for i, p := range procs {
-		pids[i] = p.Pid()
+		leaders[i] = p.Leader()
 	}
-	used, err := look.At(proctree.Proc{Root: "/proc"}, pids)
+	used, err := look.At(proctree.Proc{Root: "/proc"}, leaders)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
@@ -53,7 +53,7 @@ func StacksOf(ctx context.Context, procs []*ranks.Process, take func(context.Con
 	var targets []look.Target
 	var of []int // indices of procs
 	for i, p := range procs {
-		if u := used[p.Pid()]; u.Processes > 0 {
+		if u := used[leaders[i].PID]; u.Processes > 0 {
 			targets, of = append(targets, look.Target{PID: u.Main, Hear: p.Hear}), append(of, i)
 		}
 	}

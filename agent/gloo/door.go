@@ -26,7 +26,7 @@ func newDoor(addr net.Addr) *door {
 // requestBound is how long a request and its answer may take.
 const requestBound = 10 * time.Second
 
-// admit is loopback.Config.Admit: the connection is the HTTP server's until that closes it, for one request and as long as that may take.
+// admit takes what pmi/loopback lets in: the connection is the HTTP server's until that closes it, for one request and as long as that may take.
 func (d *door) admit(c net.Conn) (serve func(context.Context), err error) {
 	select {
 	case d.open <- struct{}{}:

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/loopback"
 )
 
@@ -88,11 +89,15 @@ func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 	h := s.server(ctx, rank)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = h.Serve(door) }) // ends with door's Close
-	var check func(context.Context, net.Conn) error
+	// Which of the rank's processes asks makes no difference here.
+	cfg := loopback.Config{Name: "Horovod rendezvous", Log: s.cfg.Log}
+	cfg.Admit = func(c net.Conn, _ client.Process) (func(context.Context), error) { return door.admit(c) }
 	if s.cfg.Check != nil {
-		check = func(ctx context.Context, c net.Conn) error { return s.cfg.Check(ctx, rank, c) }
+		cfg.Check = func(ctx context.Context, c net.Conn) (client.Process, error) {
+			return client.Process{}, s.cfg.Check(ctx, rank, c)
+		}
 	}
-	lb := loopback.New(loopback.Config{Name: "Horovod rendezvous", Check: check, Admit: door.admit, Log: s.cfg.Log})
+	lb := loopback.New(cfg)
 	if err := lb.Run(ctx, l); ctx.Err() == nil {
 		s.cfg.Full(fmt.Errorf("the rendezvous of Horovod's rank %d ended: %w", rank, err))
 	}
@@ -119,7 +124,9 @@ func (s *Server) handler(rank int) http.Handler {
 		status, value := s.answer(w, r, rank, bodies)
 		w.Header().Set("Content-Length", strconv.Itoa(len(value))) // the client does not know chunks
 		w.WriteHeader(status)
-		_, _ = w.Write(value) // a client that has gone asks again
+		if _, err := w.Write(value); err != nil {
+			panic(http.ErrAbortHandler) // it is hung up on, and asks again if it has not gone
+		}
 	})
 }
 

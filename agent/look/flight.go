@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // Bounds.
@@ -111,13 +113,7 @@ func (r *Recorder) room(rec *Record) bool {
 
 // names are the files here that begin and end so.
 func (r *Recorder) names(begin, end string) (list []string) {
-	d, err := os.Open(r.dir)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	all, _ := d.Readdirnames(4 * maxFiles) // those that can be read
-	for _, name := range all {
+	for _, name := range bounded.Names(r.dir, 4*maxFiles) {
 		if strings.HasPrefix(name, begin) && strings.HasSuffix(name, end) && len(list) < maxFiles {
 			list = append(list, name)
 		}

@@ -114,7 +114,7 @@ func TestHeldOnARealMount(t *testing.T) {
 	want := dir + " (fuse.slow, filer:/export)"
 	var u Usage
 	for late := time.Now().Add(20 * time.Second); time.Now().Before(late) && !strings.HasSuffix(u.Kernel.String(), " on "+want); {
-		all, err := At(proc, []int{cmd.Process.Pid})
+		all, err := At(proc, []Leader{{PID: cmd.Process.Pid}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 
 // Usage is what a leader and its descendants use.
 type Usage struct {
-	Main      int           // the process that does the work: the leader, or what wrappers of one child wait for
+	Main      int           // the process that does the work: who is in MPI, the leader, or what wrappers of one child wait for
 	Name      string        // of Main, by the kernel
 	State     byte          // of Main: 'R', 'S', 'D' and so on (proc_pid_stat(5)); 0: it is gone
 	CPU       time.Duration // of all, and of children that were waited for; children that others reap are lost
@@ -127,8 +127,14 @@ func Branches(all []proctree.Stat, leaders []int) map[int][]int {
 	return out
 }
 
-// Look is what each leader's branch uses now. A leader that is gone has no entry.
-func At(proc proctree.Proc, leaders []int) (map[int]Usage, error) {
+// Leader is a process that was started as a rank.
+type Leader struct {
+	PID  int
+	Main int // the process of its branch that is in MPI for it; 0: that is not known
+}
+
+// At is what each leader's branch uses now, by its PID. A leader that is gone has no entry.
+func At(proc proctree.Proc, leaders []Leader) (map[int]Usage, error) {
 	if err := proc.Verify(); err != nil {
 		return nil, err
 	}
@@ -141,13 +147,19 @@ func At(proc proctree.Proc, leaders []int) (map[int]Usage, error) {
 		byPID[p.PID] = p
 	}
 	out := make(map[int]Usage, len(leaders))
-	for leader, pids := range Branches(all, leaders) {
-		out[leader] = branch(proc, byPID, leader, pids)
+	pids := make([]int, len(leaders))
+	mains := make(map[int]int, len(leaders))
+	for i, l := range leaders {
+		pids[i] = l.PID
+		mains[l.PID] = l.Main
+	}
+	for leader, pids := range Branches(all, pids) {
+		out[leader] = branch(proc, byPID, Leader{leader, mains[leader]}, pids)
 	}
 	return out, nil
 }
 
-func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []int) (u Usage) {
+func branch(proc proctree.Proc, all map[int]proctree.Stat, leader Leader, pids []int) (u Usage) {
 	stats := make(map[int]proctree.Stat, len(pids))
 	for _, pid := range pids {
 		s := all[pid]
@@ -162,7 +174,10 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 		u.Blind = u.Blind || err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) // else it is gone
 	}
 	u.PIDs = pids
-	u.Main = mainOf(leader, stats)
+	u.Main = leader.Main
+	if _, there := stats[u.Main]; !there {
+		u.Main = mainOf(leader.PID, stats)
+	}
 	if s, ok := stats[u.Main]; ok {
 		u.Name, u.State, u.Delay = s.Name, s.State, s.Delay
 		u.Kernel = Where(proc, u.Main)

@@ -132,7 +132,7 @@ func TestLook(t *testing.T) {
 	}
 	var u Usage
 	for late := time.Now().Add(30 * time.Second); time.Now().Before(late); {
-		list, err := At(proc, []int{cmd.Process.Pid, 1 << 30})
+		list, err := At(proc, []Leader{{PID: cmd.Process.Pid}, {PID: 1 << 30}})
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
@@ -143,6 +143,14 @@ func TestLook(t *testing.T) {
 	if u.Main == cmd.Process.Pid || u.Processes != 2 || u.RSS == 0 || u.State != 'S' ||
 		!slices.Contains([]string{"clock_nanosleep", "nanosleep", ""}, u.Kernel.Syscall) || u.Kernel == (Kernel{}) {
 		t.Errorf("%+v", u)
+	}
+
+	// Whoever is in MPI is the rank, whatever it has started; a number of somebody else's is nobody.
+	for main, want := range map[int]int{cmd.Process.Pid: cmd.Process.Pid, u.Main: u.Main, os.Getpid(): u.Main} {
+		list, err := At(proc, []Leader{{PID: cmd.Process.Pid, Main: main}})
+		if got := list[cmd.Process.Pid]; err != nil || got.Main != want || got.Processes != 2 {
+			t.Errorf("with %d in MPI: %+v, %v; want %d", main, got, err, want)
+		}
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // Rank is one that is watched.
 type Rank struct {
-	ID, PID int
+	ID int
+	Leader
 	Output  uint64   // changes with each output
 	Library uint64   // changes with what its MPI library says to its server
 	GPUs    []string // UUIDs of those that it sees; none: it sees all
@@ -41,11 +42,11 @@ func (w *Watcher) Look(ranks []Rank) (a job.Activity, again bool, err error) {
 // sample is what ranks have done so far, by id, and at what of all of them it has looked. Sockets and GPUs are looked at only where nothing else
 // shows work.
 func (w *Watcher) sample(ranks []Rank) (map[int]Sample, job.Looked, error) {
-	pids := make([]int, len(ranks))
+	leaders := make([]Leader, len(ranks))
 	for i, r := range ranks {
-		pids[i] = r.PID
+		leaders[i] = r.Leader
 	}
-	used, err := At(proctree.Proc{Root: "/proc"}, pids)
+	used, err := At(proctree.Proc{Root: "/proc"}, leaders)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -4,7 +4,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/internal/scrape"
 )
 
 // Serve answers probes and scrapes. A port that is taken is a warning: jobs do not need it.
@@ -20,7 +20,7 @@ func (m *Metrics) Serve(watch *Watch) (stop func()) {
 		return func() {}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", exposition.Index("/metrics", "/healthz", "/readyz"))
+	mux.Handle("GET /{$}", scrape.Index("/metrics", "/healthz", "/readyz"))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if m.cfg.Ending() {
@@ -29,6 +29,6 @@ func (m *Metrics) Serve(watch *Watch) (stop func()) {
 		}
 		w.Write([]byte("ok\n"))
 	})
-	mux.Handle("GET /metrics", exposition.Handler(func() []exposition.Family { return m.page(watch) }))
-	return exposition.Serve(l, mux)
+	mux.Handle("GET /metrics", scrape.Handler(m.registry(watch)))
+	return scrape.Serve(l, mux)
 }

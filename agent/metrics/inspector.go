@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/mpiup/mpiup/internal/bounded"
-	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/internal/scrape"
 )
 
 // NCCL's Inspector, a plugin that users switch on, writes how fast each communicator is: every 30 s into a file of its own,
@@ -28,6 +29,8 @@ const (
 	inspectorRanks  = 1024             // of one session
 	inspectorFiles  = 16               // of one rank: one a GPU
 	inspectorBytes  = 256 << 10        // of one file: 1,000 a communicator and metric
+	inspectorAll    = 16 << 20         // bytes of all files: one file may stand there by very many names
+	inspectorRuns   = 256              // sessions of one agent
 	inspectorSeries = 8192             // of all
 	inspectorText   = 128              // of a label's value
 )
@@ -60,26 +63,39 @@ func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix st
 	return prefix
 }
 
-// inspected is what ranks' files say now.
-func (m *Metrics) inspected() []exposition.Family {
-	sessions, _ := filepath.Glob(filepath.Join(m.cfg.Host.SessionsDir(), "session-*", inspectorFolder)) // the pattern is right
+// inspectorCollector shows what ranks' files say. It describes nothing before: which labels a series has is as its line has it.
+type inspectorCollector struct{ m *Metrics }
+
+func newInspectorCollector(m *Metrics) inspectorCollector { return inspectorCollector{m} }
+
+// Describe says nothing, which makes a collector of any series.
+func (inspectorCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads the files of all ranks that have written lately.
+func (c inspectorCollector) Collect(to chan<- prometheus.Metric) {
 	var folders []string
-	for _, folder := range sessions {
-		for _, name := range some(folder, inspectorRanks) {
+	sessions := c.m.cfg.Host.SessionsDir()
+	for _, session := range firstNames(sessions, inspectorRuns) {
+		if !strings.HasPrefix(session, "session-") {
+			continue
+		}
+		folder := filepath.Join(sessions, session, inspectorFolder)
+		for _, name := range firstNames(folder, inspectorRanks) {
 			folders = append(folders, filepath.Join(folder, name))
 		}
 	}
-	shown := map[string]exposition.Family{}
+
 	left := inspectorSeries
+	bytesLeft := inspectorAll
 	for _, folder := range folders {
-		job, rank, ok := strings.Cut(filepath.Base(folder), ".")
-		_, session, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(folder))), "-")
-		if _, err := strconv.ParseUint(rank, 10, 32); err != nil || !ok {
+		own, ok := c.labelsOf(folder)
+		if !ok {
 			continue
 		}
-		own := []string{"rank", rank, "pod", m.cfg.Name, "run", session[:min(8, len(session))] + "/" + job}
+
 		seen := map[string]bool{} // a series stands once on a page
-		for _, text := range freshFiles(folder) {
+		for _, text := range freshFiles(folder, bytesLeft) {
+			bytesLeft -= len(text)
 			for line := range strings.Lines(string(text)) {
 				name, labels, value, ok := inspectorLine(strings.TrimSpace(line))
 				key := name + strings.Join(labels, "\x00")
@@ -88,42 +104,58 @@ func (m *Metrics) inspected() []exposition.Family {
 				}
 				seen[key] = true
 				left--
-				f, ok := shown[name]
-				if !ok {
-					f = exposition.Family{Name: name, Kind: exposition.Gauge, Help: inspectorFamilies[name]}
-				}
-				f.Add(value, slices.Concat(own, labels)...)
-				shown[name] = f
+				to <- inspectorSample(name, value, slices.Concat(own, labels))
 			}
 		}
 	}
-	return slices.Collect(maps.Values(shown))
 }
 
-// freshFiles are a rank's files that Inspector has written lately.
-func freshFiles(folder string) (texts [][]byte) {
+// labelsOf are the labels that a rank's folder gives its series, names and values in turn; false where the folder is no rank's.
+func (c inspectorCollector) labelsOf(folder string) (labels []string, ok bool) {
+	job, rank, ok := strings.Cut(filepath.Base(folder), ".")
+	if _, err := strconv.ParseUint(rank, 10, 32); err != nil || !ok {
+		return nil, false
+	}
+	_, session, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(folder))), "-")
+	run := session[:min(8, len(session))] + "/" + job
+	return []string{"rank", rank, "pod", scrape.Text(c.m.cfg.Name), "run", scrape.Text(run)}, true
+}
+
+// inspectorSample is a series with these labels, names and values in turn.
+func inspectorSample(name string, value float64, labels []string) prometheus.Metric {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names = append(names, labels[i])
+		values = append(values, labels[i+1])
+	}
+	desc := prometheus.NewDesc(name, inspectorFamilies[name], names, nil)
+	return scrape.Sample(desc, prometheus.GaugeValue, value, values...)
+}
+
+// freshFiles are a rank's files that Inspector has written lately, most bytes of them at most.
+func freshFiles(folder string, most int) (texts [][]byte) {
 	oldest := time.Now().Add(-inspectorStale)
-	for _, name := range some(folder, 4*inspectorFiles) {
+	for _, name := range firstNames(folder, 4*inspectorFiles) {
 		path := filepath.Join(folder, name)
 		fi, err := os.Lstat(path)
 		if filepath.Ext(name) != ".prom" || err != nil || fi.ModTime().Before(oldest) || len(texts) == inspectorFiles {
 			continue
 		}
-		if text, err := bounded.Regular(path, inspectorBytes); err == nil {
+		limit := min(inspectorBytes, most)
+		if fi.Size() > int64(limit) { // nothing of it is read: there may be very many like it
+			continue
+		}
+		if text, err := bounded.Regular(path, limit); err == nil {
 			texts = append(texts, text)
+			most -= len(text)
 		}
 	}
 	return texts
 }
 
-// some are names in a folder, sorted, at most so many: anything may have been put there.
-func some(folder string, most int) []string {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(most) // those that could be read
+// firstNames are names in a folder, sorted, at most so many: anything may have been put there.
+func firstNames(folder string, most int) []string {
+	names := bounded.Names(folder, most)
 	slices.Sort(names)
 	return names
 }
@@ -150,7 +182,7 @@ func inspectorLine(line string) (name string, labels []string, value float64, ok
 	}
 	for _, label := range inspectorLabels {
 		if text, ok := given[label]; ok {
-			labels = append(labels, label, text)
+			labels = append(labels, label, scrape.Text(text))
 		}
 	}
 	return name, labels, value, true

@@ -1,9 +1,11 @@
 package metrics
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/internal/scrape"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -21,9 +25,24 @@ const (
 	inspected = `nccl_bus_bandwidth_gbs{version="v5.1",slurm_job_id="unknown",node="n1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="4",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll"} 678.263
 nccl_p2p_exec_time_microseconds{version="v5.1",slurm_job_id="unknown",node="n1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="4",p2p_operation="Send",message_size="512-513MB"} 1154.87
 `
-	shownOf = `nccl_bus_bandwidth_gbs{rank="%[1]d",pod="w0",run="0123abcd/1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="4",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll"} 678.263
+	shownOf = `nccl_bus_bandwidth_gbs{algo_proto="Ring_ll",collective="AllReduce",comm_name="DP Group 0",gpu="GPU0",message_size="4-5GB",n_nodes="1",nranks="4",pod="w0",rank="%[1]d",run="0123abcd/1"} 678.263
 `
 )
+
+// show is a page of one collector.
+func show(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	if err := r.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	scrape.Handler(r).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatal(w.Code, w.Body)
+	}
+	return w.Body.String()
+}
 
 func inspector(t *testing.T) (m *Metrics, write func(rank int, name, text string), page func() string) {
 	dirs := t.TempDir()
@@ -38,11 +57,7 @@ func inspector(t *testing.T) (m *Metrics, write func(rank int, name, text string
 		}
 	}
 	return m, write, func() string {
-		var b bytes.Buffer
-		if err := exposition.Write(&b, m.inspected()); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
+		return show(t, newInspectorCollector(m))
 	}
 }
 
@@ -57,6 +72,16 @@ func TestInspector(t *testing.T) {
 		}
 	}
 	if n := strings.Count(got, "nccl_p2p_exec_time_microseconds{"); n != 2 || strings.Contains(got, "slurm") {
+		t.Errorf("the page is\n%s", got)
+	}
+}
+
+// Two lines of which the bytes that are no text differ are one series, which stands once.
+func TestInspectorOfOddBytes(t *testing.T) {
+	_, write, page := inspector(t)
+	write(0, "a.prom", "nccl_bus_bandwidth_gbs{gpu=\"\xff\"} 1\nnccl_bus_bandwidth_gbs{gpu=\"\xfe\"} 2\n"+inspected)
+	got := page()
+	if strings.Count(got, `gpu="�"`) != 1 || !strings.Contains(got, fmt.Sprintf(shownOf, 0)) {
 		t.Errorf("the page is\n%s", got)
 	}
 }
@@ -83,7 +108,7 @@ nccl_bus_bandwidth_gbs{`+strings.Repeat(`l="1",`, 100)+"} x\n")
 		t.Fatal("no times")
 	}
 	got := page()
-	if want := "nccl_bus_bandwidth_gbs{rank=\"0\",pod=\"w0\",run=\"0123abcd/1\",gpu=\"1\"} 1\n"; strings.Count(got, "\n") != 3 || !strings.HasSuffix(got, want) {
+	if want := "nccl_bus_bandwidth_gbs{gpu=\"1\",pod=\"w0\",rank=\"0\",run=\"0123abcd/1\"} 1\n"; strings.Count(got, "\n") != 3 || !strings.HasSuffix(got, want) {
 		t.Errorf("the page is\n%s", got)
 	}
 	var many strings.Builder
@@ -101,12 +126,40 @@ nccl_bus_bandwidth_gbs{`+strings.Repeat(`l="1",`, 100)+"} x\n")
 			t.Fatal(err)
 		}
 	}
-	if n := len(some(filepath.Dir(folder), inspectorRanks)); n != inspectorRanks {
+	if n := len(firstNames(filepath.Dir(folder), inspectorRanks)); n != inspectorRanks {
 		t.Errorf("%d folders are read", n)
 	}
 	if off := New(Config{Address: "off", Host: m.cfg.Host}); off.Inspect("1", 1, []uint32{0}) != "" {
 		t.Error("where nobody reads, Inspector is told to write elsewhere")
 	}
+}
+
+// One large file by very many names, and pipes in the place of folders, cost a page no more than its bounds.
+func TestInspectorOfHardLinks(t *testing.T) {
+	m, write, page := inspector(t)
+	session := filepath.Join(m.cfg.Host.SessionsDir(), "session-0123abcd45")
+	folder := filepath.Join(session, inspectorFolder)
+	write(0, "a.prom", strings.Repeat("x", inspectorBytes-1))
+	large := filepath.Join(folder, "1.0", "a.prom")
+	for rank := 1; rank < inspectorRanks; rank++ {
+		dir := filepath.Join(folder, fmt.Sprint("2.", rank))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name := range inspectorFiles {
+			if err := os.Link(large, filepath.Join(dir, fmt.Sprint(name, ".prom"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(folder, "3.0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(m.cfg.Host.SessionsDir(), "session-1123abcd45")
+	if err := errors.Join(os.MkdirAll(other, 0o700), syscall.Mkfifo(filepath.Join(other, inspectorFolder), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cost.AtMost(t, cost.Bound{Fixed: 16 * inspectorAll}, 0, func() { page() })
 }
 
 func FuzzInspectorLine(f *testing.F) {
@@ -123,12 +176,9 @@ func FuzzInspectorLine(f *testing.F) {
 		if inspectorFamilies[name] == "" || len(labels) > 2*len(inspectorLabels) || len(labels)%2 != 0 {
 			t.Fatalf("%q: %q %q", line, name, labels)
 		}
-		var b bytes.Buffer
-		if err := exposition.Write(&b, []exposition.Family{exposition.One(exposition.Gauge, name, "", value, labels...)}); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Count(b.String(), "\n") != 3 {
-			t.Fatalf("%q is shown as\n%s", line, b.String())
+		page := show(t, prometheus.CollectorFunc(func(to chan<- prometheus.Metric) { to <- inspectorSample(name, value, labels) }))
+		if strings.Count(page, "\n") != 3 {
+			t.Fatalf("%q is shown as\n%s", line, page)
 		}
 	})
 }

@@ -36,7 +36,7 @@ type remembered struct {
 	vars   map[string]string
 }
 
-// NewMemory makes an empty one. fsys is the tree that the programs see, os.DirFS("/").
+// NewMemory makes an empty one. fsys is the tree that the programs see, bounded.Tree("/").
 func NewMemory(fsys fs.FS) *Memory {
 	return &Memory{fsys: fsys, choices: map[string]*remembered{}}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Given is one variable of a rank, and where it comes from, as `mpiup env` shows it.
@@ -29,7 +31,7 @@ func explain(env, user []string, sources []source) []Given {
 	list := make([]Given, 0, len(env))
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		g := Given{Name: name, Value: value, From: "container"}
+		g := Given{Name: visible.UTF8(name), Value: visible.UTF8(value), From: "container"} // JSON would lose another byte
 		if slices.Contains(user, kv) {
 			g.From, g.Why = "user", "-x, --env or what the launcher exports"
 		}

@@ -35,7 +35,6 @@ type Program struct {
 	Torch    string     // its torch's version, "" none
 	OldHwloc bool       // it cannot read what Job.Hint has
 	OpenMPI  bool       // it loads Open MPI
-	Linked   bool       // it is linked with its MPI library
 	First    string     // it is linked with this runtime of ASan, which bears no library before it; "": none
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/socket"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,6 +53,19 @@ func (p *Port) Ended(addr net.Addr) <-chan struct{} {
 	return gone
 }
 
+// HasLeft says that whoever made the connection from addr has hung up, though nobody has read so yet.
+func (p *Port) HasLeft(addr net.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := addr.String()
+	for c := range p.conns {
+		if c.RemoteAddr().String() == from {
+			return socket.Ask(c).Left
+		}
+	}
+	return true
+}
+
 // mayHave notes whose connection it is and what for; false: they have most of them already.
 func (p *Port) mayHave(c *trackedConn, what string, who identity.Peer, most int) bool {
 	p.mu.Lock()
@@ -90,7 +104,7 @@ func (p *Port) Unread(redial bool) bool {
 		if redial && !c.settled && p.Now()-c.born < youth {
 			return true
 		}
-		if raw, err := c.SyscallConn(); err == nil && inQueue(raw) > 0 {
+		if socket.Unread(c) > 0 {
 			return true
 		}
 	}
@@ -105,12 +119,4 @@ func queued(raw syscall.RawConn) (yes bool) {
 		yes = err == nil && info.Unacked > 0
 	})
 	return yes
-}
-
-// inQueue is the number of bytes received and not read (SIOCINQ, tcp(7)).
-func inQueue(raw syscall.RawConn) (n int) {
-	raw.Control(func(fd uintptr) {
-		n, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
-	})
-	return n
 }

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/socket"
 )
 
 // Protocols on the agent's one port, told apart by ALPN; the third is apiv1.AskProtocol.
@@ -175,7 +175,12 @@ func (p *Port) handshake(tracked *trackedConn) {
 		tracked.Close()
 		return
 	}
-	ctx, cancel := awake.Within(context.Background(), HandshakeDeadline)
+	if socket.Ask(tracked).Left { // it has given us up: on a host that gets little CPU that is work which delays others'
+		p.half.Remove(tracked)
+		tracked.Close()
+		return
+	}
+	ctx, cancel := socket.Within(context.Background(), tracked, HandshakeDeadline)
 	defer cancel()
 	conn, err := p.Accept(ctx, tracked)
 	p.half.Remove(tracked)

@@ -56,7 +56,7 @@ func (st *Job) watched() (ranks []look.Rank, at job.Looked) {
 		if phase > apiv1.RankPhase_PHASE_NEVER { // programs without MPI hear nothing of it
 			at |= job.AtPMI
 		}
-		ranks = append(ranks, look.Rank{ID: int(p.ID), PID: p.Pid(), Output: uint64(p.wrote.Load()), Library: uint64(phase), GPUs: p.GPUNames()})
+		ranks = append(ranks, look.Rank{ID: int(p.ID), Leader: p.Leader(), Output: uint64(p.wrote.Load()), Library: uint64(phase), GPUs: p.GPUNames()})
 	}
 	return ranks, at
 }

@@ -3,6 +3,7 @@ package ranks
 import (
 	"cmp"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -12,12 +13,23 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
 )
 
 func newProc(st *Job, spec *apiv1.Proc, dir string, stdin bool) *Process {
-	return &Process{Job: st, Spec: spec, ID: st.Launch.Job.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
+	return &Process{
+		Job:     st,
+		Spec:    spec,
+		ID:      st.Launch.Job.Base + spec.Rank,
+		dir:     dir,
+		stdin:   stdin,
+		changed: make(chan struct{}, 1),
+		over:    make(chan struct{}),
+		told:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
 }
 
 // start makes the process and what serves it. An error is for the launcher to tell.
@@ -51,6 +63,7 @@ func (p *Process) start() (err error) {
 	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
 	p.Job.meeting.at(with.Env)
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
+	p.key = keyOf([]byte(strings.Join(env, "\x00")))
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -85,11 +98,11 @@ func (p *Process) serve(pmiConn net.Conn) {
 	p.pump = stdio.NewPump(stdio.Config{
 		Rank: int(p.ID), Out: p.files.Out, Err: p.files.Err,
 		Window: int(min(max(l.Job.Window, minWindow), maxWindow)),
-		Emit:   p.emit, Exited: p.process.Done(), Tee: st.tee,
+		Emit:   p.emit, Exited: p.over, ExitedAt: p.outputSince, Tee: st.tee,
 	})
 	if p.files.In != nil {
 		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.ID), File: p.files.In,
-			Terminal: p.files.Terminal, Exited: p.process.Done(),
+			Terminal: p.files.Terminal, Exited: p.over,
 			Done: func(n int) { st.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame()) }})
 		st.wg.Go(func() {
 			if err := p.input.Run(st.ctx); err != nil {
@@ -104,7 +117,8 @@ func (p *Process) serve(pmiConn net.Conn) {
 		p.process.Signal(syscall.SIGKILL)
 	}
 	if pmiConn != nil {
-		st.wg.Go(func() { p.servePMI(pmiConn) })
+		serve := st.server.Meet(pmiConn, int(p.Spec.Rank)) // before anybody follows its end
+		st.wg.Go(func() { p.servePMI(pmiConn, serve) })
 	}
 	st.wg.Go(p.follow)
 }
@@ -113,40 +127,64 @@ func (p *Process) serve(pmiConn net.Conn) {
 func (p *Process) follow() {
 	defer close(p.done)
 	st := p.Job
-	drained := make(chan bool, 1)
+	cut, drained := false, make(chan struct{})
 	st.wg.Go(func() {
-		cut, err := p.pump.Run(st.ctx)
+		defer close(drained)
+		var err error
+		cut, err = p.pump.Run(st.ctx)
 		if err != nil {
 			st.s.Log.Debug("output ended", "rank", p.ID, "cause", err)
 		}
-		drained <- cut
 	})
 	<-p.process.Done()
-	failed := p.sendExited(p.process.Ended())
+	p.settle()
+	p.awaitClients(drained)
+	p.settle() // a client that went on has had its last word since
+	p.clients.close()
+	close(p.over)
+	failed := p.sendExited()
 	frames := lookAtCore(p)
 	var troubles []checkup.Trouble
 	if failed {
 		troubles = st.Devices.Later(st.ctx, p.GPUNames())
 	}
-	cut := <-drained
+	<-drained
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}
 	end := &apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames, Devices: told(troubles)}
 	if failed {
-		end.Placed = placed(st.ctx, p.process.Exit(), p.heard.Last(), p.dir)
+		ex, _ := p.exit()
+		end.Placed = placed(st.ctx, ex, p.heard.Last(), p.dir)
 	}
 	st.send(end.Frame())
 }
 
+// settleBound is how long the last word of a process that has ended is waited for. It ends with its connection, and comes at once where this
+// process has CPU.
+const settleBound = 10 * time.Second
+
+// settle waits until the servers have read what the process said before it ended. On a busy host that lies there: a rank that has sent its
+// finalize may end before it was read (libpmix waits for the answer for two seconds only), and one that aborts before the abort was.
+func (p *Process) settle() {
+	late, cancel := awake.Within(p.Job.ctx, settleBound)
+	defer cancel()
+	if s := p.Job.server; s != nil {
+		s.Settle(late, int(p.Spec.Rank))
+	}
+	if s := p.Job.pmix; s != nil {
+		s.Settle(late, int(p.ID))
+	}
+}
+
 // sendExited tells of the end. failed: the rank failed by itself.
-func (p *Process) sendExited(at time.Time) (failed bool) {
+func (p *Process) sendExited() (failed bool) {
 	st := p.Job
 	st.meeting.last()
 	st.sendDumps()
 	st.trails.Last(p.ID, st.send)
 	st.Waits.Last(p.ID, st.send)
-	ex := p.process.Exit()
+	ex, at := p.exit()
 	p.mu.Lock()
 	p.ended = true
 	x := &apiv1.Exited{Rank: p.ID, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
@@ -159,7 +197,7 @@ func (p *Process) sendExited(at time.Time) (failed bool) {
 		}
 	}
 	if ex.Status() != 0 {
-		st.s.Metrics.Failed.Inc(how(x))
+		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
 		if failed = !x.StoppedByUs || p.aborted.Load(); failed {
 			tellLack(p, ex, x)
 			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
@@ -199,7 +237,7 @@ func how(x *apiv1.Exited) string {
 // emit sends a piece of output.
 func (p *Process) emit(c stdio.Chunk) {
 	st := p.Job
-	st.s.Metrics.OutBytes.Add(uint64(len(c.Data)))
+	st.s.Metrics.OutBytes.Add(float64(len(c.Data)))
 	p.wrote.Store(c.Time.UnixNano())
 	if c.Stream == job.Stderr {
 		p.heard.Take(c.Data)

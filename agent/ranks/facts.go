@@ -28,12 +28,12 @@ func bindingOf(st *Job) *outfit.Bound {
 // dress decides what a job's processes are started with.
 func dress(st *Job) error {
 	st.flight = newFlight(st)
-	if m := st.Launch.Job; max(m.WatchMs, m.WatchLinkedMs) > 0 && len(st.Launch.Procs) > 0 {
+	if m := st.Launch.Job; m.WatchMs > 0 && len(st.Launch.Procs) > 0 {
 		of := make([]watch.Program, len(st.programs))
 		for i, p := range st.programs {
-			of[i] = watch.Program{Name: p.App.Argv[0], Linked: p.Linked, First: p.First}
+			of[i] = watch.Program{Name: p.App.Argv[0], First: p.First}
 		}
-		st.Waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, m.WatchMs > 0, of, st.s.Notice)
+		st.Waits = watch.NewJob(st.s.Host, st.s.ID, m.Number, st.s.WatchLibrary, of, st.s.Notice)
 	}
 	if st.Launch.Job.Progress && len(st.Launch.Procs) > 0 {
 		st.trails = watch.NewTrails(st.s.Host, st.s.ID, st.Launch.Job.Number, st.s.Notice)

@@ -38,6 +38,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix"
@@ -103,19 +104,20 @@ func (s *Shared) Notice(warning bool, format string, args ...any) {
 }
 
 // MaySpeak lets only the ranks of a session here and their descendants speak on a loopback port,
-// where anybody on the host can connect. Where /proc does not show whose a socket is, its user decides.
-// What speaks has to know a namespace's or a rank's random bits besides. likely is whose port it is, where that is
-// known: Horovod's ranks connect a thousand times.
-func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn) error {
+// where anybody on the host can connect, and says which process a connection is of, if that shows. Where /proc does not
+// show whose a socket is, its user decides. What speaks has to know a namespace's or a rank's random bits besides.
+// likely is whose port it is, where that is known: Horovod's ranks connect a thousand times.
+func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn) (who client.Process, err error) {
 	peer, err := loopback.PeerOf(c)
 	if err != nil {
-		return err
+		return who, err
 	}
-	if s.Super.Holds(ctx, s.ID, likely, peer.Inode, peer.UID) == reap.NotHeld {
-		return fmt.Errorf("a process of uid %d holds the other end, and none of this host's ranks or their descendants (the agent is uid %d)",
+	pid, held := s.Super.Holder(ctx, s.ID, likely, peer.Inode, peer.UID)
+	if held == reap.NotHeld {
+		return who, fmt.Errorf("a process of uid %d holds the other end, and none of this host's ranks or their descendants (the agent is uid %d)",
 			peer.UID, os.Getuid())
 	}
-	return nil
+	return s.Identify(pid), nil
 }
 
 // Job is one job's processes on this host: what a Launch asked for.
@@ -133,6 +135,7 @@ type Job struct {
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
 	loads    []bool           // by program: an MPI library, as far as it shows
+	seconds  atomic.Int32     // ranks here as which a second process called MPI_Init
 	sure     atomic.Bool      // a program here loads a library that speaks PMIx, as far as one can see
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere
 	outfit   *outfit.Outfit   // what its processes are started with

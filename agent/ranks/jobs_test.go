@@ -108,6 +108,7 @@ func TestCommandOf(t *testing.T) {
 		want string
 	}{
 		{[]string{"a", "b c", ""}, `a "b c" ""`},
+		{[]string{"sshpass", "-p", "pw", "train", "--password", "it", "URL=https://bob:pw@host/x"}, "sshpass -p *** train --password *** URL=https://***@host/x"},
 		{[]string{"a", "x\nlevel=ERROR"}, `a "x\nlevel=ERROR"`},
 		{[]string{strings.Repeat("x", 5000), "y"}, strings.Repeat("x", MaxAuditCommand) + "... ..."},
 	} {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"google.golang.org/protobuf/proto"
@@ -134,7 +134,7 @@ func (a *meeting) look() {
 	procs := slices.DeleteFunc(a.job.All(), (*Process).Gone)
 	slices.SortFunc(procs, func(p, q *Process) int { return cmp.Compare(p.ID, q.ID) })
 	a.loads(procs)
-	seen, err := a.see(os.DirFS("/"))
+	seen, err := a.see(bounded.Tree("/"))
 	if err != nil {
 		a.blind = true
 		return

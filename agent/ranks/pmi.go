@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"golang.org/x/sys/unix"
@@ -44,9 +45,15 @@ func newPMI(st *Job) *pmi.Server {
 			return st.s.Session.Spawn(ctx, int(l.Job.Number), r)
 		},
 		PlainBarriers: slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return !pmi.GroupBarriers(a.Argv, a.Env) }),
+		Processes:     pmi.Processes{Lives: st.s.Lives, Sleeps: st.s.Sleeps},
 		Hooks: pmi.Hooks{
-			OnInit:     func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_RUNNING) },
-			OnFinalize: func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_FINALIZED) },
+			OnInit:     func(rank int, who client.Process) { st.SetPMI(rank, apiv1.PmiState_PMI_RUNNING, who) },
+			OnFinalize: func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_FINALIZED, client.Process{}) },
+			OnSecond: func(s client.Second) {
+				if p := st.started(uint32(s.Rank)); p != nil {
+					p.TellSecond(s)
+				}
+			},
 			OnAbort: func(rank, code int, text string) {
 				if p := st.started(uint32(rank)); p != nil {
 					p.aborted.Store(true) // before the launcher, which then ends all, knows
@@ -76,7 +83,7 @@ func (p *Process) wire() (w wiring, err error) {
 	case apiv1.Pmi_PMI_PORT:
 		w.env = []string{"PMI_PORT=" + st.port.addr, "PMI_ID=" + strconv.Itoa(st.port.gate.ID(int(p.Spec.Rank)))}
 	default:
-		if w.ours, w.theirs, err = pmiPair(); err != nil {
+		if w.ours, w.theirs, err = pmiPair(st.s.Identify); err != nil {
 			return w, err
 		}
 		// PMI_ID must not stand beside PMI_FD (pmi-wire.md 3.2).
@@ -93,8 +100,8 @@ func (p *Process) wire() (w wiring, err error) {
 	return w, nil
 }
 
-// pmiPair is a rank's PMI connection: ours, and the descriptor it inherits.
-func pmiPair() (ours net.Conn, theirs *os.File, err error) {
+// pmiPair is a rank's PMI connection: ours, which tells who writes, and the descriptor it inherits.
+func pmiPair(identify func(pid int) client.Process) (ours net.Conn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("PMI socket: %w", err)
@@ -106,6 +113,11 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 		theirs.Close()
 		return nil, nil, fmt.Errorf("PMI socket: %w", err)
 	}
+	if c, ok := ours.(*net.UnixConn); ok {
+		if known, err := client.NewCredentials(c, identify); err == nil { // else nobody is told apart
+			ours = known
+		}
+	}
 	return ours, theirs, nil
 }
 
@@ -113,10 +125,10 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 // The connection stays open until the process has ended: a rank that waits for one that is
 // gone is stopped by the launcher, and should not print errors of its own before. So does one that
 // aborts: clients up to MPICH 4.0 wait there (simple_pmi.c, PMI_Abort), and say "readline failed".
-func (p *Process) servePMI(conn net.Conn) {
+func (p *Process) servePMI(conn net.Conn, serve func(context.Context) error) {
 	defer conn.Close()
 	st := p.Job
-	err := st.server.Serve(st.ctx, conn, int(p.Spec.Rank))
+	err := serve(st.ctx)
 	var (
 		protocol   *pmi.ProtocolError
 		unfinished *pmi.UnfinishedError
@@ -138,7 +150,7 @@ func (p *Process) servePMI(conn net.Conn) {
 		p.WireupFailed(err, nil)
 	}
 	select {
-	case <-p.process.Done():
+	case <-p.over:
 	case <-st.ctx.Done():
 	}
 }
@@ -194,7 +206,7 @@ func (p *Process) awaitEnd(bound time.Duration) {
 	late, cancel := awake.Within(p.Job.ctx, bound)
 	defer cancel()
 	select {
-	case <-p.process.Done():
+	case <-p.over:
 	case <-late.Done():
 	}
 }
@@ -225,7 +237,7 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 	port := &pmiPort{step: st, gate: pmi.NewGate(st.RanksHere()), addr: l.Addr().String()}
 	lb := loopback.New(loopback.Config{
 		Name:  "PMI",
-		Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) },
+		Check: func(ctx context.Context, c net.Conn) (client.Process, error) { return st.s.MaySpeak(ctx, nil, c) },
 		Admit: port.admit,
 		Log:   st.s.Log,
 	})
@@ -238,15 +250,20 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 }
 
 // admit takes a connection from who knows a rank's id.
-func (pp *pmiPort) admit(c net.Conn) (serve func(context.Context), err error) {
-	rank, leave, err := pp.gate.Admit(c, int(pp.step.Launch.Job.Size))
+func (pp *pmiPort) admit(c net.Conn, who client.Process) (serve func(context.Context), err error) {
+	rank, leave, err := pp.gate.Admit(c)
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) {
 		defer leave()
+		if err := pmi.Welcome(c, rank, int(pp.step.Launch.Job.Size)); err != nil {
+			pp.step.s.Log.Info("a rank that connected is hung up on", "rank", rank, "cause", err)
+			return
+		}
 		if p := pp.step.started(uint32(rank)); p != nil {
-			p.servePMI(c)
+			known := client.Known{Conn: c, Process: who}
+			p.servePMI(known, pp.step.server.Meet(known, rank))
 		}
 	}, nil
 }

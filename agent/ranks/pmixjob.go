@@ -10,6 +10,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
@@ -101,24 +102,36 @@ func variableOf(st *Job, rank int, name string) string {
 
 const MaxAuditCommand = 1024 // bytes of all programs of a Launch, about
 
-// CommandOf is the programs of a launch with their arguments, quoted where a space or worse
-// would deceive, cut at maxAuditCommand.
+// firstWords are the words of a command line that an audit line has room for, the last of them cut.
+func firstWords(argv []string) (words []string) {
+	bytes := 0
+	for _, word := range argv {
+		if len(word) > MaxAuditCommand {
+			word = strings.ToValidUTF8(word[:MaxAuditCommand], "") + "..."
+		}
+		words = append(words, word)
+		if bytes += len(word) + 1; bytes > MaxAuditCommand {
+			return append(words, "...")
+		}
+	}
+	return words
+}
+
+// CommandOf is the programs of a launch with their arguments, without secrets, quoted where a space or worse
+// would deceive, cut at MaxAuditCommand.
 func CommandOf(apps []*apiv1.App) string {
 	var b strings.Builder
 	for i, a := range apps {
 		if i > 0 {
 			b.WriteString(" :")
 		}
-		for _, word := range a.Argv {
+		for _, word := range secret.MaskCommand(firstWords(a.Argv)) {
 			if b.Len() > 0 {
 				b.WriteByte(' ')
 			}
 			if b.Len() > MaxAuditCommand {
 				b.WriteString("...")
 				return b.String()
-			}
-			if len(word) > MaxAuditCommand {
-				word = strings.ToValidUTF8(word[:MaxAuditCommand], "") + "..."
 			}
 			if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r == '"' || r == '\'' || r > '~' }) {
 				word = fmt.Sprintf("%q", word)

@@ -20,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi/client"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,7 +48,12 @@ type Process struct {
 	wrote   atomic.Int64           // wall clock of its last output, ns; 0: none
 	heard   look.Ear               // what comes on standard error
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
+	second  atomic.Bool            // it was told that a second process wanted to be this rank
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	key     string                 // of the variables that tell its processes from those of other ranks
+	clients clients                // who is in MPI for it
+	changed chan struct{}          // capacity 1; its library has come further
+	over    chan struct{}          // closed when its first process has ended and nobody goes on for it
 	told    chan struct{}          // closed when Exited was sent
 	done    chan struct{}          // closed when OutputEnd was sent
 
@@ -66,7 +72,7 @@ func (p *Process) String() string {
 
 // markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.
 func (p *Process) markStopped(kill time.Time) {
-	if p.process.Dying() { // others may fail of that, and the stop may be of theirs
+	if p.process.Dying() && !p.goesOn() { // others may fail of that, and the stop may be of theirs
 		return
 	}
 	p.mu.Lock()
@@ -90,7 +96,7 @@ func (p *Process) Fail(how job.Breach, text string) {
 		p.breach, p.failure = how, text
 	}
 	p.mu.Unlock()
-	p.process.Signal(syscall.SIGKILL)
+	p.Signal(syscall.SIGKILL)
 }
 
 // Grant lets the process's output flow on.
@@ -100,16 +106,45 @@ func (p *Process) Grant(bytes uint32) { p.pump.Grant(int(min(bytes, maxWindow)))
 func (p *Process) Resize(r *apiv1.Resize) { p.files.Resize(uint16(r.Rows), uint16(r.Columns)) }
 
 // Signal sends a signal; one that has ended needs none.
-func (p *Process) Signal(sig syscall.Signal) { p.process.Signal(sig) }
+func (p *Process) Signal(sig syscall.Signal) {
+	if p.process.Over() {
+		p.signalOthers(sig)
+		return
+	}
+	p.process.Signal(sig)
+}
 
 // Ask asks the process to end by a signal, if it was not asked by that before.
-func (p *Process) Ask(sig syscall.Signal) { p.process.Ask(sig) }
+func (p *Process) Ask(sig syscall.Signal) {
+	again := p.process.Asked(sig)
+	p.process.Ask(sig)
+	if !again && p.process.Over() {
+		p.signalOthers(sig)
+	}
+}
 
-// Pid is the process's number.
-func (p *Process) Pid() int { return p.process.Pid() }
+// Pid is the number of the process that was started, or of the one that goes on for it.
+func (p *Process) Pid() int {
+	if p.process.Over() && p.goesOn() {
+		return p.clients.last().PID
+	}
+	return p.process.Pid()
+}
 
-// Gone says that the process has ended.
-func (p *Process) Gone() bool { return p.process.Over() }
+// Leader is the process, with the one that is in MPI for the rank.
+func (p *Process) Leader() look.Leader { return look.Leader{PID: p.Pid(), Main: p.Client()} }
+
+// Client is the number of the process that is, or was, in MPI for the rank last; 0: nobody that is known.
+func (p *Process) Client() int { return p.clients.last().PID }
+
+// Gone says that the process has ended, and nobody goes on for it.
+func (p *Process) Gone() bool { return p.process.Over() && !p.goesOn() }
+
+// goesOn says that the process has ended and another one, which lives, is in MPI for the rank.
+func (p *Process) goesOn() bool {
+	who := p.clients.last()
+	return p.clients.goesOn() && who.Known() && p.Job.s.Lives(who)
+}
 
 // State is how far the rank's library has come.
 func (p *Process) State() apiv1.PmiState { return apiv1.PmiState(p.pmi.Load()) }
@@ -206,15 +241,15 @@ func (st *Job) All() []*Process {
 	return slices.Collect(maps.Values(st.procs))
 }
 
-// pids are the processes that run, by id.
-func (st *Job) pids() map[uint32]int {
-	pids := map[uint32]int{}
+// leaders are the processes that run, by id.
+func (st *Job) leaders() map[uint32]look.Leader {
+	leaders := map[uint32]look.Leader{}
 	for _, p := range st.All() {
 		if !p.Gone() {
-			pids[p.ID] = p.Pid()
+			leaders[p.ID] = p.Leader()
 		}
 	}
-	return pids
+	return leaders
 }
 
 // MarkStopped: no further process is started, and the ends that follow are not the processes' own
@@ -253,9 +288,9 @@ func (st *Job) logEnds(all []*Process) {
 	number := int(st.Launch.Job.Number)
 	var failed, stopped, ended int
 	for _, p := range all {
-		ex := p.process.Exit()
+		ex, at := p.exit()
 		p.mu.Lock()
-		ours, why := p.ours && !p.killed(ex, p.process.Ended()), p.failure
+		ours, why := p.ours && !p.killed(ex, at), p.failure
 		p.mu.Unlock()
 		switch {
 		case ours:
@@ -304,17 +339,25 @@ func (st *Job) Completed() bool {
 	return true
 }
 
-// SetPMI notes how far a rank's library has come: an end without finalize is a failure.
-func (st *Job) SetPMI(rank int, state apiv1.PmiState) {
-	if p := st.started(uint32(rank)); p != nil {
-		p.pmi.Store(int32(state))
+// SetPMI notes how far a rank's library has come, and which process's that is, where it begins: an end without finalize
+// is a failure.
+func (st *Job) SetPMI(rank int, state apiv1.PmiState, who client.Process) {
+	p := st.started(uint32(rank))
+	if p == nil {
+		return
+	}
+	p.followClient(who)
+	p.pmi.Store(int32(state))
+	select {
+	case p.changed <- struct{}{}:
+	default:
 	}
 }
 
 // mute says that a process has not spoken, and still may.
 func (p *Process) mute() bool {
 	select {
-	case <-p.process.Done():
+	case <-p.over:
 		return false
 	default:
 		return apiv1.PmiState(p.pmi.Load()) == apiv1.PmiState_PMI_NEVER
@@ -324,9 +367,11 @@ func (p *Process) mute() bool {
 // maySpeak is MaySpeak for a rank's own port.
 func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
 	if p := st.Process(uint32(rank)); p != nil {
-		return st.s.MaySpeak(ctx, p.process, c)
+		_, err := st.s.MaySpeak(ctx, p.process, c)
+		return err
 	}
-	return st.s.MaySpeak(ctx, nil, c) // it is being started
+	_, err := st.s.MaySpeak(ctx, nil, c) // it is being started
+	return err
 }
 
 // startFailed is the error of a start as the launcher is told of it.

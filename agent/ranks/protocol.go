@@ -30,7 +30,7 @@ func (st *Job) choose(dirs []string) {
 		var c mpilib.Choice
 		if here[app] && l.Exec == nil {
 			c = st.choice(app, dirs[app])
-			p.OldHwloc, p.NCCL, p.Torch, p.Linked, p.First = c.OldHwloc, c.NCCL, c.Torch, c.Linked, c.First
+			p.OldHwloc, p.NCCL, p.Torch, p.First = c.OldHwloc, c.NCCL, c.Torch, c.First
 			p.OpenMPI = strings.HasPrefix(c.Library, "Open MPI")
 			st.shards[app], st.loads[app] = c.Shards, c.Library != ""
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
@@ -37,7 +38,7 @@ func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
 	st.together = sync.OnceValue(func() bool {
 		return l.Exec == nil && !l.Exec.GetTerminal() && s.Crowded() && s.Host.Cgroups().Autogrouped()
 	})
-	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(os.DirFS("/"), os.Getuid()) })
+	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(bounded.Tree("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancelCause(st.ctx)
 	st.copies = st.newCopies()
@@ -101,8 +102,8 @@ func (st *Job) Start() {
 		st.wg.Go(func() { watchActivity(st) })
 	}
 	if st.Waits != nil {
-		every := time.Duration(max(l.Job.WatchMs, l.Job.WatchLinkedMs)) * time.Millisecond
-		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.pids, st.send) })
+		every := time.Duration(l.Job.WatchMs) * time.Millisecond
+		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.leaders, st.send) })
 	}
 	if st.trails != nil {
 		st.wg.Go(func() { st.trails.Tell(st.ctx, time.Second, st.send) })

@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap"
-	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/trace"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -197,17 +196,16 @@ func lookAtCore(p *Process) (frames []string) {
 	p.mu.Lock()
 	ours := p.ours
 	p.mu.Unlock()
-	if !p.process.Exit().Core || ours {
+	if ex, _ := p.exit(); !ex.Core || ours {
 		return nil
 	}
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err != nil {
 		return nil
 	}
-	tool := func(ctx context.Context, argv []string, limit int) (string, error) { // of the container's PATH, as one of the agent's processes
-		o, err := reap.Collect(ctx, p.Job.s.Super, reap.Command{Argv: argv, Env: p.Job.s.Env}, limit)
-		var failed *program.Error
-		if errors.As(err, &failed) && failed.Phase == program.PhaseExec {
+	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
+		o, err := reap.CollectTool(ctx, p.Job.s.Super, argv, p.Job.s.Env, nil, limit)
+		if errors.Is(err, reap.ErrNoTool) {
 			return "", trace.ErrNoProgram
 		}
 		return string(o.Out), err

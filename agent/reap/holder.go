@@ -25,57 +25,68 @@ const (
 // table.
 const forkWait = time.Second
 
-// Holds says whether a process of a session has the socket of that inode open, whose creator had uid. It looks at the
-// session's own children and theirs first: at likely, which may be nil, before all others, and last at those that
-// were found to hold a socket before. As a rule a rank connects once. Then all of /proc is looked at for descendants,
-// twice, because a process may fork while it is looked at; many calls share one such look.
-func (s *Supervisor) Holds(ctx context.Context, session string, likely *Process, inode uint64, uid uint32) Holding {
+// Holder finds the process of a session that has the socket of that inode open, whose creator had uid; pid is 0 where
+// none is Held. It looks at the session's own children and theirs first: at likely, which may be nil, before all others,
+// and last at those that were found to hold a socket before. As a rule a rank connects once. Then all of /proc is looked
+// at for descendants, twice, because a process may fork while it is looked at; many calls share one such look.
+func (s *Supervisor) Holder(ctx context.Context, session string, likely *Process, inode uint64, uid uint32) (pid int, h Holding) {
 	if s.proc.Verify() != nil {
 		if uid == uint32(os.Getuid()) {
-			return Hidden
+			return 0, Hidden
 		}
-		return NotHeld
+		return 0, NotHeld
 	}
-	if likely != nil && s.thisHolds(likely, session, inode) ||
-		s.childHolds(session, inode) || s.awaitFork(ctx, session) && s.childHolds(session, inode) {
-		return Held
+
+	if likely != nil {
+		pid = s.holderNear(likely, session, inode)
 	}
-	var h holdings
+	if pid == 0 {
+		pid = s.holderBelow(session, inode)
+	}
+	if pid == 0 && s.awaitFork(ctx, session) {
+		pid = s.holderBelow(session, inode)
+	}
+	if pid > 0 {
+		return pid, Held
+	}
+
+	var seen holdings
 	for range 2 { // the first look may have begun before this call
-		if h = s.holdings(session); h.sockets[inode] {
-			return Held
+		seen = s.holdings(session)
+		if pid = seen.sockets[inode]; pid > 0 {
+			return pid, Held
 		}
 	}
-	s.rest(h.took)
-	if h.blind[uid] {
-		return Hidden
+	s.rest(seen.took)
+	if seen.blind[uid] {
+		return 0, Hidden
 	}
-	return NotHeld
+	return 0, NotHeld
 }
 
-// thisHolds looks at one child, if it is still one, and at its descendants.
-func (s *Supervisor) thisHolds(p *Process, session string, inode uint64) bool {
+// holderNear looks at one child, if it is still one, and at its descendants; 0: none of them has it.
+func (s *Supervisor) holderNear(p *Process, session string, inode uint64) (pid int) {
 	s.mu.Lock()
 	ours, near := s.table[p.pid] == p && p.session == session, p.near
 	s.mu.Unlock()
 	if !ours {
-		return false
+		return 0
 	}
 	fd, ok := s.proc.SocketNear(p.pid, near, inode)
-	if !ok {
-		fd, ok = s.proc.BranchHolds(p.pid, inode)
+	if pid = p.pid; !ok {
+		pid, fd = s.proc.BranchHolder(p.pid, inode)
 	}
-	if ok && fd != near && fd > 0 {
+	if pid == p.pid && fd != near && fd > 0 {
 		s.mu.Lock()
 		p.near = fd
 		s.mu.Unlock()
 	}
-	return ok
+	return pid
 }
 
-// childHolds looks at the session's children in the table and at their descendants, and remembers
-// the child that has it.
-func (s *Supervisor) childHolds(session string, inode uint64) bool {
+// holderBelow looks at the session's children in the table and at their descendants, and remembers
+// the child below which it is; 0: none of them has it.
+func (s *Supervisor) holderBelow(session string, inode uint64) (pid int) {
 	type child struct {
 		*Process
 		found int
@@ -92,14 +103,14 @@ func (s *Supervisor) childHolds(session string, inode uint64) bool {
 		return cmp.Or(cmp.Compare(a.found, b.found), cmp.Compare(a.pid, b.pid))
 	})
 	for _, c := range list {
-		if _, ok := s.proc.BranchHolds(c.pid, inode); ok {
+		if pid, _ = s.proc.BranchHolder(c.pid, inode); pid > 0 {
 			s.mu.Lock()
 			c.Process.found++
 			s.mu.Unlock()
-			return true
+			return pid
 		}
 	}
-	return false
+	return 0
 }
 
 // awaitFork waits for the end of a fork for the session, and says whether there was one.
@@ -121,7 +132,7 @@ func (s *Supervisor) awaitFork(ctx context.Context, session string) bool {
 
 // holdings is what all processes of a session have open.
 type holdings struct {
-	sockets map[uint64]bool
+	sockets map[uint64]int  // by inode, a process that has it
 	blind   map[uint32]bool // users of the processes that do not show what they have
 	took    time.Duration
 }
@@ -135,7 +146,7 @@ func (s *Supervisor) holdings(session string) holdings {
 	v, _, _ := s.looks.Do(session, func() (any, error) {
 		s.awaitRest()
 		begin := time.Now()
-		h := holdings{sockets: map[uint64]bool{}, blind: map[uint32]bool{}}
+		h := holdings{sockets: map[uint64]int{}, blind: map[uint32]bool{}}
 		all, err := s.proc.Snapshot()
 		if err != nil {
 			return h, nil
@@ -146,7 +157,7 @@ func (s *Supervisor) holdings(session string) holdings {
 				continue
 			}
 			err := s.proc.EachSocket(p.PID, func(_ string, n uint64) bool {
-				h.sockets[n] = true
+				h.sockets[n] = p.PID
 				return len(h.sockets) < maxSockets
 			})
 			if errors.Is(err, os.ErrPermission) || errors.Is(err, proctree.ErrTooMany) || len(h.sockets) >= maxSockets {

@@ -105,16 +105,25 @@ func TestHolderIsAProcessOfTheSession(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := start(t, s, connecting(t, d, "aa", tt.script))
 			p := d.next(t)
-			if h := s.Holds(t.Context(), "aa", nil, p.Inode, p.UID); h != Held {
+			pid, h := s.Holder(t.Context(), "aa", nil, p.Inode, p.UID)
+			if h != Held {
 				t.Error(h)
 			}
+			has := false
+			_ = s.proc.EachSocket(pid, func(_ string, inode uint64) bool {
+				has = inode == p.Inode
+				return !has
+			})
+			if !has {
+				t.Errorf("process %d does not have the socket", pid)
+			}
 			for range 2 { // the second time where it was
-				if h := s.Holds(t.Context(), "aa", r, p.Inode, p.UID); h != Held {
+				if _, h := s.Holder(t.Context(), "aa", r, p.Inode, p.UID); h != Held {
 					t.Errorf("likely: %v", h)
 				}
 			}
 			for _, likely := range []*Process{nil, r} {
-				if h := s.Holds(t.Context(), "bb", likely, p.Inode, p.UID); h != NotHeld {
+				if _, h := s.Holder(t.Context(), "bb", likely, p.Inode, p.UID); h != NotHeld {
 					t.Errorf("for another session: %v", h)
 				}
 			}
@@ -148,12 +157,12 @@ func TestHolderIsAStranger(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.connect()
 			p := d.next(t)
-			if h := s.Holds(t.Context(), "aa", nil, p.Inode, p.UID); h != NotHeld {
+			if _, h := s.Holder(t.Context(), "aa", nil, p.Inode, p.UID); h != NotHeld {
 				t.Error(h)
 			}
 		})
 	}
-	if h := s.Holds(t.Context(), "never heard of", nil, 1, 0); h != NotHeld {
+	if _, h := s.Holder(t.Context(), "never heard of", nil, 1, 0); h != NotHeld {
 		t.Error(h)
 	}
 }
@@ -179,7 +188,10 @@ func TestHolderIsBeingForked(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan Holding)
-	go func() { got <- s.Holds(t.Context(), "aa", nil, p.Inode, p.UID) }()
+	go func() {
+		_, h := s.Holder(t.Context(), "aa", nil, p.Inode, p.UID)
+		got <- h
+	}()
 	s.endFork(req, unborn)
 	if h := <-got; h != Held {
 		t.Error(h)
@@ -228,11 +240,14 @@ func holdsRole(kinds []string) int {
 			Env: []string{"REAP_TEST_ROLE=connect", "MPIUP_SESSION=aa"}, Session: "aa"})
 		must(err)
 		peer := accept()
-		fmt.Println(kind, s.Holds(ctx, "aa", nil, peer.Inode, peer.UID))
+		_, h := s.Holder(ctx, "aa", nil, peer.Inode, peer.UID)
+		fmt.Println(kind, h)
 		c, err := net.Dial("tcp4", l.Addr().String())
 		must(err)
-		fmt.Println("this process", s.Holds(ctx, "aa", nil, accept().Inode, nobody))
-		fmt.Println("another user", s.Holds(ctx, "aa", nil, 1, nobody+1))
+		_, h = s.Holder(ctx, "aa", nil, accept().Inode, nobody)
+		fmt.Println("this process", h)
+		_, h = s.Holder(ctx, "aa", nil, 1, nobody+1)
+		fmt.Println("another user", h)
 		_ = c.Close()
 		must(p.Signal(syscall.SIGKILL))
 		<-p.Done()
@@ -277,10 +292,10 @@ func TestHolderWithoutProc(t *testing.T) {
 	s := New(Config{Log: quiet()})
 	s.proc.Root = t.TempDir()
 	self := uint32(os.Getuid())
-	if h := s.Holds(t.Context(), "aa", nil, 1, self); h != Hidden {
+	if _, h := s.Holder(t.Context(), "aa", nil, 1, self); h != Hidden {
 		t.Error(h)
 	}
-	if h := s.Holds(t.Context(), "aa", nil, 1, self+1); h != NotHeld {
+	if _, h := s.Holder(t.Context(), "aa", nil, 1, self+1); h != NotHeld {
 		t.Error(h)
 	}
 }
@@ -294,7 +309,7 @@ func TestLooksForStrangersArePaced(t *testing.T) {
 		t.Error("a look that found nobody to be a stranger")
 	}
 	before := time.Now()
-	if h := s.Holds(t.Context(), "aa", nil, 1, 0); h != NotHeld {
+	if _, h := s.Holder(t.Context(), "aa", nil, 1, 0); h != NotHeld {
 		t.Error(h)
 	}
 	if !s.nextLook.After(before) || s.nextLook.After(time.Now().Add(maxRest)) {
@@ -306,7 +321,7 @@ func TestLooksForStrangersArePaced(t *testing.T) {
 	}
 }
 
-func BenchmarkHolds(b *testing.B) {
+func BenchmarkHolder(b *testing.B) {
 	d := newDesk(b)
 	s := supervise(b)
 	var ranks []loopback.Peer
@@ -324,7 +339,7 @@ func BenchmarkHolds(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				p := peers[i%len(peers)]
-				s.Holds(b.Context(), "aa", nil, p.Inode, p.UID)
+				s.Holder(b.Context(), "aa", nil, p.Inode, p.UID)
 			}
 		})
 	}
@@ -332,7 +347,7 @@ func BenchmarkHolds(b *testing.B) {
 	each("rank", ranks[0])
 	b.Run("rank, likely", func(b *testing.B) {
 		for b.Loop() {
-			s.Holds(b.Context(), "aa", first, ranks[0].Inode, ranks[0].UID)
+			s.Holder(b.Context(), "aa", first, ranks[0].Inode, ranks[0].UID)
 		}
 	})
 	each("child", child)

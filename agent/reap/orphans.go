@@ -65,6 +65,7 @@ func (o orphans) reapOne(seen *unknown) bool {
 	}
 	s.mu.Lock()
 	_, own := s.table[pid]
+	own = own || s.watched[pid] > 0 // who waits for it wants to see its exit, and pokes then
 	forks, forking := s.forks, s.forking != nil
 	s.mu.Unlock()
 	if own {

@@ -65,21 +65,60 @@ func (p *Process) Dying() bool {
 	if p.Over() {
 		return true
 	}
-	st, err := p.s.proc.Stat(p.pid)
-	switch {
-	case err != nil || st.Start != p.start: // it was reaped meanwhile
-		return p.Over()
-	case !st.Dying:
+	if p.s.Lives(p.pid, p.start) {
 		return false
-	case st.Alive():
+	}
+	st, err := p.s.proc.Stat(p.pid)
+	if err != nil || st.Start != p.start { // it was reaped meanwhile, or nothing shows
+		return p.Over()
+	}
+	return true
+}
+
+// Began is when a process of that number began, as /proc/PID/stat counts; 0: there is none, or it does not show.
+func (s *Supervisor) Began(pid int) (start uint64) {
+	if pid <= 0 || s.proc.Verify() != nil {
+		return 0
+	}
+	st, err := s.proc.Stat(pid)
+	if err != nil {
+		return 0
+	}
+	return st.Start
+}
+
+// Lives says that a process, whosever child it is, has not ended and is not about to. start is what Began said of it.
+func (s *Supervisor) Lives(pid int, start uint64) bool {
+	st, err := s.proc.Stat(pid)
+	switch {
+	case err != nil || st.Start != start:
+		return false
+	case !st.Dying:
 		return true
+	case st.Alive():
+		return false
 	}
 	// Its first thread has ended. So have all others, or it lives on without that.
-	threads, err := proctree.Proc{Root: fmt.Sprintf("%s/%d/task", p.s.proc.Root, p.pid)}.Snapshot()
+	threads, err := proctree.Proc{Root: fmt.Sprintf("%s/%d/task", s.proc.Root, pid)}.Snapshot()
 	if err != nil {
-		return p.Over()
+		return false
 	}
-	return !slices.ContainsFunc(threads, func(t proctree.Stat) bool { return !t.Dying })
+	return slices.ContainsFunc(threads, func(t proctree.Stat) bool { return !t.Dying })
+}
+
+// Name is what the kernel calls a process, which has at most 15 bytes; "": there is none, or it does not show.
+func (s *Supervisor) Name(pid int) string {
+	st, err := s.proc.Stat(pid)
+	if err != nil {
+		return ""
+	}
+	return st.Name
+}
+
+// Sleeps says that a process waits for something just now.
+func (s *Supervisor) Sleeps(pid int, start uint64) bool {
+	st, err := s.proc.Stat(pid)
+	return err == nil && st.Start == start && st.State == 'S'
 }
 
 // Exit is how it ended; zero before Done is closed.

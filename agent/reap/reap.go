@@ -89,6 +89,9 @@ type Config struct {
 	// kill -9 leaves what ranks have started.
 	GuardAfter time.Duration
 
+	// Urgent gives this process its turn before its children, where that is allowed; they have what it had.
+	Urgent bool
+
 	// SessionDirs is the directory in which a session may have one of its own, guard.SessionDir; the
 	// guard removes it. Empty: sessions have none.
 	SessionDirs string
@@ -105,6 +108,7 @@ type Supervisor struct {
 	end      context.CancelFunc
 	orphans  orphans
 	keeper   guardKeeper
+	priority priority // the spawner's once Run has begun
 	programs program.Finder
 	looks    singleflight.Group // at what sessions have open, by session
 	waiters  sync.WaitGroup
@@ -121,6 +125,8 @@ type Supervisor struct {
 	guard    *Process               // guarded by mu: nil when there is none
 	seen     map[int]proctree.Whose // guarded by mu: descendants that only their parents told; not changed once it is here
 	unmarked bool                   // guarded by mu: a process was started without its session's mark
+	others   map[Remnant]uint64     // guarded by mu: signals that AskOther has sent, one bit each
+	watched  map[int]int            // guarded by mu: processes not of the table for whose end somebody waits, by pid
 	nextLook time.Time              // guarded by mu: when the next look at what sessions have open may begin
 }
 
@@ -158,6 +164,9 @@ func New(cfg Config) *Supervisor {
 // error names what could not be ended. It may be called once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.prepare()()
+	if s.cfg.Urgent {
+		s.priority.raise()
+	}
 	shortenSlices()
 	var orphans, keeper sync.WaitGroup
 	stopOrphans, spawnerDone := make(chan struct{}), make(chan struct{})

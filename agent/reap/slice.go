@@ -1,11 +1,6 @@
 package reap
 
-import (
-	"os"
-	"strconv"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // Slices are how long a thread may run before another's turn, of those that have a right to it. From Linux 6.12 on (kernel/sched/syscalls.c)
 // each thread may ask for one of its own, without rights; 0 is the kernel's own. A thread with a short one gets no more of the processors, but
@@ -18,14 +13,7 @@ const (
 // shortenSlices gives short slices to all threads of this process, and so to those that they make. The spawner then takes the usual one, which
 // its children have from it.
 func shortenSlices() {
-	for range 2 { // a thread that the first pass does not see was made before its end by one that had none yet
-		threads, _ := os.ReadDir("/proc/self/task") // there is no shorter slice without /proc
-		for _, thread := range threads {
-			if tid, err := strconv.Atoi(thread.Name()); err == nil {
-				setSlice(tid, shortSlice)
-			}
-		}
-	}
+	eachThread(func(tid int) { setSlice(tid, shortSlice) })
 }
 
 // setSlice sets that of a thread, 0 for the calling one, if it is scheduled as usual. Sandboxes may refuse it; then it stays as it is.

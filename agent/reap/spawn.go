@@ -117,14 +117,19 @@ func (s *Supervisor) Expect() {
 	}
 }
 
-// find finds the program, unless Run ends meanwhile.
-func (s *Supervisor) find(ctx context.Context, c *Command) (string, error) {
-	prog, pathEnv := cmp.Or(c.Path, c.Argv[0]), ""
-	for _, kv := range c.Env {
+// pathOf is PATH in an environment: the last one counts.
+func pathOf(env []string) (path string) {
+	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			pathEnv = v
+			path = v
 		}
 	}
+	return path
+}
+
+// find finds the program, unless Run ends meanwhile.
+func (s *Supervisor) find(ctx context.Context, c *Command) (string, error) {
+	prog, pathEnv := cmp.Or(c.Path, c.Argv[0]), pathOf(c.Env)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ended, func() { cancel(ErrEnded) })()
@@ -232,6 +237,7 @@ func (s *Supervisor) spawner() {
 	runtime.LockOSThread()                                           // never unlocked: the thread has a mask, an affinity and a slice of its own
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) // Go passes it on to the child
 	setSlice(0, usualSlice)
+	s.priority.spawner()
 	for {
 		select {
 		case req := <-s.requests:
@@ -317,6 +323,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 // that this process handles and the thread's mask, which is empty.
 func (s *Supervisor) forkExec(req *request, files fileSet) (*Process, error) {
 	cmd := &req.cmd
+	s.priority.child(cmd.SameSession)
 	back, err := setAffinity(cmd.CPUs)
 	if err != nil {
 		return nil, err

@@ -137,7 +137,9 @@ func (l *search) terminate(ctx context.Context, sig unix.Signal) bool {
 		for _, t := range targets {
 			if start, ok := asked[t.PID]; !ok || start != t.Start {
 				asked[t.PID] = t.Start
-				t.Signal(sig)
+				if !l.s.askedOther(t, sig) {
+					t.Signal(sig)
+				}
 				t.Signal(unix.SIGCONT)
 			}
 		}

@@ -30,6 +30,7 @@ type Config struct {
 	Hello  func() *apiv1.HelloReply // what the agent says of itself
 	Gossip func() *member.Gossip    // nil: nobody gossips
 	Settle func(from net.Addr)      // the connection from there carries a session now
+	Left   func(from net.Addr) bool // who made the connection from there has hung up, though that was not read yet
 	Unread func(redial bool) bool   // bytes have arrived that nobody has read, on whichever connection
 	Hasten func(on bool)            // called with true when a session begins and with false a while later; nil: nobody
 	Rest   func()                   // called 2 s after the last session; nil: nobody

@@ -30,6 +30,13 @@ func (s *session) answers() {
 	s.answered = s.table.cfg.Clock.Now()
 }
 
+// carried says that a stream carries the session, beside one that has just come.
+func (s *session) carried() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streams > 1
+}
+
 // leave takes a stream out that broke with an error, or whose session is over.
 func (s *session) leave(err error) error {
 	s.mu.Lock()

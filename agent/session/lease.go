@@ -217,7 +217,7 @@ func (s *session) note(f *apiv1.Frame) {
 	defer s.mu.Unlock()
 	s.leaving = s.leaving || sig == nil || sig.Once
 	switch unix.Signal(sig.GetNumber()) {
-	case unix.SIGINT, unix.SIGTERM:
+	case unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
 		s.leaving = true
 	case unix.SIGSTOP:
 		s.paused = true

@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -38,11 +38,47 @@ func (t *Table) Attach(ctx context.Context, stream wire.Stream, by Caller) error
 	if err := stream.Send(reply.Frame()); err != nil {
 		return s.leave(err)
 	}
+	if by.Peer != nil && t.cfg.Left(by.From) { // a stream that carries is not left for one that cannot
+		return s.leave(errLeft)
+	}
 	if by.Peer != nil {
 		t.cfg.Settle(by.From)
 	}
+	if o.Resume && s.carried() {
+		if stream, err = confirmed(stream); err != nil {
+			return s.leave(err)
+		}
+	}
 	return s.leave(s.carry(ctx, stream, o.Received))
 }
+
+// confirmed waits for the first frame on a stream that is to take another one's place: the launcher has read our answer then, and goes on over
+// this one. It may have given it up instead, where we were late; then the other carries on. The wait ends with the stream.
+func confirmed(stream wire.Stream) (wire.Stream, error) {
+	f, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return &begun{Stream: stream, first: f}, nil
+}
+
+// begun is a stream of which a frame was read.
+type begun struct {
+	wire.Stream
+	first *apiv1.Frame // nil: Recv has given it out
+}
+
+// Recv gives the frame out that was read.
+func (b *begun) Recv() (*apiv1.Frame, error) {
+	if f := b.first; f != nil {
+		b.first = nil
+		return f, nil
+	}
+	return b.Stream.Recv()
+}
+
+// errLeft is of a stream whose launcher has given it up before the agent came to it.
+var errLeft = errors.New("its launcher has hung up meanwhile")
 
 // admit finds or makes the session an Open asks for, which counts the stream from here on. Without one the reply says why.
 func (t *Table) admit(o *apiv1.Open, by Caller) (s *session, reply *apiv1.Opened) {
@@ -260,7 +296,7 @@ func (t *Table) reservePorts(o *apiv1.Open) (list []uint32) {
 	}
 	own := !within.IsZero()
 	if !own {
-		within = Usual(os.DirFS("/"))
+		within = Usual(bounded.Tree("/"))
 	}
 	for _, p := range t.ports.Reserve(o.Session, n, within, own) {
 		list = append(list, uint32(p))

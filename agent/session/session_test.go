@@ -58,7 +58,7 @@ func tableOf(t *testing.T, change func(*Config)) (table *Table, end func(why err
 	super := reap.New(reap.Config{Log: log, Subreaper: true})
 	c := Config{Version: "test", Log: log, Clock: wire.NewClock(), Grace: 5 * time.Second, Ending: ending,
 		Hello:  func() *apiv1.HelloReply { return &apiv1.HelloReply{Name: "w0", Slots: 2} },
-		Gossip: func() *member.Gossip { return nil }, Settle: func(net.Addr) {}, Unread: func(bool) bool { return false },
+		Gossip: func() *member.Gossip { return nil }, Settle: func(net.Addr) {}, Left: func(net.Addr) bool { return false }, Unread: func(bool) bool { return false },
 		Config: ranks.Config{Name: "w0", Env: env, Dir: "/", Embedded: true, Inventory: discover.Inventory{CPUs: 2}, Super: super,
 			Host: host.New(host.Config{Env: env, Log: log}), Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{})}}
 	if change != nil {
@@ -347,6 +347,9 @@ func (c *client) mute() {
 	mine.Send((&apiv1.Open{Protocol: apiv1.Protocol, Session: c.open.Session,
 		Secret: c.open.Secret, Incarnation: c.open.Incarnation, Resume: true, Received: c.link.Received()}).Frame())
 	if _, err := mine.Recv(); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := mine.Send((&apiv1.Heartbeat{}).Frame()); err != nil { // so that it takes the place of the stream before
 		c.t.Fatal(err)
 	}
 	c.wg.Go(func() { // it still reads

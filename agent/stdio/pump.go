@@ -33,6 +33,9 @@ type Config struct {
 	// Exited is closed when the process has ended. Nil: never, only EOF ends the pump.
 	Exited <-chan struct{}
 
+	// ExitedAt is when the wait for other processes begins, asked when Exited is closed. Nil: then.
+	ExitedAt func() time.Time
+
 	// DrainBound is how long the pump waits for data after Exited while another process keeps
 	// the stream open. Each byte starts it anew, and time in which the window is used up does
 	// not count. Default 2 s.
@@ -133,7 +136,7 @@ func (p *Pump) watch(ctx context.Context, done <-chan struct{}, readers []*reade
 		case <-exited:
 			exited = nil
 			p.mu.Lock()
-			p.exited = time.Now()
+			p.exited = p.exitTime()
 		case <-ctx.Done():
 			close(p.stop)
 			p.mu.Lock()
@@ -149,6 +152,13 @@ func (p *Pump) watch(ctx context.Context, done <-chan struct{}, readers []*reade
 			return
 		}
 	}
+}
+
+func (p *Pump) exitTime() time.Time {
+	if p.cfg.ExitedAt == nil {
+		return time.Now()
+	}
+	return p.cfg.ExitedAt()
 }
 
 func (p *Pump) emit(c Chunk) {

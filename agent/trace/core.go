@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
 
@@ -129,12 +130,7 @@ func (c Process) files() (list []string) {
 	if strings.Contains(dir, "%") {
 		return nil
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(maxBeside) // those that can be read
+	names := bounded.Names(dir, maxBeside)
 	times := map[string]time.Time{}
 	for _, n := range names {
 		fi, err := os.Lstat(filepath.Join(dir, n))

@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/proctree"
 
 	"github.com/mpiup/mpiup/agent/look"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -35,7 +36,7 @@ func LoadOf(root string) (at time.Duration, l job.RankWork) {
 	l.Throttled = throttled(cgroup)
 	l.Memory, l.Storage = stalled(read(cgroup, "memory.pressure")), stalled(read(cgroup, "io.pressure"))
 	l.Segments, l.Resent = segments(read(root, "proc/net/snmp"))
-	sys := os.DirFS(filepath.Join(root, "sys"))
+	sys := bounded.Tree(filepath.Join(root, "sys"))
 	for _, name := range []string{"symbol_error", "link_downed", "local_link_integrity_errors", "port_rcv_errors"} {
 		for _, n := range numbers(sys, "class/infiniband/*/ports/*/counters/"+name) {
 			l.LinkErrors += n

@@ -8,15 +8,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // LibraryName is the library's file, beside mpiup.
@@ -41,6 +45,7 @@ type watched struct {
 	feed Feed
 	pace *Cadence // nil: its rank has not called NCCL
 	over bool     // its rank has ended, and was told of
+	main int      // the process that is in MPI for its rank, as far as it is known and counts as the page's owner does
 	pass pass
 }
 
@@ -55,26 +60,19 @@ type Notice func(warning bool, format string, args ...any)
 
 // Program is one whose ranks may be watched.
 type Program struct {
-	Name   string
-	Linked bool   // with its MPI library
-	First  string // and with this runtime of ASan, which must be loaded before any other library; "": none
+	Name  string
+	First string // it is linked with this runtime of ASan, which must be loaded before any other library; "": none
 }
 
 // NewJob watches the ranks of a session's job with that library, by pages in /dev/shm, else in the session's directory: on a disk that
-// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil. Where nobody has
-// asked, only ranks of programs are watched that are linked with MPI, without a word.
-func NewJob(h *host.Host, session string, number uint32, library string, asked bool, programs []Program, notice Notice) *Job {
-	if !asked {
-		notice = func(bool, string, ...any) {}
-	}
+// stands still the kernel lets a rank wait that writes to a page. Where nobody can be watched it says so once, and is nil.
+func NewJob(h *host.Host, session string, number uint32, library string, programs []Program, notice Notice) *Job {
 	left := map[uint32]bool{} // programs of which nobody is watched
 	for i, p := range programs {
-		if left[uint32(i)] = p.First != "" || !asked && !p.Linked; p.First != "" {
+		if p.First != "" {
+			left[uint32(i)] = true
 			notice(true, "--watch-ranks: ranks of %s are not watched: what it runs is linked with %s, which must be loaded before any other library", p.Name, p.First)
 		}
-	}
-	if !asked && !slices.ContainsFunc(programs, func(p Program) bool { return p.Linked && p.First == "" }) {
-		return nil
 	}
 	dir, _ := h.SessionDir(session)
 	j, err := newJob(dir, number, library)
@@ -144,21 +142,37 @@ func (j *Job) environment(id uint32, program string, env []string) ([]string, er
 }
 
 // look reads all ranks' pages.
-func (j *Job) look() (news []job.Waits) {
+func (j *Job) look(leaders map[uint32]look.Leader) (news []job.Waits) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, w := range j.ranks {
 		if !w.over {
+			w.learnMain(leaders[id].Main)
 			news = append(news, w.news(id, &j.read))
 		}
 	}
 	return news
 }
 
-// sample reads the page. One that its rank has cut tells of nothing.
+// learnMain notes the process that is in MPI for the rank. One in a PID namespace of its own counts its processes
+// otherwise than this one, and its page is taken for what it is.
+func (w *watched) learnMain(pid int) {
+	text, err := proctree.ReadSome(fmt.Sprintf("/proc/%d/status", pid), maxStatus)
+	if pid == 0 || err != nil { // it has ended: what was known of it counts
+		return
+	}
+	w.main = 0
+	if list, ok := sysfs.Field(string(text), "NSpid:"); ok && strings.TrimSpace(list) == strconv.Itoa(pid) {
+		w.main = pid
+	}
+}
+
+// sample reads the page. One that its rank has cut tells of nothing, and so does one of another process than the one
+// that is in MPI for the rank: of a program that ran there before, or of what the rank has started.
 func (w *watched) sample(id uint32, read *Copies) job.Waits {
 	s, err := w.page.Read(read)
-	if err != nil {
+	another := w.main != 0 && s.Owner != 0 && s.Owner != w.main
+	if err != nil || another {
 		s = Sample{}
 	}
 	now := monotonic()

@@ -50,6 +50,7 @@ type Sample struct {
 	job.Waits
 	Passes     uint64
 	Rank, Size int    // in MPI_COMM_WORLD
+	Owner      int    // the process that writes the page, as that counts; 0: none does
 	Newest     uint64 // number of the last bin in which NCCL was called
 	Bins       []byte // each with two bytes; the copies' own
 }

@@ -43,6 +43,7 @@ func parse(first, b []byte, since, now time.Duration) (s Sample) {
 	if u32(0) != magic || u32(4) != version {
 		return Sample{}
 	}
+	s.Owner = int(u32(12))
 	s.Newest, s.Bins = u64(144), b[binsAt:]
 	s.Rank, s.Size = int(int32(u32(24))), int(int32(u32(28)))
 	s.Seq, s.Partial = u64(64), u64(104)

@@ -17,7 +17,7 @@ const looksFar = 8
 
 // Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders are the processes of those
 // that run, by id.
-func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func() map[uint32]int, send func(*apiv1.Frame)) {
+func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func() map[uint32]look.Leader, send func(*apiv1.Frame)) {
 	every = min(max(every, time.Second/2), bins*bin*3/4) // of bins none may be missed
 	next := min(every, time.Second)
 	t := time.NewTicker(next)
@@ -34,13 +34,13 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func() map[
 			next = min(2*next, every)
 			t.Reset(next)
 		}
-		pids := leaders()
-		used, _ := look.At(proc, slices.Collect(maps.Values(pids))) // without /proc there is no cause, but a name
+		running := leaders()
+		used, _ := look.At(proc, slices.Collect(maps.Values(running))) // without /proc there is no cause, but a name
 		m := apiv1.PackHost(LoadOf(Host))
 		m.Job = j.number
-		for _, r := range j.look() {
+		for _, r := range j.look(running) {
 			id := uint32(r.ID)
-			if u, ok := used[pids[id]]; ok {
+			if u, ok := used[running[id].PID]; ok {
 				r.RankWork = WorkOf(proc, u)
 				if looks%looksFar == 0 {
 					far[id] = FarOf(Host, u.Main)
@@ -70,8 +70,9 @@ func (j *Job) Last(id uint32, send func(*apiv1.Frame)) {
 	send(m.Frame())
 }
 
-// Seen is how long a rank that runs waited since a time of CLOCK_MONOTONIC, for who looks once. A nil Job watches none.
-func (j *Job) Seen(id uint32, since time.Duration) (r job.Waits) {
+// Seen is how long a rank that runs waited since a time of CLOCK_MONOTONIC, for who looks once; main is the process that
+// is in MPI for it, 0 if that is not known. A nil Job watches none.
+func (j *Job) Seen(id uint32, main int, since time.Duration) (r job.Waits) {
 	r.ID = int(id)
 	if j == nil {
 		return r
@@ -79,6 +80,7 @@ func (j *Job) Seen(id uint32, since time.Duration) (r job.Waits) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if w := j.ranks[id]; w != nil {
+		w.learnMain(main)
 		r = w.sample(id, &j.read)
 		r.Points = Recent(r.Points, since)
 	}

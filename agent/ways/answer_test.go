@@ -81,7 +81,7 @@ func TestDeadDirectoriesOfASearch(t *testing.T) {
 	}
 	reply := &apiv1.CheckupReply{}
 	newSurvey(t).findPrograms(reply, &apiv1.CheckupRequest{Programs: []string{"osu_bw"}, LookIn: []string{dead, alive}}, &checkup.Host{})
-	if len(reply.Findings) != 1 || !strings.HasPrefix(reply.Findings[0].Text, dead+" was left out") || len(reply.Programs) != 1 || reply.Programs[0].Value != filepath.Join(alive, "osu_bw") {
+	if len(reply.Findings) != 1 || !strings.HasPrefix(reply.Findings[0].Text, dead+" was left out") || len(reply.Programs) != 1 || reply.Programs[0].Path != filepath.Join(alive, "osu_bw") {
 		t.Errorf("%v", reply)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 
 	"github.com/mpiup/mpiup/agent/checkup"
@@ -13,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -139,10 +139,10 @@ func (s *Survey) findPrograms(reply *apiv1.CheckupReply, r *apiv1.CheckupRequest
 		reply.Findings = append(reply.Findings, &apiv1.Finding{Name: "search for benchmarks", Verdict: apiv1.Verdict_WARN,
 			Text: dir + " was left out: its file system does not answer", Fix: "check the mount (a dead NFS, Lustre or FUSE server?), or take the directory off PATH"})
 	}
-	found := checkup.Find(os.DirFS("/"), r.Programs, first, path)
+	found := checkup.Find(bounded.Tree("/"), r.Programs, first, path)
 	for _, name := range r.Programs {
 		if at := found[name]; at != "" {
-			reply.Programs = append(reply.Programs, &apiv1.Fact{Name: name, Value: at})
+			reply.Programs = append(reply.Programs, &apiv1.ProgramFile{Name: name, Path: at})
 		}
 	}
 	for _, hca := range h.HCAs.Usable() {

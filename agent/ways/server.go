@@ -147,7 +147,9 @@ func (s *Server) serve(c *net.TCPConn) {
 	case kindSink:
 		n, err := io.Copy(io.Discard, c)
 		if err == nil {
-			c.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+			_, err = c.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+		}
+		if err == nil { // else it is hung up on at once
 			io.Copy(io.Discard, c) // a reset would overtake the answer: the other side closes first
 		}
 	}

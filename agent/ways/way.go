@@ -65,11 +65,15 @@ func connect(ctx context.Context, to netip.AddrPort, token Token, kind byte) (*n
 		return nil, plain(err)
 	}
 	lift := awake.Until(c.SetDeadline, answerTime)
-	if _, err := c.Write(append(token[:], kind)); err != nil {
+	_, err = c.Write(append(token[:], kind))
+	if late := lift(); err == nil {
+		err = late
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
-	return c.(*net.TCPConn), lift()
+	return c.(*net.TCPConn), nil
 }
 
 // plain is the cause in the words of this tool's user.

@@ -72,10 +72,8 @@ func read(stdin io.Reader) (*runmetrics.Finished, error) {
 		return nil, fmt.Errorf("it reads runs of form %d, and this one is of form %d; take mpiup and mpiup-otel from one build",
 			runmetrics.FinishedVersion, f.Version)
 	}
-	for _, w := range f.Report.Rows {
-		if len(w.At) != len(w.Did) {
-			return nil, fmt.Errorf("the run on standard input: a row of %d times and %d letters", len(w.At), len(w.Did))
-		}
+	if err := f.Report.Check(); err != nil {
+		return nil, fmt.Errorf("the run on standard input: %w", err)
 	}
 	return f, nil
 }

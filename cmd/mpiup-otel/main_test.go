@@ -316,7 +316,7 @@ func TestNotSent(t *testing.T) {
 		{"an endpoint that hangs", finished(), map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + hangs.Addr().String()}, "no answer in 1.8s"},
 		{"another protocol", finished(), map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "http/json"},
 		{"another build", other, nil, "one build"},
-		{"a crooked row", crooked, nil, "a row of"},
+		{"a crooked row", crooked, nil, "its rows or curves are too long, or lack parts"},
 		{"no run", "text", nil, "standard input"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

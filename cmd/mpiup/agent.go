@@ -145,6 +145,7 @@ func (f *agentFlags) serve(p *process, cfg agent.Config) (told string, err error
 	if err := reap.RaiseLimits(); err != nil {
 		cfg.Log.Warn("limits", "cause", err)
 	}
+	outliveReaders()
 	ctx, cancel := untilSignal()
 	defer cancel()
 	p.code, err = a.Run(ctx)

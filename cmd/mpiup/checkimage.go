@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/user"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -14,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/checkup/image"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/cmd/mpiup/install"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -56,7 +56,7 @@ when something warns, else 0. What a user may write is asked for the one that it
 
 func checkImage(p *process, program []string, strict, json bool) error {
 	facts, findings := image.Check(image.Config{
-		Files: os.DirFS("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
+		Files: bounded.Tree("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
 		Temp: host.RunDir(p.getenv("TMPDIR"), os.Getuid()), Ours: install.Ours,
 		Write: func(dir string) error { return checkup.LookTemp(dir, lookPatience).Err },
 		User: func(uid int) string {
@@ -94,7 +94,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 func findingsOf(list []checkup.Finding) (findings []doctor.Finding) {
 	words := map[checkup.Verdict]string{checkup.Pass: doctor.Pass, checkup.Warn: doctor.Warn, checkup.Fail: doctor.Fail, checkup.Unknown: doctor.Unknown}
 	for _, f := range list {
-		findings = append(findings, doctor.Finding{Check: f.Name, Verdict: words[f.Verdict], Text: strings.ToValidUTF8(f.Text, "?"), Fix: f.Fix})
+		findings = append(findings, doctor.Finding{Check: f.Name, Verdict: words[f.Verdict], Text: visible.UTF8(f.Text), Fix: f.Fix})
 	}
 	return findings
 }

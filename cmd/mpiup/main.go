@@ -216,7 +216,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 
 // untilSignal is a context that ends with the signals that end a daemon.
 func untilSignal() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 }
 
 // twice is how soon after the first signal a second is the same wish: timeout(1) signals its child, then their process group.
@@ -225,7 +225,7 @@ const twice = time.Second
 // untilTold is a context that the first signal to end ends, which is its cause. Later ones have their usual effect.
 func untilTold() (context.Context, func()) {
 	signals, stop := make(chan os.Signal, 1), make(chan struct{})
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) { // as by nohup
 			signal.Notify(signals, s)
 		}

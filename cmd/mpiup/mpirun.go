@@ -63,34 +63,56 @@ func (p *process) mpirun(name string, args []string) error {
 		}
 		return p.nativeMpirun(name, args, dir)
 	}
-	library := p.libraries(dir)
-	family, why, err := mpirun.Decide(name, args, p.lookup, library)
-	if err != nil {
-		return err
-	}
-	l, err := mpirun.Parse(family, args, p.outside(dir))
-	if other := family.Other(); err != nil {
-		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
-			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
-		}
-		return err
-	}
-	if family == line.OpenMPI {
-		var since string
-		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
-		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[l.Five], since)
-	}
+	l, why, err := p.readLine(name, args, dir, p.libraries(dir))
 	switch {
+	case err != nil:
+		return err
 	case l.Version:
-		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, l.Five, name, version))
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(l.Family, l.Five, name, version))
 		return err
 	case l.Help:
 		p.tellOfLine(name, &l, why)
-		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
+		_, err = io.WriteString(p.stdout, mpirun.HelpText(l.Family, name))
 		return err
 	}
 	p.keys = launcherKeys(p, l.SSHArgs)
 	return startLine(p, name, &l, why, dir, func(*launcher.Config) {}, p.launch)
+}
+
+// readLine reads a command line by the rules of the launcher whose it is, and says whose and why. library names the MPI
+// library that a program needs.
+func (p *process) readLine(name string, args []string, dir string, library func(argv []string) string) (l line.Line, why string, err error) {
+	family, why, err := mpirun.Decide(name, args, p.lookup, library)
+	if err != nil {
+		return l, why, err
+	}
+	l, err = mpirun.Parse(family, args, p.outside(dir))
+	if other := family.Other(); err != nil {
+		if _, e := mpirun.Parse(other, args, p.outside(dir)); e == nil {
+			err = fmt.Errorf("%w; %s takes the line, and it was read as %s's, since %s: MPIUP_FAMILY=%s reads it so", err, other, family, why, other.Variable())
+		}
+		return l, why, err
+	}
+
+	var rules, since string
+	switch family {
+	case line.OpenMPI:
+		l.Five, since = mpirun.Version(name, &l, p.lookup, library)
+		rules = map[bool]string{true: "Open MPI 5", false: "Open MPI 4.1"}[l.Five]
+		if l.Five {
+			l.AddUp()
+		}
+		if !l.Five && l.Repeated != "" {
+			err = errors.New(l.Repeated)
+		}
+	case line.Hydra:
+		var intel bool
+		intel, since = mpirun.Intel(&l, p.lookup, library)
+		if rules = "MPICH"; intel {
+			rules, err = "Intel MPI", mpirun.AsIntel(&l)
+		}
+	}
+	return l, fmt.Sprintf("%s; by the rules of %s: %s", why, rules, since), err
 }
 
 // startLine runs the job of a command line, which adjust has the last word on, by launch.
@@ -196,9 +218,9 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap,
 		Pty: l.Family == line.OpenMPI, // whose own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c); Hydra gives pipes
 		Wishes: launcher.Wishes{ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts,
-			Timeout: l.Timeout, Stall: hang.Config{After: cli.DefaultStall}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
+			Timeout: l.Timeout, Stall: hang.Config{After: cli.DefaultStall, WatchWindow: cli.DefaultWatch}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
 			Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe, Binding: l.Binding}},
-		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
+		Output: iof.Config{TagFiles: true, Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
 		Stdin: p.stdin, StdinTarget: cmp.Or(l.Stdin, "0"), Report: p.remains(""),
@@ -217,14 +239,15 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 	case line.Hydra:
 		cfg.Universe = universe(l.Universe)
 		cfg.Policy.MapBy, cfg.Policy.Oversubscribe = placement.ByRound, true
+		cfg.Policy.ByCores = l.ByCores
 		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself
 	case line.OpenMPI:
 		cfg.Policy.Order()
-		cfg.Output.Style, cfg.Policy.Limited = iof.OpenMPIStyle, true
+		cfg.Output.Style, cfg.Policy.Limited, cfg.Policy.Apart = iof.OpenMPIStyle, true, true
 		if l.Five {
 			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style
 			cfg.Output.JobName = fmt.Sprintf("prterun-%s-%d", p.host, os.Getpid())
-			cfg.Output.NoCopy = true // as 5.0.11 has it, asked or not
+			cfg.Output.Form = map[string]iof.TagForm{"rank": iof.TagRank, "detailed": iof.TagDetailed, "fullname": iof.TagFullname}[l.TagBy]
 			if l.OutputName {
 				cfg.Output.Dir, cfg.Output.File = filepath.Split(l.OutputDir)
 			}
@@ -290,7 +313,7 @@ func (p *process) libraries(dir string) func(argv []string) string {
 	return func(argv []string) string {
 		if !slices.Equal(of, argv) {
 			env := line.Distinct(slices.Concat(p.env, []string{"PATH=" + program.SearchPath("", p.getenv("PATH"), true)}))
-			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
+			library = mpilib.NewMemory(bounded.Tree("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
 			of = argv
 		}
 		return library

@@ -78,7 +78,7 @@ func topCommand(p *process) *cobra.Command {
 		Short: "Show for whom the other ranks wait, and why, until it is interrupted",
 		Long: `Show the ranks of all jobs on the hosts, those that the others wait for first: for what share of the last seconds (OTHERS WAITED), why
 as far as it shows (CAUSE), how long the rank itself waited in MPI (WAITED), its host, state and CPU, the CPU time that it has used in all,
-its resident memory and the most that it had. Programs that are linked with MPI are measured, others of MPI where the run has --watch-ranks,
+its resident memory and the most that it had. Ranks of MPI are measured where the run has --watch-ranks,
 torch over NCCL by its flight recorder, torch over Gloo not. mpiup help slow says how, and what is not measured.`,
 		Example: `  mpiup top
   mpiup top --host w0,w1 --window 1m

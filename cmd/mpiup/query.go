@@ -55,9 +55,18 @@ func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, as
 // is none of them where it was ignored, as by nohup.
 func passedOn(more ...os.Signal) (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 64)
-	signal.Notify(signals, append(more, syscall.SIGINT, syscall.SIGTERM, syscall.SIGWINCH)...)
+	signal.Notify(signals, append(more, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGWINCH)...)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
+	outliveReaders()
 	return signals, func() { signal.Stop(signals) }
+}
+
+// outliveReaders makes an error of what is written to standard output or error when its reader has gone. Else Go ends the process by SIGPIPE (os/signal),
+// and with it the ranks that it holds, which may have seconds left to save what they have: Ctrl-C ends "| tee log", too.
+func outliveReaders() {
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }

@@ -139,6 +139,9 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err := p.settle(&cfg, given.Changed); err != nil {
 		return usage(err)
 	}
+	if given.Changed("watch-window") && !cfg.Stall.Watch {
+		tell(p.stderr, "mpiup: warning:", "--watch-window: ranks are watched with --watch-ranks or MPIUP_WATCH_RANKS=1 only")
+	}
 	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
 		return err
 	}

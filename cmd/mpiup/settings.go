@@ -45,6 +45,14 @@ func (p *process) read(list ...setting) error {
 	return nil
 }
 
+// parseSwitch reads a variable that switches something on or off.
+func parseSwitch(value string) (bool, error) {
+	if value != "0" && value != "1" {
+		return false, fmt.Errorf("%.40q is neither 1 nor 0", value)
+	}
+	return value == "1", nil
+}
+
 // ofNetwork are the settings of a host's network.
 func ofNetwork(n *job.Network, r *job.Ports, w *rdma.Wish) []setting {
 	return []setting{
@@ -69,12 +77,8 @@ func (p *process) settle(cfg *launcher.Config, given func(flag string) bool) err
 		setting{"MPIUP_ENV", given("env") || given("independent"), into(&cfg.Frameworks, func(v string) (frameworks.Set, error) {
 			return frameworks.Parse([]string{v})
 		})},
-		setting{"MPIUP_PTY", given("pty"), into(&cfg.Pty, func(v string) (bool, error) {
-			if v != "0" && v != "1" {
-				return false, fmt.Errorf("%.40q is neither 1 nor 0", v)
-			}
-			return v == "1", nil
-		})},
+		setting{"MPIUP_PTY", given("pty"), into(&cfg.Pty, parseSwitch)},
+		setting{"MPIUP_WATCH_RANKS", given("watch-ranks"), into(&cfg.Stall.Watch, parseSwitch)},
 		setting{"MPIUP_PREEMPT_SIGNAL", preempt.Signal != 0, into(&preempt.Signal, job.ParseEndSignal)},
 		setting{"MPIUP_CHECKPOINT_DIR", preempt.CheckpointDir != "", into(&preempt.CheckpointDir, cli.ParseCheckpointDir)},
 		setting{"MPIUP_SPAWN_HOSTFILES", cfg.SpawnFiles != "", into(&cfg.SpawnFiles, spawnFiles)})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
 	"github.com/spf13/pflag"
@@ -26,6 +27,7 @@ func trialCommand(p *process) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
+			found.Error, found.Fix = visible.UTF8(found.Error), visible.UTF8(found.Fix) // they name files
 			return json.NewEncoder(p.stdout).Encode(found)
 		},
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/typed"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
-	"github.com/mpiup/mpiup/launcher/report"
 )
 
 // handOver gives programs what of this process's own environment may have been set for this command and goes along by itself, under what the command
@@ -40,7 +40,7 @@ func sinceBegan(own []string) []string {
 // going are those variables that go along by themselves.
 func going(since []string) (list []string) {
 	for _, kv := range since {
-		if name, _, _ := strings.Cut(kv, "="); typed.Goes(name) && !report.Secret(kv) && len(kv) <= line.MaxVar {
+		if name, _, _ := strings.Cut(kv, "="); typed.Goes(name) && !secret.IsVariable(kv) && len(kv) <= line.MaxVar {
 			list = append(list, kv)
 		}
 	}
@@ -60,7 +60,7 @@ func unsent(own []string, apps []job.App, since []string) (list []typed.Variable
 		name, _, ok := strings.Cut(kv, "=")
 		young := slices.Contains(since, kv)
 		if ok && (young || typed.Goes(name) && !rank) && !given(name) {
-			list = append(list, typed.Variable{Text: kv, Secret: func() bool { return report.Secret(kv) }, Since: young})
+			list = append(list, typed.Variable{Text: kv, Secret: func() bool { return secret.IsVariable(kv) }, Since: young})
 		}
 	}
 	slices.SortFunc(list, func(a, b typed.Variable) int { return strings.Compare(a.Text, b.Text) })

@@ -1,10 +1,6 @@
 package archtest
 
 import (
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,34 +36,15 @@ func TestOnlyReapMakesProcesses(t *testing.T) {
 		if strings.HasPrefix(path, "agent/reap/") || strings.HasPrefix(path, "test/") {
 			return
 		}
-		for _, call := range callsOf(t, path, text) {
+		for _, call := range callsTo(t, path, text, makers) {
 			t.Errorf("%s: only agent/reap makes processes: one table of children, one thread that forks, one reaper", call)
 		}
 	})
 }
 
-func callsOf(t *testing.T, path string, text []byte) (found []string) {
-	t.Helper()
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if sel, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := sel.X.(*ast.Ident); ok && slices.Contains(makers, x.Name+"."+sel.Sel.Name) {
-				found = append(found, fmt.Sprintf("%s uses %s.%s", fset.Position(n.Pos()), x.Name, sel.Sel.Name))
-			}
-		}
-		return true
-	})
-	return found
-}
-
 func TestMakersAreSeen(t *testing.T) {
 	src := "package x\nimport \"syscall\"\nfunc f() { syscall.ForkExec(\"a\", nil, nil); syscall.Kill(1, 2) }\n"
-	if got := callsOf(t, "x.go", []byte(src)); len(got) != 1 || !strings.Contains(got[0], "x.go:3:12 uses syscall.ForkExec") {
+	if got := callsTo(t, "x.go", []byte(src), makers); len(got) != 1 || !strings.Contains(got[0], "x.go:3:12 calls syscall.ForkExec") {
 		t.Error(got)
 	}
 }

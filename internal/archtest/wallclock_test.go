@@ -6,7 +6,7 @@ var onTheWall = map[string]int{
 	"agent/member":        3, // pause between dials; pause; a look at DNS, which is repeated
 	"agent/metrics":       4, // age of what is known; pause
 	"agent/port":          1, // pause
-	"agent/ranks":         6, // pause; age of what is known; age of a rank
+	"agent/ranks":         7, // pause; age of what is known; age of a rank
 	"agent/reap":          3, // pause
 	"agent/reap/guard":    1, // how long the guard kills
 	"agent/stdio":         1, // a line's part is handed on
@@ -19,7 +19,7 @@ var onTheWall = map[string]int{
 	"launcher/examine":    1, // pause
 	"launcher/iof":        1, // pause
 	"launcher/link":       1, // pause
-	"internal/exposition": 4, // scrapers; courtesy at the end
+	"internal/scrape":     4, // scrapers; courtesy at the end
 	"launcher/runmetrics": 1, // courtesy at the end
 	"launcher/peers":      1, // pause
 	"launcher/rendezvous": 2, // pause, twice

@@ -3,6 +3,7 @@ package hostlist
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/visible"
@@ -89,7 +90,7 @@ func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
 			return nil, err
 		}
 		for _, name := range names {
-			e, err := parseHost(name)
+			e, err := parseHost(name, d)
 			if err != nil {
 				return nil, err
 			}
@@ -105,6 +106,20 @@ func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
 		}
 	}
 	return entries, nil
+}
+
+// On leaves out hosts that are switched off, "slots=0" by Open MPI's rules. Where no other is left that is an error.
+func On(entries []Entry) ([]Entry, error) {
+	off := func(e Entry) bool { return e.Given && e.Slots == 0 }
+	i := slices.IndexFunc(entries, off)
+	if i < 0 {
+		return entries, nil
+	}
+	on := slices.DeleteFunc(slices.Clone(entries), off)
+	if len(on) == 0 {
+		return nil, fmt.Errorf("%shost %s has 0 slots, and no other host has any; give one slots", entries[i].where(), entries[i].Name)
+	}
+	return on, nil
 }
 
 // key is a name by which two mentions of a host are known to be one.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/bounded"
@@ -56,6 +57,7 @@ func ParseFile(text, name string, d Dialect) ([]Entry, error) {
 // parseFile reads a hostfile's text, and where its lines stand for ranks the places of these.
 func parseFile(text, name string, d Dialect, ranks bool) (places []Place, entries []Entry, err error) {
 	seen, left := map[string]int{}, maxRanges
+	without := map[string]bool{} // hosts that "^NAME" excludes, by key
 	line := 0
 	for raw := range strings.Lines(text) {
 		if line++; len(raw) > maxLine {
@@ -67,6 +69,13 @@ func parseFile(text, name string, d Dialect, ranks bool) (places []Place, entrie
 		}
 		if ranks {
 			fields, cpus = cpusApart(fields)
+		}
+		if host, excluded := strings.CutPrefix(fields[0], "^"); excluded && d == OpenMPI && len(fields) == 1 {
+			if err := CheckName(host); err != nil {
+				return nil, nil, &LineError{File: name, Line: line, Err: err}
+			}
+			without[key(host)] = true
+			continue
 		}
 		some, err := parseLine(fields, d, &left)
 		if err != nil {
@@ -87,6 +96,10 @@ func parseFile(text, name string, d Dialect, ranks bool) (places []Place, entrie
 		case len(places) > MaxPlaces:
 			return nil, nil, fmt.Errorf("hostfile %s line %d: more than %d ranks", name, line, MaxPlaces)
 		}
+	}
+	if len(without) > 0 {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return without[key(e.Name)] })
+		places = slices.DeleteFunc(places, func(p Place) bool { return without[key(p.Name)] })
 	}
 	if len(entries) == 0 {
 		return nil, nil, fmt.Errorf("hostfile %s names no host", name)
@@ -122,7 +135,7 @@ func parseLine(fields []string, d Dialect, left *ranges) ([]Entry, error) {
 
 // parseWords reads one line's words for one host.
 func parseWords(name string, fields []string, d Dialect) (Entry, error) {
-	e, err := parseHost(name)
+	e, err := parseHost(name, d)
 	if err != nil {
 		return e, err
 	}
@@ -139,7 +152,7 @@ func parseWords(name string, fields []string, d Dialect) (Entry, error) {
 		case unknown:
 			return e, fmt.Errorf("host %s: %s is not known; write slots=N", e.Name, visible.Clip(key+"="))
 		}
-		n, err := parseSlots(value)
+		n, err := parseSlots(value, d)
 		if err != nil {
 			return e, fmt.Errorf("host %s: %w", e.Name, err)
 		}

@@ -47,7 +47,7 @@ const (
 // Entry is one host as it was named.
 type Entry struct {
 	Name  string // host name or IP address, without brackets
-	Slots int    // at least 1 if Given, else 0
+	Slots int    // at least 1 if Given, else 0; by Open MPI's rules 0 if Given too, a host that is switched off
 	Given bool   // a number of slots was written
 	Line  int    // in File, from 1; 0 for a list
 	File  string // "" for a list
@@ -71,7 +71,12 @@ func CheckDistinct(entries []Entry) (err error) {
 }
 
 // slotsOf is what Open MPI counts one mention of a host as.
-func slotsOf(e Entry) int { return max(e.Slots, 1) }
+func slotsOf(e Entry) int {
+	if e.Given {
+		return e.Slots
+	}
+	return max(e.Slots, 1)
+}
 
 func inList(name string, slots int) string {
 	if strings.Contains(name, ":") {
@@ -81,7 +86,7 @@ func inList(name string, slots int) string {
 }
 
 // parseHost reads "name", "name:slots", "[v6]" or "[v6]:slots". Errors name the item.
-func parseHost(item string) (Entry, error) {
+func parseHost(item string, d Dialect) (Entry, error) {
 	name, slots, given := item, "", false
 	if rest, ok := strings.CutPrefix(item, "["); ok {
 		addr, after, closed := strings.Cut(rest, "]")
@@ -106,7 +111,7 @@ func parseHost(item string) (Entry, error) {
 	e := Entry{Name: name, Given: given}
 	if given {
 		var err error
-		if e.Slots, err = parseSlots(slots); err != nil {
+		if e.Slots, err = parseSlots(slots, d); err != nil {
 			return Entry{}, fmt.Errorf("host %s: %w", name, err)
 		}
 		if e.Slots > mostColon {
@@ -154,8 +159,8 @@ func nameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// parseSlots reads a number from 1 to MaxSlots.
-func parseSlots(text string) (int, error) {
+// parseSlots reads a number from 1 to MaxSlots; by Open MPI's rules 0 switches a host off.
+func parseSlots(text string, d Dialect) (int, error) {
 	switch text {
 	case "":
 		return 0, fmt.Errorf("the number of slots is missing")
@@ -166,6 +171,7 @@ func parseSlots(text string) (int, error) {
 	switch {
 	case err != nil || text[0] == '+':
 		return 0, fmt.Errorf("slots %s is not a number from 1 to %d", visible.Clip(text), MaxSlots)
+	case n == 0 && d == OpenMPI:
 	case n < 1:
 		return 0, fmt.Errorf("%d slots; a host has at least 1, so leave out a host that is to run nothing", n)
 	case n > MaxSlots:

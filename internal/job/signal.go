@@ -65,6 +65,18 @@ func ParseEndSignal(text string) (int, error) {
 	return 0, fmt.Errorf("%.20q is no signal that asks a program to end; use TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU", text)
 }
 
+// EndsWaiting says that a signal to a launcher ends what it waits for while no rank runs: hosts, the pause before a restart, a last scrape.
+func EndsWaiting(signal int) bool {
+	switch signal {
+	case SIGINT, SIGTERM, SIGHUP, SIGQUIT:
+		return true
+	}
+	return false
+}
+
+// Interrupts says that a signal is what a user types to end a program: Ctrl-C, or Ctrl-\ where that does not help.
+func Interrupts(signal int) bool { return signal == SIGINT || signal == SIGQUIT }
+
 // Preempt is what a run tells its ranks of what lies around it: the end of their hosts, beginnings before, the trace that it is in.
 type Preempt struct {
 	Signal        int    // that comes when a pod of the run is taken away; 0: SIGTERM

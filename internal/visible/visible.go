@@ -28,6 +28,26 @@ func Text(s string) string { return escape(s, "\n\t") }
 // the next line.
 func Line(s string) string { return escape(s, "") }
 
+// UTF8 is s with each byte that is no UTF-8 as its escape, and all else as it is: for texts that travel or are kept as
+// UTF-8, such as protobuf's strings and JSON, which would refuse such a byte or lose it.
+func UTF8(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+
+	var b strings.Builder
+	for len(s) > 0 {
+		c, n := utf8.DecodeRuneInString(s)
+		if c == utf8.RuneError && n <= 1 {
+			write(&b, c, n, s[0])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
 func escape(s, keep string) string {
 	clean := func(c rune, n int) bool {
 		return strconv.IsPrint(c) && (c != utf8.RuneError || n > 1) || strings.ContainsRune(keep, c)

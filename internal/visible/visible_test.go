@@ -80,3 +80,12 @@ func TestFprintf(t *testing.T) {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }
+
+// Text that is kept as UTF-8 loses no byte, and no character of it changes.
+func TestUTF8(t *testing.T) {
+	for text, want := range map[string]string{"": "", "é\n\x1b": "é\n\x1b", "caf\xe9": `caf\xe9`, "\xff\xfeA\xc3": `\xff\xfeA\xc3`, "\uFFFD": "\uFFFD"} {
+		if got := UTF8(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

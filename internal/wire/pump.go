@@ -15,7 +15,9 @@ import (
 func (l *Link) pump(ctx context.Context, s Stream, run int) error {
 	beat := time.NewTicker(l.heartbeat)
 	defer beat.Stop()
-	said, due := true, false // something was sent since the last beat; a heartbeat is
+	// Something was sent since the last beat; a heartbeat is due: at once on a stream that has taken another's place, since the other side may
+	// leave that one only when it hears that this one is used.
+	said, due := true, run > 1
 	for {
 		f := l.next(run)
 		if f == nil && (due || l.ackDue()) {

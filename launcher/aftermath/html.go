@@ -57,9 +57,12 @@ type PageWriter struct {
 	size  int
 	left  int
 
-	text bytes.Buffer
-	is   block
-	who  map[[2]any]int
+	// The block that is being filled: its lines' text, streams and levels, and what else page.js reads of it.
+	text    bytes.Buffer
+	streams strings.Builder
+	levels  strings.Builder
+	is      block
+	who     map[[2]any]int
 }
 
 // NewPage writes all of a page but the log. note is a sentence of doubt about the report; "": there is none.
@@ -114,6 +117,8 @@ func digest(text string) string {
 
 func (p *PageWriter) clear() {
 	p.text.Reset()
+	p.streams.Reset()
+	p.levels.Reset()
 	p.is, p.who = block{Who: [][2]any{}, By: []int{}, At: []*float64{}}, map[[2]any]int{}
 }
 
@@ -138,11 +143,8 @@ func (p *PageWriter) Add(l logs.Told) error {
 		p.is.Who = append(p.is.Who, who)
 	}
 	p.is.By = append(p.is.By, i)
-	p.is.Stream += map[string]string{"stdout": "o", "stderr": "e"}[l.Stream]
-	if len(p.is.Stream) < len(p.is.By) {
-		p.is.Stream += " "
-	}
-	p.is.Level += logs.Levels[l.Level][:1]
+	p.streams.WriteByte(streamLetter(l.Stream))
+	p.levels.WriteByte(logs.Levels[l.Level][0])
 	var at *float64
 	if !l.Time.IsZero() {
 		ms := float64(l.Time.Sub(p.begun).Milliseconds())
@@ -154,11 +156,24 @@ func (p *PageWriter) Add(l logs.Told) error {
 	return p.err
 }
 
+// streamLetter is what a block has for a line's stream.
+func streamLetter(stream string) byte {
+	switch stream {
+	case "stdout":
+		return 'o'
+	case "stderr":
+		return 'e'
+	}
+	return ' '
+}
+
 // flush writes the block that was begun.
 func (p *PageWriter) flush() {
 	if len(p.is.By) == 0 || p.err != nil {
 		return
 	}
+	p.is.Stream = p.streams.String()
+	p.is.Level = p.levels.String()
 	meta, err := visible.JSONLine(p.is)
 	if err == nil {
 		_, err = fmt.Fprintf(p.to, "<script type=\"text/plain\" class=\"block\">%s %s</script>\n", packed(meta), packed(p.text.Bytes()))

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // hostile is what a rank may write to get its own way on the page.
@@ -162,4 +163,52 @@ func TestMaxPageLog(t *testing.T) {
 	if err := p.Close(); err != nil || !strings.Contains(b.String(), `{"left": 2}`) {
 		t.Errorf("%v: %.100q", err, b.String()[max(0, b.Len()-100):])
 	}
+}
+
+// pageOf is a log's page, as pageLog makes it.
+func pageOf(t testing.TB, text string) {
+	t.Helper()
+	p, err := NewPage(io.Discard, &report.Report{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var teller logs.Teller
+	for line := range strings.Lines(text) {
+		if err := p.Add(teller.Tell([]byte(line))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pageCost is what a page may cost: gzip's windows, and a block's lines as numbers beside their text.
+var pageCost = cost.Bound{Fixed: 64 << 20, PerByte: 2 << 10}
+
+// A log of the shortest lines costs a page no more for each byte than one of long lines.
+func TestShortLinesCostNoMore(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty lines": strings.Repeat("\n", 400<<10),
+		"one letter":  strings.Repeat("a\n", 200<<10),
+		"tags":        strings.Repeat("[0]x\n", 80<<10),
+		"long lines":  strings.Repeat(strings.Repeat("x", 4000)+"\n", 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			cost.AtMost(t, pageCost, len(text), func() { pageOf(t, text) })
+		})
+	}
+}
+
+// Whatever a log holds, its page costs so much for each byte.
+func FuzzPage(f *testing.F) {
+	f.Add("[7 w0 stderr] x\ntime=x level=\nTraceback (most recent call last):\n\n\xff\r\n")
+	f.Add(strings.Repeat("\n", 4000))
+	for _, text := range hostile {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, pageCost, len(text))()
+		pageOf(t, text)
+	})
 }

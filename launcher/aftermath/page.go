@@ -10,8 +10,10 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -89,7 +91,7 @@ func (d *Desk) unfinished(name string) (*report.Report, error) {
 		return nil
 	})
 	if v, failed := lines.Verdict(); failed {
-		v.Evidence, v.Others, v.Stderr = report.Masked(v.Evidence), report.Masked(v.Others), report.Masked(v.Stderr)
+		v.Evidence, v.Others, v.Stderr = secret.MaskLines(v.Evidence), secret.MaskLines(v.Others), secret.MaskLines(v.Stderr)
 		r.Verdict = &v
 	}
 	slices.SortFunc(r.Ranks, func(a, b report.Rank) int { return a.Rank - b.Rank })
@@ -102,7 +104,7 @@ func isReport(name string) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return err == nil && info.IsDir()
 	}
-	f, err := os.Open(name)
+	f, err := bounded.Open(name)
 	if err != nil {
 		return false
 	}
@@ -126,7 +128,7 @@ func kindOf(v *verdict.Verdict) string {
 // pageLog puts a log's lines on a page, and returns the kind of the failure that it ends with, "" for none.
 func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 	var of logs.Teller
-	masks := map[int]*report.Masker{}
+	masks := map[int]*secret.LineMasker{}
 	err = d.lines(name, func(line []byte) error {
 		if m := kindLine().FindSubmatch(line); m != nil {
 			ended = string(m[1])
@@ -138,7 +140,7 @@ func (d *Desk) pageLog(p *PageWriter, name string) (ended string, err error) {
 		}
 		m := masks[whose]
 		if m == nil {
-			m = &report.Masker{}
+			m = &secret.LineMasker{}
 			masks[whose] = m
 		}
 		t.Text = m.Line(t.Text)

@@ -22,8 +22,8 @@ import (
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
-	"github.com/mpiup/mpiup/launcher/report"
 )
 
 // Support is a bundle for who helps: what mpiup's own commands say of a job, in one file, in the layout of oc adm must-gather:
@@ -187,7 +187,7 @@ func settings(env []string) string {
 		switch {
 		case !slices.ContainsFunc(heard, func(begin string) bool { return strings.HasPrefix(name, begin) }):
 			others = append(others, name)
-		case report.Secret(kv) && value != "":
+		case secret.IsVariable(kv) && value != "":
 			b.WriteString(visible.Line(name) + "=***\n")
 		default:
 			b.WriteString(visible.Line(kv) + "\n")
@@ -200,7 +200,7 @@ func settings(env []string) string {
 // secrets are texts that stand nowhere in a bundle: values of variables that may be secrets, and lines of key files.
 func (s *Support) secrets() (list []string) {
 	for _, kv := range s.Env {
-		if _, value, _ := strings.Cut(kv, "="); report.Secret(kv) {
+		if _, value, _ := strings.Cut(kv, "="); secret.IsVariable(kv) {
 			list = append(list, value)
 		}
 	}
@@ -264,7 +264,7 @@ func hide(text []byte, secrets []string) []byte {
 	}
 	whole := strings.NewReplacer(pairs...).Replace(string(text))
 	var b bytes.Buffer
-	var m report.Masker
+	var m secret.LineMasker
 	for line := range strings.Lines(whole) {
 		text := strings.TrimSuffix(line, "\n")
 		b.WriteString(m.Line(text) + line[len(text):])

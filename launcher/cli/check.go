@@ -43,12 +43,6 @@ func (f *RunFlags) Check() error {
 		return err
 	}
 	f.Stall.Alone = f.Stall.Abort || f.Stall.After != DefaultStall // one rank alone may wait for its user, unless that asked
-	switch {
-	case f.WatchRanks:
-		f.Stall.Watch = f.WatchWindow
-	case f.WatchLinked:
-		f.Stall.Linked = f.WatchWindow
-	}
 	f.TagOutput = f.TagOutput || f.Output.TagHost || f.Output.TagStream
 	if f.TagOutput {
 		if f.Output.Mode == iof.JSON {

@@ -27,7 +27,6 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -75,10 +74,6 @@ type RunFlags struct {
 	Spares        int           // hosts without ranks, for those that are lost
 	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
 	LastCall      time.Duration // for more hosts, once there are enough for MinNP
-
-	WatchRanks  bool          // how long they wait in MPI is measured
-	WatchLinked bool          // of programs that are linked with MPI it is, without a word but on who makes the others wait
-	WatchWindow time.Duration // for so long one must hold up the others to be named
 
 	TerminationLog string     // "": not given
 	Report         string     // a folder; "": not given
@@ -159,10 +154,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	addVar(fs, &w.Fail, "watch-fail", "", progress.ParseRule,
 		"say so when a value of --watch fails: `RULE` is loss=nan, loss>1e4, rate<50%, which is half of its own median; may be repeated (default: none)")
 	abortVar(fs, &w.Abort, "on-watch", "what the three above do: `WHAT` is notice, or abort, which ends the run with exit code 110")
-	f.WatchLinked = true
-	fs.BoolFunc("watch-ranks", "of an MPI program: find the rank that the others wait for in collectives: say which, for how much of the time and why, "+
-		"or why it is not known (mpiup help slow; default: where programs are linked with MPI, and say who it is only; =false: never)", f.watchRanks)
-	DurationVar(fs, &f.WatchWindow, "watch-window", DefaultWatch, false, "a rank that is watched is named when it has held up the others for `TIME`")
+	fs.BoolVar(&f.Stall.Watch, "watch-ranks", false, "load a library into the ranks that finds the one that the others wait for in MPI's collectives: "+
+		"say which, for how much of the time and why, or why it is not known (mpiup help slow) (default: $MPIUP_WATCH_RANKS, else off)")
+	DurationVar(fs, &f.Stall.WatchWindow, "watch-window", DefaultWatch, false, "a rank that is watched is named when it has held up the others for `TIME`")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false,
 		"ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	valueVar(fs, &f.Preempt.Signal, "preempt-signal", "", job.ParseEndSignal,
@@ -291,9 +285,3 @@ const RunExample = `  mpiup run -n 4 ./a.out                       # on this mac
   mpiup run -n 16 --dry-run ./train            # show which rank goes where
   mpiup run -n 16 --map-by numa --bind-to core --report-bindings ./train
   mpiup run --tag-output --timeout 1h ./train`
-
-func (f *RunFlags) watchRanks(value string) (err error) {
-	f.WatchLinked = false
-	f.WatchRanks, err = strconv.ParseBool(value)
-	return err
-}

@@ -82,9 +82,9 @@ func TestDefaults(t *testing.T) {
 		HostFlags:  HostFlags{Wait: 5 * time.Minute},
 		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
 		Wishes: run.Wishes{Frameworks: frameworks.Auto,
-			Stall: hang.Config{After: 5 * time.Minute, Progress: progress.Config{Rank: progress.First}, Linked: time.Minute}},
-		WatchWindow: time.Minute, WatchLinked: true, LastCall: 30 * time.Second,
-		Stdin: "0", MPI: "auto",
+			Stall: hang.Config{After: 5 * time.Minute, Progress: progress.Config{Rank: progress.First}, WatchWindow: time.Minute}},
+		LastCall: 30 * time.Second,
+		Stdin:    "0", MPI: "auto",
 	}
 	if d := cmp.Diff(want, f, values); d != "" {
 		t.Error(d)

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/progress"
 )
@@ -252,7 +253,7 @@ func parseTool(s string) (t job.Tool, err error) {
 	if i := strings.IndexAny(command, "'\"\\$`"); i >= 0 {
 		return t, fmt.Errorf("%q in %s is not understood here; put the command into a script", command[i], visible.Clip(command))
 	}
-	if t.Argv = strings.Fields(command); len(t.Argv) == 0 {
+	if t.Argv = line.Words(command); len(t.Argv) == 0 {
 		return t, fmt.Errorf("which command? write --wrap %s 'nsys profile'", ranks)
 	}
 	return t, nil

@@ -59,9 +59,15 @@ func (c *Config) fabric(ctx context.Context, e *examined, baseline *doctor.Basel
 	for _, h := range b.hosts {
 		f.Hosts = append(f.Hosts, h.Entry.Name)
 	}
-	f.Found, f.Partly = b.programs()
-	b.paths = f.Found
+	b.paths, f.Partly = b.programs()
+	f.Found = map[string]string{}
+	for name, path := range b.paths {
+		f.Found[name] = visible.Line(path) // the report's; the path itself is as the hosts have it
+	}
 	f.Measured = slices.Concat(b.verbs(ctx, f), b.pairs(ctx), b.whole(ctx), b.nccl(ctx, f))
+	for i := range f.Measured {
+		f.Measured[i].Path = visible.Line(f.Measured[i].Path)
+	}
 	if f.File != "" && (baseline == nil || c.Fabric.Write) && ctx.Err() == nil {
 		if err := writeBaseline(f); err != nil {
 			return err
@@ -98,7 +104,7 @@ func placesOf(at map[string][]string) string {
 		if path == "" {
 			path = "none"
 		}
-		parts = append(parts, path+" on "+visible.Few(hosts, 4, ","))
+		parts = append(parts, visible.Line(path)+" on "+visible.Few(hosts, 4, ","))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "; ")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/survey"
@@ -84,7 +85,7 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails (crypto/rand)
 	token := hex.EncodeToString(raw[:])
-	s, own := &doctor.SharedTrial{Dir: dir, Hosts: b.names()}, path.Join(dir, ".mpiup-doctor-"+token)
+	s, own := &doctor.SharedTrial{Dir: visible.UTF8(dir), Hosts: b.names()}, path.Join(dir, ".mpiup-doctor-"+token)
 	phase := func(ctx context.Context, name string) []job.DirTrial {
 		all := b.each(ctx, wholeLimit, false, func(i int) []string {
 			return []string{self, "trial", "shared", name, dir, token, strconv.Itoa(i), strconv.Itoa(len(b.hosts)), strconv.FormatInt(size, 10), sharedPatience.String()}
@@ -109,7 +110,7 @@ func (b *bench) shared(ctx context.Context, dir string, size int64) *doctor.Shar
 	for i, r := range phase(context.WithoutCancel(ctx), "clean") {
 		s.Count = max(s.Count, r.Count) // the first to remove it has read it
 		if r.Error != "" && (s.Write[i].Error == "" || ctx.Err() != nil) {
-			s.Left = append(s.Left, doctor.Left{Host: s.Hosts[i], Path: own, Error: r.Error})
+			s.Left = append(s.Left, doctor.Left{Host: s.Hosts[i], Path: visible.UTF8(own), Error: r.Error})
 		}
 	}
 	if !stop() {
@@ -130,7 +131,7 @@ const (
 )
 
 func (b *bench) check(ctx context.Context, command string, limit time.Duration) doctor.Checked {
-	c := doctor.Checked{Command: command}
+	c := doctor.Checked{Command: visible.UTF8(command)}
 	for i, o := range b.each(ctx, limit, true, func(int) []string { return []string{"/bin/sh", "-c", command} }) {
 		one := doctor.Outcome{Host: b.name(i), Code: o.code, Lines: lastLines(o.out)}
 		if o.code >= job.ExitUsage { // mpiup's own codes
@@ -147,6 +148,7 @@ func (b *bench) check(ctx context.Context, command string, limit time.Duration) 
 func lastLines(output string) (lines []string) {
 	for line := range strings.Lines(output) {
 		if line = strings.TrimSpace(line); line != "" {
+			line = visible.UTF8(line)
 			lines = append(lines, strings.ToValidUTF8(line[:min(len(line), checkWidth)], ""))
 		}
 	}

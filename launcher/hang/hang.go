@@ -274,9 +274,12 @@ type Config struct {
 	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks
 	Abort bool          // the run ends, with exit code 110; else it is said
 	Alone bool          // the only rank of a run counts too: it may wait for a user
-	Watch time.Duration // for so long one rank must hold up the others to be named; 0: nobody has asked for that
 
-	Linked time.Duration // the same for ranks whose program is linked with MPI, where nobody has asked; 0: they are not watched
+	// Watch says that how long ranks wait for each other in MPI is measured, by a library that is loaded into them. It is off unless
+	// somebody asked for it.
+	Watch bool
+	// WatchWindow is for how long one rank must hold up the others to be named.
+	WatchWindow time.Duration
 
 	Progress progress.Config // what the ranks' output tells of how far they are
 }

@@ -16,7 +16,7 @@ import (
 // ReadBelow reads regular files only: others may never end. No error quotes the file: a rank may name one that it
 // cannot read itself.
 func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := bounded.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("--spawn-hostfiles %s: %w", dir, bounded.Cause(err))
 	}

@@ -34,6 +34,9 @@ func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
 	for _, v := range operatorFiles {
 		if path := s.Env(v.name); path != "" {
 			entries, err := hostlist.ReadFile(path, v.dialect)
+			if err == nil {
+				entries, err = hostlist.On(entries)
+			}
 			if err != nil {
 				err = fmt.Errorf("$%s: %w", v.name, err)
 			}

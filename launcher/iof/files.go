@@ -19,13 +19,16 @@ type files struct {
 	err     error // the first
 	stopped atomic.Bool
 
+	tags map[laneKey]*tagger // with Config.TagFiles, of what was written to; only put uses them
+	text []byte              // of a piece with its tags; only put uses it
+
 	mu     sync.Mutex
 	byLane map[laneKey]*os.File // guarded by mu
 	byPath map[string]*os.File  // those of patterns, guarded by mu
 }
 
 func newFiles(cfg *Config, book *ledger) *files {
-	return &files{cfg: cfg, book: book, byLane: map[laneKey]*os.File{}, byPath: map[string]*os.File{}}
+	return &files{cfg: cfg, book: book, byLane: map[laneKey]*os.File{}, byPath: map[string]*os.File{}, tags: map[laneKey]*tagger{}}
 }
 
 // add makes the files of a job's processes, so that what is wrong with the place shows before
@@ -85,13 +88,26 @@ func (fs *files) put(p piece, _ time.Time) {
 		f = fs.file(k)
 	}
 	if f != nil && len(p.data) > 0 && !fs.stopped.Load() {
-		if _, err := f.Write(p.data); err != nil {
+		if _, err := f.Write(fs.tagged(k, p)); err != nil {
 			fs.fail(k, f, err)
 		}
 	}
 	if len(p.data) > 0 {
 		fs.book.filed(k, len(p.data))
 	}
+}
+
+// tagged is what of a piece goes to its file.
+func (fs *files) tagged(k laneKey, p piece) []byte {
+	if !fs.cfg.TagFiles {
+		return p.data
+	}
+	if fs.tags[k] == nil {
+		t := fs.cfg.tagger(k)
+		fs.tags[k] = &t
+	}
+	fs.text = fs.tags[k].append(fs.text[:0], p.data, p.time)
+	return fs.text
 }
 
 // fail gives one file up; the others go on. Only the first failure is told.

@@ -67,16 +67,7 @@ func (c *Config) tagger(k laneKey) tagger {
 		parts := c.fill(c.Prepend, k.id, visible.Line)
 		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Style == OpenMPIStyle || c.Style == OpenMPI5Style:
-		if c.Mode == Tag {
-			p := c.process(k.id)
-			t.tag = fmt.Appendf(t.tag, "[%d,%d]", p.Job+1, p.Rank)
-		}
-		if c.Mode == Tag || c.Timestamps {
-			t.tag = fmt.Appendf(t.tag, "<%v>:", k.stream) // of what was merged, too
-			if c.Style == OpenMPI5Style {
-				t.tag = append(t.tag, ' ')
-			}
-		}
+		t.tag = c.openMPITag(k)
 	case c.Mode == Tag:
 		t.tag = append([]byte("["), c.process(k.id).Tag()...)
 		if c.TagHost && c.Host != nil {
@@ -88,6 +79,47 @@ func (c *Config) tagger(k laneKey) tagger {
 		t.tag = append(t.tag, "] "...)
 	}
 	return t
+}
+
+// openMPITag is Open MPI's tag of one stream of a process. With two of 5's forms the stream stands behind the time, too.
+func (c *Config) openMPITag(k laneKey) (tag []byte) {
+	stream := fmt.Sprintf("<%v>:", k.stream) // of what was merged, too
+	if c.Style == OpenMPI5Style {
+		stream += " "
+	}
+	p := c.process(k.id)
+
+	switch {
+	case c.Mode != Tag && !c.Timestamps:
+		return nil
+	case c.Mode != Tag:
+	case c.Form == TagRank:
+		tag = fmt.Appendf(tag, "[%d]", p.Rank)
+	case c.Form == TagDetailed:
+		if c.Timestamps {
+			tag = append(tag, stream...)
+		}
+		tag = fmt.Appendf(tag, "[%d,%d][%s]", p.Job+1, p.Rank, c.whereOf(k.id))
+	case c.Form == TagFullname:
+		if c.Timestamps {
+			tag = append(tag, stream...)
+		}
+		tag = fmt.Appendf(tag, "[%s@%d,%d]", c.JobName, p.Job+1, p.Rank)
+	default:
+		tag = fmt.Appendf(tag, "[%d,%d]", p.Job+1, p.Rank)
+	}
+	return append(tag, stream...)
+}
+
+// whereOf is "worker-1:77", a process's host and number there.
+func (c *Config) whereOf(id int) (where string) {
+	if c.Host != nil {
+		where = visible.Line(c.Host(id))
+	}
+	if c.PID != nil {
+		where += ":" + strconv.Itoa(c.PID(id))
+	}
+	return where
 }
 
 // append appends data with its tags to dst. at is the time for lines that begin in data.

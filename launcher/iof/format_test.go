@@ -2,10 +2,12 @@ package iof
 
 import (
 	"bytes"
-	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/test/cost"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 var noon = time.Date(2026, 11, 20, 13, 0, 0, 42_000_000, time.FixedZone("", 3600))
@@ -43,6 +45,32 @@ func TestTagger(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// Open MPI 5's tags name a process in several forms; the lines are those of 5.0.8 ("--output tag-detailed,timestamp" and so on).
+func TestFormsOfTags(t *testing.T) {
+	for _, tt := range []struct {
+		form  TagForm
+		stamp bool
+		want  string
+	}{
+		{TagProcess, false, "[1,3]<stderr>: x\n"},
+		{TagRank, false, "[3]<stderr>: x\n"},
+		{TagDetailed, false, `[1,3][w1\u001b:77]<stderr>: x` + "\n"},
+		{TagFullname, false, "[prterun-w0-5@1,3]<stderr>: x\n"},
+		{TagProcess, true, "STAMP[1,3]<stderr>: x\n"},
+		{TagRank, true, "STAMP[3]<stderr>: x\n"},
+		{TagDetailed, true, `STAMP<stderr>: [1,3][w1\u001b:77]<stderr>: x` + "\n"},
+		{TagFullname, true, "STAMP<stderr>: [prterun-w0-5@1,3]<stderr>: x\n"},
+	} {
+		c := Config{Mode: Tag, Style: OpenMPI5Style, Form: tt.form, Timestamps: tt.stamp, JobName: "prterun-w0-5",
+			Host: func(int) string { return "w1\x1b" }, PID: func(int) int { return 77 }}
+		g := c.tagger(laneKey{3, job.Stderr})
+		want := strings.Replace(tt.want, "STAMP", noon.Local().Format("[Mon Jan _2 15:04:05 2006]"), 1)
+		if got := string(g.append(nil, []byte("x\n"), noon)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -35,7 +35,8 @@
 // "Fri Nov 20 23:27:10 2026[1,3]<stdout>:". Files are below the job's number, DIR/1/rank.3/stdout. With OpenMPI5Style
 // they are below its name, DIR/prterun-w0-77@1/rank.3/stdout, or have it in theirs, FILE.prterun-w0-77@1.3.out.
 //
-// Prepend and Files are Hydra's ways: a text of the user's own before each line, files by patterns.
+// Prepend and Files are Hydra's ways: a text of the user's own before each line, files by patterns. Files have what stands before
+// lines too with TagFiles, as both launchers' have.
 //
 // With JSON every line is one object:
 //
@@ -77,6 +78,17 @@ const (
 	OwnStyle      Style = iota
 	OpenMPIStyle        // 4.1's
 	OpenMPI5Style       // tags end in a blank, times stand in brackets
+)
+
+// TagForm is how OpenMPI5Style's tags name a process (src/common/pmix_iof.c of PMIx 5).
+type TagForm int
+
+// The forms.
+const (
+	TagProcess  TagForm = iota // "[1,3]<stdout>: ", the job's number and the rank
+	TagRank                    // "[3]<stdout>: "
+	TagDetailed                // "[1,3][worker-1:77]<stdout>: ", and its host and process number
+	TagFullname                // "[prterun-w0-77@1,3]<stdout>: ", the job's name and the rank
 )
 
 // DefaultHold is how long the beginning of a line may keep others from writing, and how long

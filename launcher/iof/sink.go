@@ -21,12 +21,14 @@ type Config struct {
 	Stdout, Stderr io.Writer // nil: forget what would go there
 	Mode           Mode
 	Style          Style
-	TagHost        bool // OwnStyle's tags have the rank's host
-	TagStream      bool // and the stream, behind it
-	Timestamps     bool // before each line, in Plain and Tag; JSON always has them
-	Merge          bool // the ranks' stderr goes to Stdout too
+	TagHost        bool    // OwnStyle's tags have the rank's host
+	TagStream      bool    // and the stream, behind it
+	Form           TagForm // of OpenMPI5Style's tags
+	TagFiles       bool    // lines in files have the same before them as those that are shown
+	Timestamps     bool    // before each line, in Plain and Tag; JSON always has them
+	Merge          bool    // the ranks' stderr goes to Stdout too
 
-	// Dir is where each rank's bytes go, unformatted, one file a stream; empty: no files. They
+	// Dir is where each rank's bytes go, one file a stream, unformatted unless TagFiles; empty: no files. They
 	// are made by New. The streams get a copy unless NoCopy. NoJobID leaves the first job's number
 	// out of OpenMPIStyle's paths.
 	Dir     string
@@ -49,6 +51,7 @@ type Config struct {
 	Process func(id int) job.Process // whose output it is, on any goroutine; nil: there is only the first job
 	Host    func(id int) string      // for JSON and patterns; nil: left out
 	Node    func(id int) int         // index of the host, for patterns; nil: left out
+	PID     func(id int) int         // the process's number on its host, for TagDetailed; nil: left out
 
 	// Written gives back window: n bytes of the rank have left, or were dropped. Called from
 	// Run's goroutines and from Write; must not block.

@@ -166,6 +166,36 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// With TagFiles lines in files have the same before them as those that are shown, however they are cut.
+func TestTagsInFiles(t *testing.T) {
+	dir := t.TempDir()
+	var c credits
+	out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, TagFiles: true, Dir: dir, Ranks: 2, Written: c.written}, func(s *Sink) {
+		s.Write(1, job.Stdout, []byte("a\nb"), true, noon)
+		s.Write(1, job.Stdout, []byte("c\n"), false, noon)
+		s.End(1)
+	})
+	want := "[1,1]<stdout>:a\n[1,1]<stdout>:bc\n"
+	if out != want {
+		t.Errorf("terminal: %q", out)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "1/rank.1/stdout")); err != nil || string(got) != want {
+		t.Errorf("file: %q, %v", got, err)
+	}
+	if c.of(1) != 5 {
+		t.Errorf("%d bytes given back, want what the rank wrote", c.of(1))
+	}
+
+	pattern := Pattern(filepath.Join(dir, "o.%r"))
+	collect(t, Config{Prepend: "x%r:", TagFiles: true, Files: [2]Pattern{job.Stdout: pattern}, Ranks: 1, Written: c.written}, func(s *Sink) {
+		s.Write(0, job.Stdout, []byte("a\n"), false, noon)
+		s.End(0)
+	})
+	if got, err := os.ReadFile(filepath.Join(dir, "o.0")); err != nil || string(got) != "x0:a\n" {
+		t.Errorf("file of a pattern: %q, %v", got, err)
+	}
+}
+
 func TestFilesThatCannotBeMade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o666)

@@ -37,9 +37,11 @@ type Cause struct {
 	Alive      bool      // it has not given another launcher up, whose run we would take over
 	Succeeded  bool      // with StageFenced: another has our run, and its ranks go on
 	Told       bool      // the launcher before us has told its ranks to end
+	Replaced   bool      // a newer connection of ours has the session
 	Ending     bool      // it is shutting down: its host is being taken away
 	Never      bool      // nothing but another command line helps
 	Turns      bool      // with StageTLS: it holds another key, and ours lies where one that is changed comes to each pod by itself
+	Unfit      bool      // a frame cannot be carried, on this connection or another (codec.Unfit)
 	Stranger   bool      // another incarnation answered, or one that does not know the session
 	Cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
 	Err        error
@@ -49,7 +51,7 @@ func (c *Cause) Error() string { return c.Err.Error() }
 func (c *Cause) Unwrap() error { return c.Err }
 
 // final says that the session cannot go on, however the host is reached.
-func (c *Cause) final() bool { return c.Stranger || c.Stage == StageFenced }
+func (c *Cause) final() bool { return c.Stranger || c.Unfit || c.Stage == StageFenced }
 
 // Causef is a cause of that stage, formatted as by fmt.Errorf.
 func Causef(s Stage, format string, args ...any) *Cause {
@@ -84,7 +86,7 @@ const (
 // Over takes what an attempt came to that lasted from begun to now, by a wire.Clock, and says whether it is the last. insist is a
 // user who said how long hosts may take to answer; one of another job stays that.
 func (p *Patience) Over(c *Cause, begun, now time.Duration, insist bool) bool {
-	if c.Never {
+	if c.Never || c.Unfit {
 		return true
 	}
 	if !(c.Stage == StageTLS || c.Stage == StageVersion || c.Silent && !insist) {

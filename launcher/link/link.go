@@ -23,7 +23,9 @@ import (
 //	stream silent     for NodeTimeout/3: resume on a second connection beside it, since a path may
 //	                  hold bytes for ever; for NodeTimeout: the host is lost
 //
-// Silence is counted by the run's Clock, which stands still while this process does.
+// Silence is counted by the run's Clock, which stands still while this process does, and ends with what lies unread in our kernel: then
+// it is we who are late. A second connection is not given up for a third while the agent's kernel answers on it: an agent that gets little
+// CPU would take up each of them after we have left it, and drop the one that carries.
 type Conn struct {
 	Config
 	link  *wire.Link
@@ -129,14 +131,14 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 			return h.Deliver(f)
 		})
 	}()
-	var probe chan probed // the answer of a second connection under way; nil: none is
+	var probe chan probed // the answer of a second connection under way, which is not given up while this one may carry; nil: none is
 	var tried time.Duration
 	for {
 		select {
 		case err := <-ended:
-			// The agent may have ended this stream because the other has taken over. Else the
+			// The agent may have ended this stream because the other has taken over: its answer is on the way. Else the
 			// other may hang, and the agent keeps the ranks of a closed stream for a second.
-			if probe != nil {
+			if probe != nil && !s.Explain(err).Replaced {
 				defer awake.After(takeOver, cancel)()
 			}
 			return await(probe), err
@@ -155,14 +157,18 @@ func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
 			switch {
 			case h.Attach == nil: // a process does not lose touch with itself
 			case silent > h.Timeout:
+				if s.Late() && silent < h.Timeout+Lateness {
+					continue
+				}
+				answers := s.peer().Answers(h.Timeout / 2)
 				cancel()
 				<-ended
-				return await(probe), errSilent
+				return await(probe), &silence{answers}
 			case silent > h.Timeout/3 && probe == nil && h.Clock.Now()-tried > h.Timeout/6:
 				made := make(chan probed, 1)
 				probe = made
 				go func() {
-					s, err := h.redial(ctx, life)
+					s, err := h.redialFor(ctx, life, h.Timeout)
 					made <- probed{s, err}
 				}()
 			}
@@ -178,7 +184,16 @@ func await(probe chan probed) *Session {
 	return (<-probe).s
 }
 
-var errSilent = errors.New("silent")
+// Lateness is how long what has come may lie unread, because this process gets no CPU, until the host is lost all the same. Agents give
+// launchers as much (agent/session).
+const Lateness = 10 * time.Second
+
+// silence is a stream on which nothing came.
+type silence struct {
+	answered bool // by the kernel of the agent's host
+}
+
+func (s *silence) Error() string { return "silent" }
 
 type probed struct {
 	s   *Session
@@ -188,9 +203,9 @@ type probed struct {
 // resume redials until the session goes on, or the host must be given up.
 func (h *Conn) resume(ctx context.Context, broke error) (*Session, *model.Lost) {
 	since := h.Clock.Now()
-	if errors.Is(broke, errSilent) {
+	if s := (*silence)(nil); errors.As(broke, &s) {
 		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true,
-			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)", h.Timeout)}
+			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)%s", h.Timeout, s.but())}
 	}
 	if h.Attach == nil {
 		return nil, &model.Lost{Why: h.First.Explain(broke).Error(), Since: since}
@@ -239,15 +254,33 @@ func (h *Conn) gone(c *Cause, since time.Duration) *model.Lost {
 	switch {
 	case c.Stage == StageFenced:
 		return &model.Lost{Why: c.Error(), Since: since, Fenced: true, Succeeded: c.Succeeded}
+	case c.Unfit:
+		return &model.Lost{Why: c.Error(), Since: since, Unsure: true}
 	case c.Stranger:
 		return &model.Lost{Why: "its agent was restarted: " + c.Error(), Since: since}
 	}
 	return &model.Lost{Why: "its agent is gone: " + c.Error(), Since: since}
 }
 
-// redial resumes the session at the same address.
+// leastRedial is how long a redial may take at least.
+const leastRedial = 2 * time.Second
+
+// but is what is known of a host that was silent.
+func (s *silence) but() string {
+	if !s.answered {
+		return ""
+	}
+	return "; its kernel acknowledges what is sent to it: its agent is stopped, or starved of CPU"
+}
+
+// redial resumes the session at the same address, as long as the silence may last. Where nothing answers it comes back earlier, to try anew.
 func (h *Conn) redial(ctx, life context.Context) (*Session, error) {
-	dctx, cancel := awake.Within(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
+	return h.redialFor(ctx, life, max(h.Timeout-h.link.Silent(), leastRedial))
+}
+
+// redialFor is redial for that long at most.
+func (h *Conn) redialFor(ctx, life context.Context, most time.Duration) (*Session, error) {
+	dctx, cancel := awake.Within(ctx, most)
 	defer cancel()
 	open := proto.CloneOf(h.First.Open)
 	open.Resume, open.Received = true, h.link.Received()

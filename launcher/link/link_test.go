@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/socket"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/run/model"
 )
@@ -25,11 +26,14 @@ type fakeAgent struct {
 	inc      string // guarded by mu
 	fail     error  // what an attempt gets, guarded by mu
 	hang     bool   // attempts get no answer, guarded by mu
+	broke    *Cause // of a stream that breaks; nil: what the stream says, guarded by mu
 	attempts int    // guarded by mu
 	cut      func() // closes the current stream, guarded by mu
 	reset    func() // does so even where it is mute, guarded by mu
 	mute     chan struct{}
-	got      []uint64 // signal numbers received, guarded by mu
+	got      []uint64      // signal numbers received, guarded by mu
+	peer     socket.Peer   // what the kernel tells of it, guarded by mu
+	late     time.Duration // that an attempt takes, guarded by mu
 }
 
 // muted is a stream whose bytes are held back from when mute is closed: no data, no end.
@@ -58,7 +62,7 @@ func (m muted) Recv() (*apiv1.Frame, error) {
 func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*Session, error) {
 	a.mu.Lock()
 	a.attempts++
-	hang, fail, inc := a.hang, a.fail, a.inc
+	hang, fail, inc, late := a.hang, a.fail, a.inc, a.late
 	a.mu.Unlock()
 	if hang {
 		<-ctx.Done()
@@ -84,11 +88,26 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 			return nil
 		})
 	})
+	select { // it has taken over, and its answer may come late
+	case <-time.After(late):
+	case <-ctx.Done():
+		endMine()
+		cancel()
+		return nil, Causef(StageConnect, "no answer in time")
+	}
 	return &Session{
 		Stream: muted{mine, sctx, mute, end}, Addr: addr, Open: open,
-		Opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
-		Close:   func() { endMine(); cancel() },
-		Explain: func(err error) *Cause { return AsCause(err) },
+		Opened: &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
+		Close:  func() { endMine(); cancel() },
+		Explain: func(err error) *Cause {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.broke != nil {
+				return a.broke
+			}
+			return AsCause(err)
+		},
+		Peer: func() socket.Peer { a.mu.Lock(); defer a.mu.Unlock(); return a.peer },
 	}, nil
 }
 
@@ -178,6 +197,7 @@ func TestHostIsGivenUp(t *testing.T) {
 	refused := &Cause{Stage: StageConnect, Refused: true, Err: errors.New("connection refused")}
 	stranger := &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("does not know this session")}
 	fenced := Causef(StageFenced, "a newer launcher")
+	unfit := &Cause{Stage: StageConnect, Unfit: true, Err: errors.New("field Notice.text: no UTF-8")}
 	for _, tt := range []struct {
 		name   string
 		breaks func(a *fakeAgent)
@@ -190,9 +210,19 @@ func TestHostIsGivenUp(t *testing.T) {
 		{name: "closed and unknown", breaks: func(a *fakeAgent) { a.fail = stranger; a.cut() }, after: 10 * time.Millisecond, says: "restarted"},
 		{name: "closed and another incarnation", breaks: func(a *fakeAgent) { a.inc = "two"; a.cut() }, after: 10 * time.Millisecond, says: "another incarnation"},
 		{name: "closed and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; a.cut() }, after: 10 * time.Millisecond, says: "newer launcher", fenced: true},
+		{name: "closed over a frame that nobody can carry", breaks: func(a *fakeAgent) { a.broke = unfit; a.cut() }, after: time.Millisecond, says: "field Notice.text"},
+		{name: "closed, and the next connection too", breaks: func(a *fakeAgent) { a.fail = unfit; a.cut() }, after: 10 * time.Millisecond, says: "field Notice.text"},
 		{name: "closed and out of reach", breaks: func(a *fakeAgent) { a.fail = Causef(StageConnect, "no route"); a.cut() },
 			early: 29 * time.Second, after: 32 * time.Second, says: "no route"},
 		{name: "silent", breaks: func(a *fakeAgent) { a.hang = true; close(a.mute) }, early: 29 * time.Second, after: 32 * time.Second, says: "nothing was heard from it for 30s"},
+		{name: "silent, and its kernel answers", breaks: func(a *fakeAgent) { a.hang, a.peer.All = true, true; close(a.mute) },
+			early: 29 * time.Second, after: 32 * time.Second, says: "for 30s (--node-timeout); its kernel acknowledges what is sent to it: its agent is stopped, or starved of CPU"},
+		{name: "silent, and its kernel has not answered for long", breaks: func(a *fakeAgent) {
+			a.hang, a.peer.All, a.peer.Since = true, true, 16*time.Second
+			close(a.mute)
+		}, early: 29 * time.Second, after: 32 * time.Second, says: "for 30s (--node-timeout)"},
+		{name: "silent, and what it said is never read", breaks: func(a *fakeAgent) { a.hang, a.peer.Unread = true, 1; close(a.mute) },
+			early: 39 * time.Second, after: 42 * time.Second, says: "for 30s (--node-timeout)"},
 		{name: "silent, and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "newer launcher", fenced: true},
 		{name: "silent, and another incarnation answers", breaks: func(a *fakeAgent) { a.fail = stranger; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "restarted"},
 	} {
@@ -294,6 +324,33 @@ func TestBrokenStreamDoesNotWaitForASecondThatHangs(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // an agent keeps ranks for 1 s
 		if l := got(); len(l) != 1 {
 			t.Errorf("got %v", l)
+		}
+	})
+	if err != nil {
+		t.Errorf("lost: %v", err)
+	}
+}
+
+// An agent that gets little CPU takes a second connection up late, drops the first for it, and its answer takes its time: it is awaited,
+// and no third connection made.
+func TestSecondConnectionOfAStarvedAgent(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
+		explain := h.First.Explain
+		h.First.Explain = func(err error) *Cause {
+			c := explain(err)
+			c.Replaced = true
+			return c
+		}
+		time.Sleep(time.Second)
+		var reset func()
+		a.set(func() { a.late, reset = 15*time.Second, a.reset; close(a.mute) })
+		time.Sleep(11 * time.Second)
+		reset() // as an agent ends a stream that another has replaced
+		time.Sleep(20 * time.Second)
+		_ = a.link.Send(started(7))
+		time.Sleep(time.Second)
+		if l := got(); len(l) != 1 || a.tried() != 2 {
+			t.Errorf("got %v over %d connections", l, a.tried())
 		}
 	})
 	if err != nil {

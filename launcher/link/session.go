@@ -25,11 +25,13 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/internal/socket"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
-// openTimeout is for TLS and the first answer of an agent that may be short of CPU.
+// OpenTimeout is for TLS and the first answer of an agent that may be short of CPU. Where a session is resumed it begins again for as long as
+// the kernel of the agent's host acknowledges what is sent: a new connection would only have the agent begin anew.
 const OpenTimeout = 10 * time.Second
 
 // Session is an opened stream of a session: what the agent answered to Open, and the way to
@@ -37,10 +39,11 @@ const OpenTimeout = 10 * time.Second
 type Session struct {
 	Stream  wire.Stream
 	Opened  *apiv1.Opened
-	Since   time.Time      // the agent has answered; zero: it has not
-	Addr    netip.AddrPort // zero: embedded
-	Open    *apiv1.Open    // as it was sent
-	Close   func()         // ends stream and connection
+	Since   time.Time          // the agent has answered; zero: it has not
+	Addr    netip.AddrPort     // zero: embedded
+	Open    *apiv1.Open        // as it was sent
+	Close   func()             // ends stream and connection
+	Peer    func() socket.Peer // what our kernel knows of its; nil: embedded
 	Explain func(error) *Cause
 }
 
@@ -48,9 +51,23 @@ type Session struct {
 // bounds the opening, life the stream after it. Errors are *causes.
 type Attach func(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*Session, error)
 
+// peer is what our kernel knows of the other one; of an embedded agent nothing.
+func (s *Session) peer() (p socket.Peer) {
+	if s.Peer != nil {
+		p = s.Peer()
+	}
+	return p
+}
+
+// Late says that something has come over the session's connection that nobody has read: it is we who are late.
+func (s *Session) Late() bool { return s.peer().Unread > 0 }
+
 // Greet opens the session on a stream: it sends Open and judges the answer.
 func (s *Session) Greet(on wire.Stream) error {
 	if err := on.Send(s.Open.Frame()); err != nil {
+		if errors.As(err, new(*codec.Unfit)) {
+			return err
+		}
 		// The reason why is with the receiving side.
 		if _, rerr := on.Recv(); rerr != nil {
 			return rerr

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -128,7 +129,7 @@ func (c *circle) nearby(ctx context.Context, q *apiv1.RanksRequest, errs map[str
 	}
 	ctx, cancel := awake.Within(ctx, stacksTime)
 	defer cancel()
-	question, err := proto.Marshal(q)
+	question, err := codec.Encode(q)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +150,7 @@ func (c *circle) nearby(ctx context.Context, q *apiv1.RanksRequest, errs map[str
 			a.Err = proto.Unmarshal(a.Text, m)
 		}
 		if a.Err == nil {
+			codec.Vet(m) // names of processes may hold anything
 			list = append(list, told{host: c.reach.Pod, reply: m})
 		} else {
 			m.Error = a.Err.Error()

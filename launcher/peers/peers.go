@@ -137,8 +137,9 @@ func Peers(ctx context.Context, cfg Config) int {
 	if cfg.Discover {
 		return discovered(ctx, cfg, found)
 	}
-	view.Scope, view.ScopeFrom, view.KeyFrom = cfg.Identity.Scope(), cfg.Identity.ScopeFrom(), cfg.Identity.KeyFrom()
-	view.Job, view.HostsFrom, view.Peers = cfg.Identity.JobID(), set.From, rows(found, members)
+	view.Scope, view.ScopeFrom = cfg.Identity.Scope(), cfg.Identity.ScopeFrom()
+	view.KeyFrom, view.HostsFrom = visible.UTF8(cfg.Identity.KeyFrom()), visible.UTF8(set.From) // files, for JSON
+	view.Job, view.Peers = cfg.Identity.JobID(), rows(found, members)
 	if err := view.print(cfg.Stdout, cfg.JSON, cfg.Log.Enabled(ctx, slog.LevelInfo)); err != nil {
 		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -10,33 +11,53 @@ import (
 // named is how many hosts a message lists before it counts the rest.
 const named = 6
 
-// allocate says how many ranks each host takes and how many each app has.
-func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, err error) {
+// allocate says how many ranks each host takes and how many each app has. used is how many slots of each host programs
+// before these have; nil: none.
+func allocate(hosts []job.Host, used []int, apps []job.App, p Policy) (counts, sizes []int, err error) {
+	if used == nil {
+		used = make([]int, len(hosts))
+	}
 	sizes, total := sizesOf(apps)
-	if total == 0 {
-		for _, h := range hosts {
-			n := h.Slots
-			switch {
-			case p.MapBy == ByRound:
-				n = p.block(h)
-			case p.PerNode > 0:
-				n = p.PerNode
+	if slices.Contains(sizes, 0) {
+		one, err := p.withoutNumber(hosts)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range sizes {
+			if sizes[i] == 0 {
+				sizes[i], total = one, total+one
 			}
-			if total += n; n > MaxRanks || total > MaxRanks {
-				return nil, nil, fmt.Errorf("the hosts have more than %d slots, the largest job; say -n", MaxRanks)
+			if total > MaxRanks {
+				return nil, nil, errTooMany
 			}
 		}
-		sizes[0] = total
 	}
 	switch {
 	case p.MapBy == ByRound:
 		counts = allocateRounds(hosts, total, p)
 	case p.PerNode > 0:
-		counts, err = allocatePerNode(hosts, total, p)
+		counts, err = allocatePerNode(hosts, used, total, p)
 	default:
-		counts, err = allocateSlots(hosts, total, p)
+		counts, err = allocateSlots(hosts, used, total, p)
 	}
 	return counts, sizes, err
+}
+
+// withoutNumber is how many ranks a program has that has no number of them.
+func (p Policy) withoutNumber(hosts []job.Host) (total int, err error) {
+	for _, h := range hosts {
+		n := h.Slots
+		switch {
+		case p.MapBy == ByRound:
+			n = p.block(h)
+		case p.PerNode > 0:
+			n = p.PerNode
+		}
+		if total += n; n > MaxRanks || total > MaxRanks {
+			return 0, fmt.Errorf("the hosts have more than %d slots, the largest job; say -n", MaxRanks)
+		}
+	}
+	return total, nil
 }
 
 // sizesOf are the ranks that each app asks for, and all together. They are 0 of a single app that asks for none.
@@ -78,7 +99,7 @@ func allocateRounds(hosts []job.Host, total int, p Policy) []int {
 
 // allocatePerNode gives every host p.PerNode ranks while they last; by node they are spread
 // over all hosts.
-func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
+func allocatePerNode(hosts []job.Host, used []int, total int, p Policy) ([]int, error) {
 	if total > p.PerNode*len(hosts) {
 		return nil, fmt.Errorf("%d ranks asked for, but %d per host on %s makes %d; ask for fewer ranks, more per host or more hosts",
 			total, p.PerNode, visible.Count(len(hosts), "host"), p.PerNode*len(hosts))
@@ -87,8 +108,8 @@ func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
 	fill(counts, total, p.MapBy, func(int) int { return p.PerNode })
 	var over []string
 	for h, host := range hosts {
-		if most, limited := p.limit(host); limited && counts[h] > most {
-			over = append(over, fmt.Sprintf("%s: %d", host.Name, most))
+		if most, limited := p.limit(host); limited && counts[h] > max(most-used[h], 0) {
+			over = append(over, fmt.Sprintf("%s: %d", host.Name, max(most-used[h], 0)))
 		}
 	}
 	if len(over) > 0 {
@@ -99,27 +120,32 @@ func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
 }
 
 // allocateSlots fills slots and deals the rest out over the hosts that may take more.
-func allocateSlots(hosts []job.Host, total int, p Policy) ([]int, error) {
+func allocateSlots(hosts []job.Host, used []int, total int, p Policy) ([]int, error) {
 	slots, elastic := 0, 0
-	for _, h := range hosts {
-		slots += h.Slots
-		if _, limited := p.limit(h); !limited {
-			elastic += h.Slots
+	free := make([]int, len(hosts))
+	for h, host := range hosts {
+		free[h] = max(host.Slots-used[h], 0)
+		slots += free[h]
+		if _, limited := p.limit(host); !limited {
+			elastic += host.Slots
 		}
 	}
 	counts := make([]int, len(hosts))
 	left := total
-	if total <= slots {
-		fill(counts, left, p.MapBy, func(h int) int { return hosts[h].Slots })
+	if total <= slots && !(p.MapBy == ByNode && p.Rules == OpenMPI5 && p.Oversubscribe) {
+		fill(counts, left, p.MapBy, func(h int) int { return free[h] })
 		return counts, nil
 	}
 	left -= slots
+	if p.Apart && p.Oversubscribe {
+		return p.evenly(free, total, left), nil
+	}
 	if elastic == 0 {
-		return p.beyondSlots(hosts, total, left)
+		return p.beyondSlots(hosts, used, free, total, left)
 	}
 	rounds := left / elastic
 	for h, host := range hosts {
-		counts[h] = host.Slots
+		counts[h] = free[h]
 		if _, limited := p.limit(host); !limited {
 			counts[h] += rounds * host.Slots
 		}
@@ -134,20 +160,38 @@ func allocateSlots(hosts []job.Host, total int, p Policy) ([]int, error) {
 	return counts, nil
 }
 
+// evenly deals out more ranks than there are slots as Open MPI does: by node as if there were no slots, else what is left
+// when all slots are full in equal parts, of which the first hosts have one more (orte_rmaps_rr_byslot).
+func (p Policy) evenly(free []int, total, left int) []int {
+	counts := make([]int, len(free))
+	extra := total
+	if p.MapBy != ByNode {
+		copy(counts, free)
+		extra = left
+	}
+	for h := range counts {
+		counts[h] += extra / len(counts)
+		if h < extra%len(counts) {
+			counts[h]++
+		}
+	}
+	return counts
+}
+
 // beyondSlots deals out the ranks that are left when all slots are full. It takes hosts that may have more, up to a
 // limit: those that have more CPUs than GPUs.
-func (p Policy) beyondSlots(hosts []job.Host, total, left int) ([]int, error) {
-	counts, most := make([]int, len(hosts)), make([]int, len(hosts))
+func (p Policy) beyondSlots(hosts []job.Host, used, free []int, total, left int) ([]int, error) {
+	counts, most := slices.Clone(free), make([]int, len(hosts))
 	all := 0
 	for h, host := range hosts {
-		counts[h] = host.Slots
-		most[h], _ = p.limit(host)
+		limit, _ := p.limit(host)
+		most[h] = max(limit-used[h], 0)
 		all += most[h]
 	}
 	if total > all {
 		return nil, tooFewSlots(hosts, total, most, all)
 	}
-	fill(counts, left, ByNode, func(h int) int { return most[h] - hosts[h].Slots })
+	fill(counts, left, ByNode, func(h int) int { return most[h] - free[h] })
 	return counts, nil
 }
 
@@ -173,8 +217,11 @@ func tooFewSlots(hosts []job.Host, total int, most []int, slots int) error {
 		}
 		where = fmt.Sprintf("the %d hosts have %d slots (%s)", len(hosts), slots, visible.Few(each, named, ", "))
 	}
-	return fmt.Errorf("%d ranks asked for, but %s; use -n %d or less, give more slots, or pass --oversubscribe",
-		total, where, slots)
+	fewer := fmt.Sprintf("use -n %d or less, ", slots)
+	if slots == 0 { // the programs before have them all
+		fewer = ""
+	}
+	return fmt.Errorf("%s asked for, but %s; %sgive more slots, or pass --oversubscribe", visible.Count(total, "rank"), where, fewer)
 }
 
 // warnCPUs is one sentence, or nothing, on hosts with more ranks than CPUs.

@@ -19,7 +19,7 @@ import (
 //     far, and with PE=n those that follow, until there are n CPUs.
 //   - More ranks on an object than it has CPUs are an error, unless overload-allowed was said. Where
 //     nobody asked for a binding (only for a mapping), nobody is bound then.
-//   - Bound without having been mapped, up to two ranks are mapped by core, more by NUMA node.
+//   - Bound without having been mapped, up to two ranks are mapped by core, more, or with PE=n any, by NUMA node.
 //
 // A rank that has all CPUs of its host is not bound. Unlike Open MPI, mpiup binds nothing that ranks may share with
 // others, unless somebody asks (docs/binding.md).
@@ -74,6 +74,10 @@ type target struct {
 	first   bool        // to the first objects with CPUs left, not to those with the fewest ranks
 	hwt     bool        // hardware threads are CPUs
 
+	// ascending says that each rank is bound to one of a list of CPUs in the machine's order, not in the list's
+	// (Open MPI 4.1).
+	ascending bool
+
 	nearGPUs bool // to the CPUs near each rank's GPU, and nothing else of this counts
 }
 
@@ -81,9 +85,9 @@ type target struct {
 func choose(plan *job.Plan, byHost [][]int, p Policy) (*target, string) {
 	req := &p.Binding
 	m := &req.Map
-	t := &target{pe: m.PE, hwt: req.HWThreads || req.Bind.To == layout.HWThread || m.Object == layout.HWThread}
+	t := &target{pe: m.PE, ascending: p.Apart && p.Rules == OpenMPI4, hwt: req.HWThreads || req.Bind.To == layout.HWThread || m.Object == layout.HWThread}
 	common := layout.NUMA
-	switch small := len(plan.Placements) <= 2; {
+	switch small := len(plan.Placements) <= 2 && m.PE <= 1; {
 	case small && t.hwt:
 		common = layout.HWThread
 	case small:
@@ -185,6 +189,9 @@ func (b *binder) bind() error {
 		}
 	}
 	if b.req.Ordered || b.req.Bind.Ordered {
+		if b.ascending {
+			b.sortCPUs(listed)
+		}
 		return b.bindOrdered(listed)
 	}
 	if b.to == layout.None {
@@ -201,6 +208,15 @@ func (b *binder) give(rank int, cpus idset.Set) {
 	if !cpus.Equal(b.host.Layout.CPUs()) {
 		b.plan.Placements[rank].CPUs = cpus
 	}
+}
+
+// sortCPUs puts sets of CPUs into the order in which these lie in the machine.
+func (b *binder) sortCPUs(sets []idset.Set) {
+	place := make(map[int]int, b.l.Len())
+	for i := range b.l.Len() {
+		place[b.l.CPU(i)] = i
+	}
+	slices.SortStableFunc(sets, func(x, y idset.Set) int { return place[x.First()] - place[y.First()] })
 }
 
 // bindOrdered gives each rank one of the listed CPUs.
@@ -280,10 +296,24 @@ func (b *binder) seats() (kind layout.Kind, at func(rank int) int) {
 		return kind, func(int) int { return -1 }
 	case b.where != nil: // the objects of --cpu-set may be fewer
 		return kind, func(rank int) int { return b.where[rank].object % n }
+	case b.blocks && b.first:
+		return kind, b.blockOfProgram(n)
 	case b.blocks:
 		return kind, func(rank int) int { return block(local[rank], len(b.ranks), n) }
 	}
 	return kind, func(rank int) int { return local[rank] % n }
+}
+
+// blockOfProgram is in which of the blocks each rank is, when each program's ranks on the host are parted by themselves
+// (Open MPI 5).
+func (b *binder) blockOfProgram(blocks int) func(rank int) int {
+	number, size := make(map[int]int, len(b.ranks)), map[int]int{}
+	for _, rank := range b.ranks {
+		app := b.plan.Placements[rank].App
+		number[rank] = size[app]
+		size[app]++
+	}
+	return func(rank int) int { return block(number[rank], size[b.plan.Placements[rank].App], blocks) }
 }
 
 // block is which of the blocks the ith of n is in, when the first blocks take one more where n does

@@ -61,7 +61,7 @@ func TestBindSpawned(t *testing.T) {
 	}
 	taken := [][]idset.Set{{first.Placements[0].CPUs, first.Placements[1].CPUs}}
 	for n, want := range map[int]string{2: "2 3", 6: "2 3 4 5 6 7", 7: ""} {
-		plan, _, err := Spawn([]Site{{Host: hosts[0]}}, []Batch{{Name: "b", Procs: n}}, true)
+		plan, _, err := Spawn([]Site{{Host: hosts[0]}}, []Batch{{Name: "b", Procs: n}}, Policy{Oversubscribe: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,13 +46,13 @@ func TestRanksGoToTheirGPUs(t *testing.T) {
 		{"bound to none", []*layout.Layout{m}, [][]idset.Set{{node(2), node(0)}}, "-np 2 --bind-to none", "- -"},
 		{"bound to what was asked for", []*layout.Layout{m}, [][]idset.Set{{node(2), node(0)}}, "-np 2 --bind-to numa --map-by numa", "0 1"},
 	} {
-		policy, n := policyOf(t, tt.args)
+		policy, apps := policyOf(t, tt.args)
 		policy.Oversubscribe = true
 		var hosts []job.Host
 		for h := range tt.layouts {
-			hosts = append(hosts, job.Host{Name: fmt.Sprintf("w%d", h), Slots: max(n/len(tt.layouts), 1), Layout: tt.layouts[h], NearGPUs: tt.near[h]})
+			hosts = append(hosts, job.Host{Name: fmt.Sprintf("w%d", h), Slots: max(apps[0].N/len(tt.layouts), 1), Layout: tt.layouts[h], NearGPUs: tt.near[h]})
 		}
-		plan, err := Place(hosts, []job.App{{Argv: []string{"a"}, N: n}}, policy)
+		plan, err := Place(hosts, apps, policy)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue

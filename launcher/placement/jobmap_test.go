@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/mpiup/mpiup/internal/job"
 )
 
 // TestJobMap has maps that mpirun of Open MPI 4.1.4 and 5.0.7 showed, but for the job's name and, in 4.1.4,
@@ -87,9 +85,9 @@ Data for node: n1	Num slots: 1	Max slots: 0	Num procs: 2
 =============================================================
 `},
 	} {
-		p, n := policyOf(t, tt.args)
+		p, apps := policyOf(t, tt.args)
 		p.Rules = tt.rules
-		plan, err := Place(hostsOf(t, l, tt.hosts), []job.App{{Argv: []string{"a"}, N: n}}, p)
+		plan, err := Place(hostsOf(t, l, tt.hosts), apps, p)
 		if err != nil {
 			t.Errorf("%s: %v", tt.args, err)
 			continue

@@ -42,7 +42,7 @@ func placeLines(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 			return nil, fmt.Errorf("rank %d of %d has no line in the file of ranks; write one, or ask for fewer ranks", rank, total)
 		}
 	}
-	if err := p.within(hosts, counts); err != nil {
+	if err := p.within(hosts, nil, counts); err != nil {
 		return nil, err
 	}
 	return number(hosts, sizes, hostOf), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/layout"
 )
 
-// machines are those of testdata/machines.txt: a line of numbers by thread for each kind. a, c, e and r
+// machines are those of testdata/machines.txt: a line of numbers by thread for each kind. a, c, d, e and r
 // are made up (lstopo -i "pack:2 numa:1 l3:1 core:4 pu:2" and so on), h, i and x are machines of
 // hwloc's collection.
 func machines(t *testing.T) map[string]*layout.Layout {
@@ -67,8 +67,9 @@ func observations(t *testing.T, file string) (list []observed) {
 	return list
 }
 
-// policyOf reads the few options of Open MPI that the observations have, as its command line is read.
-func policyOf(t *testing.T, args string) (p Policy, n int) {
+// policyOf reads the few options of Open MPI that the observations have, as its command line is read; ":" begins
+// another program.
+func policyOf(t *testing.T, args string) (p Policy, apps []job.App) {
 	t.Helper()
 	ok := func(err error) {
 		if err != nil {
@@ -76,7 +77,7 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 		}
 	}
 	b := &p.Binding
-	words := strings.Fields(args)
+	words, n := strings.Fields(args), 0
 	for len(words) > 0 {
 		word := words[0]
 		words = words[1:]
@@ -85,6 +86,9 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 		switch word {
 		case "-np":
 			n, err = strconv.Atoi(value())
+		case ":":
+			apps = append(apps, job.App{Argv: []string{"a"}, N: n})
+			n = 0
 		case "-npernode", "-N":
 			p.PerNode, err = strconv.Atoi(value())
 			b.Map.Policy = "ppr"
@@ -96,6 +100,8 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 			b.Rank, err = layout.ParseRankBy(value())
 		case "--bind-to":
 			b.Bind, err = layout.ParseBindTo(value(), b.Bind)
+		case "--cpu-set", "--cpu-list":
+			b.CPUs, err = layout.ParseCPUs(value())
 		case "--oversubscribe":
 			p.Oversubscribe = true
 		case "--use-hwthread-cpus":
@@ -107,11 +113,15 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 	}
 	p.Oversubscribe = p.Oversubscribe || b.Map.Slots == layout.Allowed
 	b.HWThreads = b.HWThreads || b.Map.HWThreads
+	if b.Map.CPUs != nil {
+		b.CPUs, b.Ordered = b.Map.CPUs, b.Map.Ordered
+	}
 	if b.Map.Policy == "ppr" && b.Map.Object == layout.None && b.Map.N > 0 {
 		p.PerNode = b.Map.N
 	}
 	p.Order()
-	return p, n
+	p.Apart = true
+	return p, append(apps, job.App{Argv: []string{"a"}, N: n})
 }
 
 func hostsOf(t *testing.T, l *layout.Layout, list string) (hosts []job.Host) {
@@ -133,8 +143,8 @@ func TestAsOpenMPI(t *testing.T) {
 	all := machines(t)
 	for _, o := range observations(t, "testdata/openmpi.txt") {
 		l := all[o.machine]
-		p, n := policyOf(t, o.args)
-		plan, err := Place(hostsOf(t, l, o.hosts), []job.App{{Argv: []string{"a"}, N: n}}, p)
+		p, apps := policyOf(t, o.args)
+		plan, err := Place(hostsOf(t, l, o.hosts), apps, p)
 		if want, isErr := strings.CutPrefix(strings.TrimSpace(o.result), "error "); isErr {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s | %s | %s: %v; Open MPI has %q", o.machine, o.hosts, o.args, err, want)
@@ -158,9 +168,9 @@ func TestAsOpenMPI5(t *testing.T) {
 	all := machines(t)
 	for _, o := range observations(t, "testdata/openmpi5.txt") {
 		l := all[o.machine]
-		p, n := policyOf(t, o.args)
+		p, apps := policyOf(t, o.args)
 		p.Rules = OpenMPI5
-		plan, err := Place(hostsOf(t, l, o.hosts), []job.App{{Argv: []string{"a"}, N: n}}, p)
+		plan, err := Place(hostsOf(t, l, o.hosts), apps, p)
 		switch o.result {
 		case "error\n":
 			if err == nil {
@@ -186,6 +196,8 @@ func TestAsOpenMPI5(t *testing.T) {
 			}
 			want = hosts.String()
 		}
+		whole := " " + l.NameByPackage(l.CPUs(), p.Binding.HWThreads) + "\n"
+		want = strings.ReplaceAll(want, whole, " -\n") // who has all CPUs is not bound
 		if got := byPackage(plan, l, p); got != want {
 			t.Errorf("%s | %s | %s: (-) Open MPI\n%s", o.machine, o.hosts, o.args, lineDiff(want, got))
 		}

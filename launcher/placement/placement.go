@@ -23,8 +23,8 @@
 //     rule, these take no more than they have CPUs.
 //   - Ranks that fit nowhere are an error that says the numbers and the way out.
 //   - Programs with hosts of their own (job.App.On) are placed one after the other, each on its
-//     hosts, by the rules of Spawn.
-//   - PerNode counts ranks of the whole job, over all its programs, and obeys the same limit.
+//     hosts, by the rules of Spawn. With Apart all programs are, each as if it were alone (apart.go).
+//   - PerNode counts ranks of the whole job, over all its programs unless Apart, and obeys the same limit.
 //     Asking for more ranks than PerNode times the hosts is an error, Oversubscribe or not.
 //   - More ranks on a host than CPUs it may use is one warning for the plan.
 //
@@ -41,14 +41,14 @@ import (
 
 // Place gives every rank of apps a host. Hosts are taken in their order and need at least one
 // slot each. An App's N of 0 means one rank a slot (PerNode a host, if set) and is allowed only
-// for a single app. All errors are the user's (exit code 240).
+// for a single app, and for each where the policy counts their ranks. All errors are the user's (exit code 240).
 func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	p.MapBy = cmp.Or(p.MapBy, BySlot)
 	if err := check(hosts, apps, p); err != nil {
 		return nil, err
 	}
 	p.Limited = p.Limited && !p.Oversubscribe
-	plan, where, err := place(p.roomFor(hosts), apps, p)
+	plan, where, err := place(p.roomFor(hosts, apps), apps, p)
 	if err != nil {
 		return nil, p.explained(err)
 	}
@@ -69,27 +69,48 @@ func place(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, where []
 	case p.Binding.Lines != nil:
 		plan, err = placeLines(hosts, apps, p)
 		return plan, nil, err
+	case p.Apart && (len(apps) > 1 || ownHosts(apps)):
+		return placeApart(hosts, apps, p)
 	case ownHosts(apps):
 		plan, err = placePrograms(hosts, apps, p)
 		return plan, nil, err
-	case p.Binding.Map.Object != layout.None:
-		return placeObjects(hosts, apps, p)
 	}
-	counts, sizes, err := allocate(hosts, apps, p)
+	sizes, hostOf, where, err := assign(hosts, nil, apps, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	total := 0
-	for _, n := range sizes {
-		total += n
+	plan = number(hosts, sizes, hostOf)
+	if where == nil {
+		plan.Warnings = warnCPUs(hosts, countsOf(hostOf, len(hosts)))
 	}
-	hostOf := hostOfRank(counts, total, cmp.Or(p.RankBy, p.MapBy))
+	return plan, where, nil
+}
+
+// assign gives each rank of programs that may use all hosts its host, and its seat where ranks are mapped to objects.
+// used is how many slots of each host others have; nil: none.
+func assign(hosts []job.Host, used []int, apps []job.App, p Policy) (sizes, hostOf []int, where []seat, err error) {
+	if p.Binding.Map.Object != layout.None {
+		return placeObjects(hosts, used, apps, p)
+	}
+	counts, sizes, err := allocate(hosts, used, apps, p)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	total := sum(sizes)
+	hostOf = hostOfRank(counts, total, cmp.Or(p.RankBy, p.MapBy))
 	if p.MapBy == ByRound {
 		hostOf = deal(counts, total, func(h int) int { return p.block(hosts[h]) })
 	}
-	plan = number(hosts, sizes, hostOf)
-	plan.Warnings = warnCPUs(hosts, counts)
-	return plan, nil, nil
+	return sizes, hostOf, nil, nil
+}
+
+// countsOf is how many ranks each host has.
+func countsOf(hostOf []int, hosts int) []int {
+	counts := make([]int, hosts)
+	for _, h := range hostOf {
+		counts[h]++
+	}
+	return counts
 }
 
 func check(hosts []job.Host, apps []job.App, p Policy) error {
@@ -116,7 +137,7 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 			return fmt.Errorf("program %d of %d has no name", i+1, len(apps))
 		case a.N < 0:
 			return fmt.Errorf("%d ranks of %s; use 1 or more", a.N, a.Argv[0])
-		case a.N == 0 && (len(apps) > 1 || len(a.On) > 0):
+		case a.N == 0 && (len(apps) > 1 || len(a.On) > 0) && !p.counted():
 			return fmt.Errorf("program %d of %d, %s, needs its own -n: one rank a slot is for a single program", i+1, len(apps), a.Argv[0])
 		case a.N > MaxRanks || total > MaxRanks:
 			return errTooMany

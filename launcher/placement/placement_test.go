@@ -260,8 +260,8 @@ func TestOrdersOfWords(t *testing.T) {
 		"-np 4 --map-by slot --rank-by core": "w0 w0 w0 w0",
 		"-np 6 --map-by slot --rank-by node": "w0 w1 w0 w1 w0 w0",
 	} {
-		p, n := policyOf(t, words)
-		plan, err := Place(hosts, []job.App{{Argv: []string{"a"}, N: n}}, p)
+		p, apps := policyOf(t, words)
+		plan, err := Place(hosts, apps, p)
 		if err != nil {
 			t.Fatalf("%s: %v", words, err)
 		}

@@ -18,7 +18,8 @@ const (
 	BySlot MapBy = "slot"
 	ByNode MapBy = "node"
 	// ByRound is Hydra's: a host's block is PerNode ranks, else its slots where they were given,
-	// else 1. Nothing is a limit.
+	// else 1; or its cores (Policy.ByCores). Nothing is a limit. A program without a number of ranks gets a block
+	// of each host.
 	ByRound MapBy = "round"
 )
 
@@ -42,6 +43,12 @@ type Policy struct {
 	// Limited says that slots are also a limit where nobody gave them, as in Open MPI: a host takes as many ranks as
 	// it has usable CPUs, or GPUs if those are more. What ranks spawn is not concerned.
 	Limited bool
+	// Apart says that each program is mapped and numbered as if it were alone, on the slots that those before it have
+	// left, beginning with the first host, and that ranks beyond all slots go to hosts in equal parts (Open MPI). Else all
+	// programs' ranks are one sequence, and those beyond slots go to hosts by their slots.
+	Apart bool
+	// ByCores says that ByRound gives a host as many ranks at a time as it has cores, whatever its slots (Intel MPI).
+	ByCores bool
 	Binding layout.Request
 }
 
@@ -56,6 +63,11 @@ func (p *Policy) Order() {
 	case "slot", "fill", "object": // objects number within hosts
 		p.RankBy = BySlot
 	}
+}
+
+// counted says that a program without a number of ranks has as many as the policy gives it, also beside others.
+func (p Policy) counted() bool {
+	return p.MapBy == ByRound || p.Apart && (p.PerNode > 0 || p.Binding.Map.Policy == "ppr")
 }
 
 func slotsOf(hosts []job.Host) (sum int) {
@@ -105,10 +117,24 @@ func (p Policy) block(h job.Host) int {
 	switch {
 	case p.PerNode > 0:
 		return p.PerNode
+	case p.ByCores:
+		return coresOf(h)
 	case h.SlotsGiven:
 		return h.Slots
 	}
 	return 1
+}
+
+// coresOf is how many cores of a host ranks may use, at least 1: CPU time for fewer counts, too.
+func coresOf(h job.Host) int {
+	cores := h.CPUs
+	if h.Layout != nil {
+		cores = len(h.Layout.Objects(layout.Core))
+		if h.CPUs > 0 {
+			cores = min(cores, h.CPUs)
+		}
+	}
+	return max(cores, 1)
 }
 
 // number builds the plan: hosts that got ranks in their order, local ranks dense.

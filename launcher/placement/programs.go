@@ -42,8 +42,29 @@ func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error
 			}
 			b.On = append(b.On, Share{Site: h, Slots: s.Slots})
 		}
+		if b.Procs == 0 { // ByRound alone
+			b.Procs = roundOf(b.On, hosts, p)
+		}
 		batches[i] = b
 	}
-	plan, _, err := Spawn(sites, batches, p.Oversubscribe)
+	plan, _, err := Spawn(sites, batches, p)
 	return plan, err
+}
+
+// roundOf is how many ranks a program has, of those that have no number of them: one round over the hosts that it may
+// use, or over all.
+func roundOf(on []Share, hosts []job.Host, p Policy) (n int) {
+	for _, s := range on {
+		if s.Slots > 0 {
+			n += s.Slots
+		} else {
+			n += p.block(hosts[s.Site])
+		}
+	}
+	if len(on) == 0 {
+		for _, h := range hosts {
+			n += p.block(h)
+		}
+	}
+	return n
 }

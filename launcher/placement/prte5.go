@@ -17,7 +17,8 @@ import (
 //     by.
 //   - Of the objects within its place a rank gets the first that has CPUs left, and with PE=n the first n
 //     CPUs left there, in one package where they may be anywhere in the host.
-//   - With PE=n a host takes no more ranks than it has n CPUs for.
+//   - A host takes no more ranks that are bound than it has CPUs for, or n CPUs with PE=n (BindsWithin).
+//   - With a list of CPUs each rank is bound to all of them, also with --bind-to core.
 //   - With oversubscribe nobody is bound who did not ask for it.
 
 // ranking is --rank-by, or its default where the user did not say it.
@@ -33,22 +34,44 @@ func (p Policy) ranking() layout.Ranking {
 	return r
 }
 
-// roomFor is hosts, with as many slots as there are PE=n CPUs for.
-func (p Policy) roomFor(hosts []job.Host) []job.Host {
-	pe := p.Binding.Map.PE
-	if p.Rules != OpenMPI5 || pe < 2 || p.Binding.Lines != nil {
+// BindsWithin says that 5 gives a host no more ranks than it has CPUs for, n for each rank with PE=n, and then the next
+// host its turn: ranks that are bound do not share CPUs (prte_rmaps_base_check_avail). Its ranks are bound where
+// binding, objects to map to or PE=n are asked for, which each host must be asked for before any rank has its place.
+func (p Policy) BindsWithin() bool {
+	m, bind := &p.Binding.Map, &p.Binding.Bind
+	switch {
+	case p.Rules != OpenMPI5, p.Binding.Lines != nil, p.MapBy == ByRound:
+		return false
+	case m.PE > 1:
+		return true
+	case bind.Overload, bind.Said && bind.To == layout.None, p.Oversubscribe && !bind.Said:
+		return false
+	}
+	return bind.Said || m.Object != layout.None || m.PE > 0
+}
+
+// roomFor is hosts with as many slots as there are CPUs for (BindsWithin). Where that is too little for all ranks, and
+// nobody asked for several CPUs for each, hosts keep their slots: 5 refuses such a job, and here its ranks run unbound.
+func (p Policy) roomFor(hosts []job.Host, apps []job.App) []job.Host {
+	if !p.BindsWithin() {
 		return hosts
 	}
-	hosts = slices.Clone(hosts)
-	for i := range hosts {
-		h := &hosts[i]
+	pe := max(p.Binding.Map.PE, 1)
+	most := slices.Clone(hosts)
+	for i := range most {
+		h := &most[i]
 		if h.Layout == nil {
 			continue
 		}
 		b := binder{l: h.Layout, target: target{hwt: p.Binding.HWThreads}}
 		h.Slots = min(h.Slots, max(b.count(h.Layout.CPUs())/pe, 1))
 	}
-	return hosts
+
+	_, total := sizesOf(apps)
+	if pe == 1 && (total == 0 || total > slotsOf(most)) {
+		return hosts
+	}
+	return most
 }
 
 // explained adds to an error about slots that each rank wants several CPUs.
@@ -67,6 +90,8 @@ func (t *target) chosen5(p Policy) *target {
 	}
 	t.first = true
 	switch {
+	case p.Binding.CPUs != nil && m.PE <= 1 && (t.to == layout.Core || t.to == layout.HWThread):
+		t.to = layout.None // a list of CPUs, which can be bound to as cores or threads alone, is each rank's as a whole
 	case m.Policy == "" && bind.Said && m.PE == 0:
 		t.implied, t.blocks = t.to, true
 	case m.Policy == "":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -91,11 +92,11 @@ func evenly(ids []int) bool {
 // maxCommand is how much of a command line is shown, in bytes.
 const maxCommand = 200
 
-// command is argv as a shell would take it, cut when long, and with nothing in it that moves
+// command is argv as a shell would take it, without secrets, cut when long, and with nothing in it that moves
 // a terminal's cursor.
 func command(argv []string) string {
 	var b strings.Builder
-	for i, arg := range argv {
+	for i, arg := range secret.MaskCommand(argv) {
 		if i > 0 {
 			b.WriteByte(' ')
 		}

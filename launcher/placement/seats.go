@@ -21,38 +21,57 @@ type seat struct {
 	turn      int // among the seats of its host
 }
 
-// placeObjects maps ranks to the objects of hosts and numbers them. where is each rank's seat.
-func placeObjects(hosts []job.Host, apps []job.App, p Policy) (plan *job.Plan, where []seat, err error) {
-	kind := p.Binding.Map.Object
-	objects := make([]int, len(hosts))
-	for h, host := range hosts {
-		if host.Layout == nil {
-			return nil, nil, fmt.Errorf("host %s does not tell where its CPUs are; map by slot or node", host.Name)
-		}
-		if objects[h] = len(host.Layout.Objects(kind)); objects[h] == 0 {
-			return nil, nil, fmt.Errorf("host %s has no %s; map by another object, or by slot", host.Name, kind)
-		}
-	}
-	counts, sizes, err := p.share(hosts, apps, objects)
+// placeObjects maps ranks to the objects of hosts and numbers them: the host and the seat of each rank.
+func placeObjects(hosts []job.Host, used []int, apps []job.App, p Policy) (sizes, hostOf []int, where []seat, err error) {
+	counts, sizes, objects, err := p.share(hosts, used, apps)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if where, err = p.order(hosts, p.seat(counts, sizes, objects), len(sizes)); err != nil {
-		return nil, nil, err
+	if where, err = p.order(hosts, p.seat(counts, used, sizes, objects), len(sizes)); err != nil {
+		return nil, nil, nil, err
 	}
-	hostOf := make([]int, len(where))
+	hostOf = make([]int, len(where))
 	for rank, s := range where {
 		hostOf[rank] = s.host
 	}
-	return number(hosts, sizes, hostOf), where, nil
+	return sizes, hostOf, where, nil
 }
 
-// share says how many ranks each host takes, where ranks are mapped by object.
-func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, sizes []int, err error) {
+// objectsOf counts the objects that ranks are mapped to on each host that takes part.
+func (p Policy) objectsOf(hosts []job.Host, takesPart func(h int) bool) (objects []int, err error) {
+	kind := p.Binding.Map.Object
+	objects = make([]int, len(hosts))
+
+	for h, host := range hosts {
+		if !takesPart(h) {
+			continue
+		}
+		if host.Layout == nil {
+			return nil, fmt.Errorf("host %s does not tell where its CPUs are; map by slot or node", host.Name)
+		}
+		if objects[h] = len(host.Layout.Objects(kind)); objects[h] == 0 {
+			return nil, fmt.Errorf("host %s has no %s; map by another object, or by slot", host.Name, kind)
+		}
+	}
+	return objects, nil
+}
+
+// share says how many ranks each host takes, where ranks are mapped by object, and how many of these objects each
+// host has that takes any. A host that fills up first leaves the later ones without ranks: those may never have been
+// asked where their CPUs are.
+func (p Policy) share(hosts []job.Host, used []int, apps []job.App) (counts, sizes, objects []int, err error) {
 	m := &p.Binding.Map
 	if m.Policy == "object" && !m.Span {
 		p.MapBy = BySlot
-		return allocate(hosts, apps, p)
+		counts, sizes, err = allocate(hosts, used, apps, p)
+		if err == nil {
+			objects, err = p.objectsOf(hosts, func(h int) bool { return counts[h] > 0 })
+		}
+		return counts, sizes, objects, err
+	}
+
+	if objects, err = p.objectsOf(hosts, func(int) bool { return true }); err != nil {
+		return nil, nil, nil, err
 	}
 	all, most := 0, 0
 	for h := range hosts {
@@ -63,15 +82,15 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 	if total == 0 {
 		total = most
 		if m.Policy != "ppr" {
-			total = slotsOf(hosts)
+			total = max(slotsOf(hosts)-sum(used), 0)
 		}
 		sizes[0] = total
 	}
 	if total > MaxRanks || most > MaxRanks {
-		return nil, nil, errTooMany
+		return nil, nil, nil, errTooMany
 	}
 	if m.Policy == "ppr" && total > most {
-		return nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
+		return nil, nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
 			total, m.N, m.Object, visible.Count(len(hosts), "host"), most)
 	}
 	counts = make([]int, len(hosts))
@@ -85,13 +104,24 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 		}
 		left -= counts[h]
 	}
-	return counts, sizes, p.within(hosts, counts)
+	return counts, sizes, objects, p.within(hosts, used, counts)
+}
+
+func sum(list []int) (total int) {
+	for _, n := range list {
+		total += n
+	}
+	return total
 }
 
 // within checks counts against the slots that are a limit.
-func (p Policy) within(hosts []job.Host, counts []int) error {
+func (p Policy) within(hosts []job.Host, used, counts []int) error {
 	for h, host := range hosts {
-		if most, limited := p.limit(host); limited && counts[h] > most {
+		most, limited := p.limit(host)
+		if used != nil {
+			most = max(most-used[h], 0)
+		}
+		if limited && counts[h] > most {
 			return fmt.Errorf("%s on host %s, which has %s; ask for fewer, give more slots, or pass --oversubscribe",
 				visible.Count(counts[h], "rank"), host.Name, visible.Count(most, "slot"))
 		}
@@ -100,20 +130,27 @@ func (p Policy) within(hosts []job.Host, counts []int) error {
 }
 
 // seat gives every rank an object, in the order of mapping: programs one after the other, each going
-// on where the one before ended.
-func (p Policy) seat(counts, sizes, objects []int) []seat {
+// on where the one before ended, on a host where those that have used slots did. With Open MPI 5 these do not count.
+func (p Policy) seat(counts, used, sizes, objects []int) []seat {
 	m := &p.Binding.Map
 	seats := make([]seat, 0, len(counts))
-	app, used := 0, 0
+	app, placed := 0, 0
 	for h, n := range counts {
+		before := 0
+		if used != nil {
+			before = used[h]
+		}
 		for i := range n {
-			for app < len(sizes) && used == sizes[app] {
-				app, used = app+1, 0
+			for app < len(sizes) && placed == sizes[app] {
+				app, placed = app+1, 0
 			}
-			used++
-			object := i % objects[h]
-			if m.Policy == "ppr" {
+			placed++
+			object := (before + i) % objects[h]
+			switch {
+			case m.Policy == "ppr":
 				object = i / m.N
+			case p.Rules == OpenMPI5:
+				object = i % objects[h]
 			}
 			seats = append(seats, seat{app: app, host: h, object: object, turn: i})
 		}
@@ -180,6 +217,9 @@ func appendRounds(out []seat, lists [][]seat) []seat {
 func (p Policy) groups(hosts []job.Host, byHost [][]seat, kind layout.Kind) ([][][]seat, error) {
 	out := make([][][]seat, len(hosts))
 	for h, seats := range byHost {
+		if len(seats) == 0 {
+			continue
+		}
 		by := hosts[h].Layout.Objects(kind)
 		if len(by) == 0 {
 			return nil, fmt.Errorf("host %s has no %s; number ranks by another object, or by slot", hosts[h].Name, kind)
@@ -188,6 +228,11 @@ func (p Policy) groups(hosts []job.Host, byHost [][]seat, kind layout.Kind) ([][
 		mapped := hosts[h].Layout.Objects(p.Binding.Map.Object)
 		for left := seats; len(left) > 0; {
 			left = takeRound(out[h], by, mapped, left, p.Binding.Rank.By == "fill")
+		}
+		// Numbers begin with the object where the program's first rank was mapped.
+		first := slices.IndexFunc(out[h], func(g []seat) bool { return len(g) > 0 && g[0] == seats[0] })
+		if first > 0 {
+			out[h] = slices.Concat(out[h][first:], out[h][:first])
 		}
 	}
 	return out, nil

@@ -23,7 +23,7 @@ type Batch struct {
 	Procs   int
 	On      []Share // the hosts it may use; empty: all
 	PerHost int     // at most so many of it on a host; 0: no bound
-	MapBy   MapBy   // order in which free slots are taken; empty: BySlot
+	MapBy   MapBy   // order in which free slots are taken; empty: the policy's
 }
 
 // Share is a host that a batch may use.
@@ -34,9 +34,10 @@ type Share struct {
 
 // Spawn gives every process of a spawned job a host. Free slots are taken first, in the order of hosts; what is left
 // goes round, one a host, over hosts that may have more processes than slots. By the rules of Place these are the
-// hosts whose slots nobody wrote, with oversubscribe all. The plan's hosts are sites[used[i]]. Errors say numbers and
-// the way out.
-func Spawn(sites []Site, batches []Batch, oversubscribe bool) (plan *job.Plan, used []int, err error) {
+// hosts whose slots nobody wrote, with p.Oversubscribe all. Where a batch does not say in which order, it is p's: by
+// node one a host, and by Hydra's rounds a block on each host and round again, whatever is free there. The plan's hosts
+// are sites[used[i]]. Errors say numbers and the way out.
+func Spawn(sites []Site, batches []Batch, p Policy) (plan *job.Plan, used []int, err error) {
 	hosts, busy := make([]job.Host, len(sites)), make([]int, len(sites))
 	for h, s := range sites {
 		hosts[h] = s.Host
@@ -45,8 +46,8 @@ func Spawn(sites []Site, batches []Batch, oversubscribe bool) (plan *job.Plan, u
 	sizes := make([]int, len(batches))
 	var hostOf []int
 	for i, b := range batches {
-		b.MapBy = cmp.Or(b.MapBy, BySlot)
-		counts, err := b.spread(sites, oversubscribe)
+		b.MapBy = cmp.Or(b.MapBy, p.MapBy, BySlot)
+		counts, err := b.spread(sites, p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -55,7 +56,11 @@ func Spawn(sites []Site, batches []Batch, oversubscribe bool) (plan *job.Plan, u
 			sites[h].Busy += n
 			busy[h] = sites[h].Busy
 		}
-		hostOf = append(hostOf, hostOfRank(counts, b.Procs, b.MapBy)...)
+		if b.MapBy == ByRound {
+			hostOf = append(hostOf, deal(counts, b.Procs, func(h int) int { return p.block(hosts[h]) })...)
+		} else {
+			hostOf = append(hostOf, hostOfRank(counts, b.Procs, b.MapBy)...)
+		}
 	}
 	used = slices.Clone(hostOf)
 	slices.Sort(used)
@@ -108,11 +113,18 @@ func (b Batch) rooms(sites []Site, oversubscribe bool) (rooms []room, on int) {
 }
 
 // spread says how many processes of a batch each site takes.
-func (b Batch) spread(sites []Site, oversubscribe bool) ([]int, error) {
-	rooms, on := b.rooms(sites, oversubscribe)
+func (b Batch) spread(sites []Site, p Policy) ([]int, error) {
+	rooms, on := b.rooms(sites, p.Oversubscribe)
 	if b.PerHost > 0 && b.PerHost*on < b.Procs {
 		return nil, fmt.Errorf("%s asked for, but %d per host on %s makes %d; ask for fewer, for more per host or for more hosts",
 			b.what(), b.PerHost, visible.Count(on, "host"), b.PerHost*on)
+	}
+	if b.MapBy == ByRound && b.PerHost == 0 && len(b.On) == 0 {
+		hosts := make([]job.Host, len(sites))
+		for h, s := range sites {
+			hosts[h] = s.Host
+		}
+		return allocateRounds(hosts, b.Procs, p), nil
 	}
 	free, elastic := 0, 0
 	for _, r := range rooms {

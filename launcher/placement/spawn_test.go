@@ -37,11 +37,17 @@ func TestSpawn(t *testing.T) {
 		sites   string
 		batches []Batch
 		over    bool
+		by      MapBy  // of the run
 		want    string // host of each rank, or the error
 	}{
 		{name: "free slots in order of hosts", sites: "w0:2/1 w1:4/1", batches: []Batch{n(3)}, want: "w0 w1 w1"},
 		{name: "a full host is passed over", sites: "w0:1/1 w1:2/0", batches: []Batch{n(2)}, want: "w1 w1"},
 		{name: "by node", sites: "w0:2/0 w1:2/0", batches: []Batch{{Name: "c", Procs: 3, MapBy: ByNode}}, want: "w0 w1 w0"},
+		{name: "by node as the run", sites: "w0:2/0 w1:2/0", batches: []Batch{n(3)}, by: ByNode, want: "w0 w1 w0"},
+		{name: "by slot, whatever the run", sites: "w0:2/0 w1:2/0", batches: []Batch{{Name: "c", Procs: 3, MapBy: BySlot}}, by: ByNode, want: "w0 w0 w1"},
+		{name: "round as the run", sites: "w0~2/2 w1~2/0", batches: []Batch{n(3)}, by: ByRound, over: true, want: "w0 w1 w0"},
+		{name: "round in blocks of hosts with numbers", sites: "w0:2/1 w1:1/0", batches: []Batch{n(5)}, by: ByRound, over: true, want: "w0 w0 w1 w0 w0"},
+		{name: "by node, whatever the round", sites: "w0:2/0 w1:2/0", batches: []Batch{{Name: "c", Procs: 4, MapBy: ByNode}}, by: ByRound, over: true, want: "w0 w1 w0 w1"},
 		{name: "counted slots are no limit", sites: "w0~2/2", batches: []Batch{n(3)}, want: "w0 w0 w0"},
 		{name: "beyond slots, one a host", sites: "w0~2/1 w1~1/0", batches: []Batch{n(5)}, want: "w0 w0 w0 w1 w1"},
 		{name: "beyond slots, only where they were counted", sites: "w0:1/0 w1~1/1", batches: []Batch{n(3)}, want: "w0 w1 w1"},
@@ -65,7 +71,7 @@ func TestSpawn(t *testing.T) {
 			want: "5 processes of c asked for, but 2 per host on 2 hosts makes 4; ask for fewer, for more per host or for more hosts"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan, used, err := Spawn(sites(t, tt.sites), tt.batches, tt.over)
+			plan, used, err := Spawn(sites(t, tt.sites), tt.batches, Policy{Oversubscribe: tt.over, MapBy: tt.by})
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("error %q, want %q", err, tt.want)
@@ -95,7 +101,7 @@ func TestSpawn(t *testing.T) {
 
 func TestSpawnWarnsOfCPUs(t *testing.T) {
 	s := []Site{{Host: job.Host{Name: "w0", Slots: 2, CPUs: 2}, Busy: 2}, {Host: job.Host{Name: "w1", Slots: 1, CPUs: 1}, Busy: 4}}
-	plan, _, err := Spawn(s, []Batch{{Name: "c", Procs: 1, On: []Share{{Site: 0}}}}, false)
+	plan, _, err := Spawn(s, []Batch{{Name: "c", Procs: 1, On: []Share{{Site: 0}}}}, Policy{Oversubscribe: false})
 	if err != nil || len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], "w0: 3 ranks on 2 CPUs") {
 		t.Errorf("%v, %v", plan, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/socket"
 	"github.com/mpiup/mpiup/launcher/link"
 )
 
@@ -67,17 +69,25 @@ type Conn struct {
 	addr   netip.AddrPort
 	hello  *apiv1.HelloReply // who is there; nil: it was not asked
 	Client rpc.AgentClient
+	tcp    net.Conn
 	Close  func() // ends it; a visitor may leave that to the end of this process
 }
 
 // explain is the cause of a failed call.
 func (a *Conn) explain(err error) *link.Cause {
 	text := errors.New(said(err))
+	if errors.As(err, new(*codec.Unfit)) {
+		return &link.Cause{Stage: link.StageConnect, Unfit: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
+	}
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
 		return &link.Cause{Stage: link.StageTLS, Role: true, Err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
 	case codes.FailedPrecondition: // of a session that was ours
 		return &link.Cause{Stage: link.StageFenced, Succeeded: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
+	case codes.DataLoss: // it could not read a frame of ours, or write one of its own, and could not the next time
+		return &link.Cause{Stage: link.StageConnect, Unfit: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
+	case codes.AlreadyExists:
+		return &link.Cause{Stage: link.StageConnect, Replaced: true, Err: fmt.Errorf("%v: %w", a.addr, text)}
 	case codes.Unimplemented:
 		return link.Causef(link.StageVersion, "%v: another version of mpiup: %w", a.addr, text)
 	}
@@ -86,17 +96,52 @@ func (a *Conn) explain(err error) *link.Cause {
 
 // connect makes a connection for a session to one address.
 func (d *Dialer) connect(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
-	return d.connectAs(ctx, addr, d.tls, apiv1.MaxFrame)
+	return d.connectAs(ctx, addr, d.tls, apiv1.MaxFrame, false)
 }
 
 // Question makes a connection for calls that are no session's.
 func (d *Dialer) Question(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
-	return d.connectAs(ctx, addr, d.asking, maxReply)
+	return d.connectAs(ctx, addr, d.asking, maxReply, false)
+}
+
+// answered is ctx for as long as an answer over tcp may take: link.OpenTimeout. With patience that begins again as long as the other kernel
+// acknowledges what is sent, until ctx ends.
+func answered(ctx context.Context, tcp net.Conn, patient bool) (context.Context, context.CancelFunc) {
+	if !patient {
+		return awake.Within(ctx, link.OpenTimeout)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var mu sync.Mutex
+	var stop func() // of the time under way
+	over := false
+	var due func()
+	due = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case over:
+		case socket.Ask(tcp).All:
+			stop = awake.After(link.OpenTimeout, due)
+		default:
+			cancel(context.DeadlineExceeded)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	stop = awake.After(link.OpenTimeout, due)
+	return ctx, func() {
+		mu.Lock()
+		over = true
+		last := stop
+		mu.Unlock()
+		last() // not under mu, for which due may be waiting
+		cancel(nil)
+	}
 }
 
 // connectAs makes a connection whose messages have at most so many bytes. The TLS handshake is done here, so that its
-// errors are told apart and gRPC never dials by itself.
-func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int) (*Conn, error) {
+// errors are told apart and gRPC never dials by itself. See answered for patience.
+func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int, patient bool) (*Conn, error) {
 	tctx, cancel := awake.Within(ctx, connectTimeout)
 	defer cancel()
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
@@ -122,7 +167,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, fmt.Errorf("%v: %w", addr, err)
 	}
 	cc.Connect() // what gRPC makes for itself it makes beside the handshake
-	hctx, cancel := awake.Within(ctx, link.OpenTimeout)
+	hctx, cancel := answered(ctx, tcp, patient)
 	defer cancel()
 	conn, err := d.id.Connect(hctx, tcp, as)
 	if err != nil {
@@ -133,7 +178,7 @@ func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 		return nil, d.mayTurn(d.connCause(addr, err))
 	}
 	ready <- conn
-	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), Close: func() { _, _ = cc.Close(), conn.Close() }}, nil
+	return &Conn{addr: addr, Client: rpc.NewAgentClient(cc), tcp: tcp, Close: func() { _, _ = cc.Close(), conn.Close() }}, nil
 }
 
 // mute is of who has taken the connection, and does not go on.
@@ -214,19 +259,19 @@ func (d *Dialer) Attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 
 // attach is an Attach of who has a turn.
 func (d *Dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*link.Session, error) {
-	conn, err := d.connect(ctx, addr)
+	conn, err := d.connectAs(ctx, addr, d.tls, apiv1.MaxFrame, open.Resume)
 	if err != nil {
 		return nil, err
 	}
-	octx, answered := awake.Within(ctx, link.OpenTimeout)
-	defer answered()
+	octx, done := answered(ctx, conn.tcp, open.Resume)
+	defer done()
 	sctx, cancel := context.WithCancel(life)
 	stop := context.AfterFunc(octx, cancel)
-	s := &link.Session{Addr: addr, Open: open, Explain: conn.explain,
+	s := &link.Session{Addr: addr, Open: open, Explain: conn.explain, Peer: func() socket.Peer { return socket.Ask(conn.tcp) },
 		Close: func() { cancel(); conn.Close() }}
 	stream, err := conn.Client.Attach(sctx)
 	if err == nil {
-		err = s.Greet(stream)
+		err = s.Greet(codec.Stream{GRPC: stream})
 	}
 	if !stop() || err != nil {
 		s.Close()

@@ -2,6 +2,8 @@ package reach
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -13,7 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -35,6 +40,23 @@ func (l *listening) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame])
 	}
 	<-s.Context().Done()
 	return nil
+}
+
+// A frame that nobody can carry is no connection that broke, whether this launcher or the agent found it.
+func TestUnfitFrameIsExplained(t *testing.T) {
+	conn := &Conn{}
+	for name, err := range map[string]error{
+		"ours":             &codec.Unfit{Sent: true, Err: errors.New("why")},
+		"theirs":           fmt.Errorf("stream: %w", &codec.Unfit{Err: errors.New("why")}),
+		"the agent's word": status.Error(codes.DataLoss, "why"),
+	} {
+		if c := conn.explain(err); !c.Unfit || !strings.Contains(c.Error(), "why") {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if c := conn.explain(status.Error(codes.Unavailable, "broke")); c.Unfit {
+		t.Errorf("a broken connection: %+v", c)
+	}
 }
 
 // acceptor hands gRPC handshaken connections.

@@ -19,7 +19,7 @@ func Failf(code int, format string, args ...any) *Failure {
 // Unwritten is a failure of standard output.
 func Unwritten(err error) *Failure { return Failf(job.ExitOutput, "standard output: %v", err) }
 
-// GotSignal is INT or TERM as the cause of a context's end.
+// GotSignal is a signal of job.EndsWaiting as the cause of a context's end.
 type GotSignal syscall.Signal
 
 // Status is the exit code of a command that the signal ended before any process ran. A run that gets TERM was preempted.

@@ -32,7 +32,8 @@ func (g *gatherer) miss(n int64) {
 // hold keeps a session alive while other hosts are waited for: an agent gives up a launcher that is silent for its lease,
 // and others may take longer than that to appear. It returns why the host must be reached anew: its stream broke, its
 // agent ended the session, or nothing was heard of it for NodeTimeout; ahead is nil for this very process, of which that
-// is not asked. Time counts by heartbeats, so that a launcher that was stopped calls no host silent. Nobody else sends on
+// is not asked. Time counts by heartbeats, so that a launcher that was stopped calls no host silent,
+// and what lies unread is no silence. Nobody else sends on
 // the stream meanwhile; what the agent says is left to the link.
 func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead) *link.Cause {
 	g.miss(-1)
@@ -59,7 +60,7 @@ func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead)
 			switch {
 			case err != nil:
 				return g.missed(broken(s, err))
-			case silent >= g.reach.NodeTimeout:
+			case silent >= g.reach.NodeTimeout && !(s.Late() && silent < g.reach.NodeTimeout+link.Lateness):
 				return g.missed(silentFor(s.Addr, g.reach.NodeTimeout))
 			}
 			continue

@@ -245,7 +245,7 @@ func (k *Keeper) Leave(v *verdict.Verdict, code int) (shows string, err error) {
 			return "", fmt.Errorf("--report %s: %w", k.cfg.Dir, err)
 		}
 		k.alsoKept(is) // mpiup why shows the newest failure, wherever its report went
-		return "mpiup report " + k.cfg.Dir, nil
+		return "mpiup report " + visible.Path(k.cfg.Dir), nil
 	case v != nil:
 		if k.alsoKept(is) {
 			return "mpiup report" + k.cfg.Lost, nil

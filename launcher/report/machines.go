@@ -7,6 +7,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
 
@@ -103,7 +104,7 @@ func devices(told []placement.Device) (list []Device) {
 	return list
 }
 
-func short(text string) string { return cut(plain(text), maxText/4) }
+func short(text string) string { return cut(secret.MaskText(text), maxText/4) }
 
 // Ran is where the ranks of the first job were: its hosts, and what machine each is with what ranks had of it, as far as the report tells.
 func (r *Report) Ran() (*job.Plan, []placement.Machine) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // Bounds of what is read. A report may be hostile: anybody may have written it.
@@ -57,22 +58,39 @@ func parse(text []byte) (*Report, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("it is no report: %w", err)
 	}
-	if r.Version != Version {
-		return nil, fmt.Errorf("it is a report of form %d; this mpiup reads form %d", r.Version, Version)
-	}
-	if len(r.Ranks) > maxRanks || len(r.Programs) > maxPrograms || len(r.Events) > maxEvents || len(r.Restarts) > maxRestarts {
-		return nil, errors.New("it is no report: no run leaves so many ranks, programs, events or restarts")
-	}
-	if len(r.Machines) > maxMachines {
-		return nil, fmt.Errorf("it is no report: it has more than %d kinds of machines", maxMachines)
-	}
-	if !fits(r.Rows, r.Curves, r.Memory) || len(r.Spent) > maxCurves || len(r.Waits) > maxWaits || len(r.Phases) > maxPhases {
-		return nil, errors.New("it is no report: its rows or curves are too long, or lack parts")
-	}
-	if i := slices.IndexFunc(r.Ranks, func(p Rank) bool { return p.Job == 0 && (p.Rank < 0 || p.Rank >= maxRanks) }); i >= 0 {
-		return nil, fmt.Errorf("it is no report: it has rank %d, and no report has more than %d", r.Ranks[i].Rank, maxRanks)
+	if err := r.Check(); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// Check judges a report that somebody else may have written: what no run leaves is an error, and of the verdict stays what can be one
+// (verdict.Checked). Whoever parses a report calls it before anything else is done with it.
+func (r *Report) Check() error {
+	if r.Version != Version {
+		return fmt.Errorf("it is a report of form %d; this mpiup reads form %d", r.Version, Version)
+	}
+	if len(r.Ranks) > maxRanks || len(r.Programs) > maxPrograms || len(r.Events) > maxEvents || len(r.Restarts) > maxRestarts {
+		return errors.New("it is no report: no run leaves so many ranks, programs, events or restarts")
+	}
+	if len(r.Machines) > maxMachines {
+		return fmt.Errorf("it is no report: it has more than %d kinds of machines", maxMachines)
+	}
+	if !fits(r.Rows, r.Curves, r.Memory) || len(r.Spent) > maxCurves || len(r.Waits) > maxWaits || len(r.Phases) > maxPhases {
+		return errors.New("it is no report: its rows or curves are too long, or lack parts")
+	}
+	if i := slices.IndexFunc(r.Ranks, func(p Rank) bool { return p.Job == 0 && (p.Rank < 0 || p.Rank >= maxRanks) }); i >= 0 {
+		return fmt.Errorf("it is no report: it has rank %d, and no report has more than %d", r.Ranks[i].Rank, maxRanks)
+	}
+	if r.Verdict != nil {
+		checked := r.Verdict.Checked()
+		r.Verdict = &checked
+	}
+	for i := range r.Restarts {
+		cause := verdict.Verdict{Kind: r.Restarts[i].Kind}.Checked()
+		r.Restarts[i].Kind = cause.Kind
+	}
+	return nil
 }
 
 // crowded is an error if JSON has more values than any report.

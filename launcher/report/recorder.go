@@ -7,6 +7,8 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hours"
 )
 
@@ -35,7 +37,7 @@ type Recorder struct {
 func (r *Recorder) Begin(is Report) {
 	r.report = is
 	r.report.Version = Version
-	r.report.Command = words(is.Command)
+	r.report.Command = commandLine(is.Command)
 	r.hours.Begin(is.Begun)
 	r.since, r.stand.Phase, r.in = is.Begun, hours.Phases[0], map[string]time.Duration{}
 	r.entered(is.Begun, hours.Phases[0])
@@ -84,7 +86,7 @@ func (r *Recorder) Job(id string) { r.report.Job = id }
 
 // Restart notes that the ranks are to be started again, and lets those go that have ended.
 func (r *Recorder) Restart(at time.Time, is Restart) {
-	is.At, is.Why = r.second(at), cut(plain(is.Why), maxText)
+	is.At, is.Why = r.second(at), cut(secret.MaskText(is.Why), maxText)
 	r.Event(at, Event{Kind: Again, Text: is.Why})
 	if len(r.report.Restarts) < maxRestarts {
 		r.report.Restarts = append(r.report.Restarts, is)
@@ -104,9 +106,9 @@ func (r *Recorder) Programs(list []Program) (first int) {
 		return maxPrograms
 	}
 	for _, p := range list {
-		p.Argv = words(p.Argv)
+		p.Argv = commandLine(p.Argv)
 		for i, kv := range p.Env {
-			p.Env[i] = variable(kv)
+			p.Env[i] = cutVariable(secret.MaskVariable(kv))
 		}
 		r.report.Programs = append(r.report.Programs, p)
 	}
@@ -134,7 +136,7 @@ func (r *Recorder) Started(at time.Time, id, pid int) {
 // Ended notes how a process ended.
 func (r *Recorder) Ended(at time.Time, id int, how string) {
 	if id < len(r.report.Ranks) {
-		how = plain(how)
+		how = secret.MaskText(how)
 		r.report.Ranks[id].End = how
 		r.hours.Ended(at, id)
 		r.Did(at, id, Over)
@@ -151,7 +153,7 @@ func (r *Recorder) Last(id int, to job.Stream, lines []string) {
 	if p.Last = nil; len(lines) > 0 {
 		p.Stream = to.String()
 	}
-	for _, l := range Masked(lines)[max(0, len(lines)-maxLines):] {
+	for _, l := range secret.MaskLines(lines)[max(0, len(lines)-maxLines):] {
 		p.Last = append(p.Last, cut(l, maxText))
 	}
 }
@@ -194,7 +196,7 @@ func (r *Recorder) Event(at time.Time, e Event) {
 		r.hours.Gone(at, e.Host)
 	}
 	e.At = r.second(at)
-	e.Text = cut(plain(e.Text), maxText)
+	e.Text = cut(secret.MaskText(e.Text), maxText)
 	switch {
 	case len(r.first) < maxEvents/2:
 		r.first = append(r.first, e)
@@ -211,7 +213,7 @@ func (r *Recorder) Event(at time.Time, e Event) {
 func (r *Recorder) Report(end Report) *Report {
 	r.settle()
 	is := r.report
-	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, masked(end.Verdict)
+	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, secret.MaskFields(end.Verdict)
 	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
 	is.Dropped = r.more
 	is.Rows, is.Curves, is.Memory = r.drawn()
@@ -220,8 +222,28 @@ func (r *Recorder) Report(end Report) *Report {
 	return &is
 }
 
-// cut is text of at most n bytes, whole runes.
+// commandLine is a command's words without their secrets, as JSON holds them: a byte that is no UTF-8 shows.
+func commandLine(words []string) []string {
+	words = secret.MaskCommand(words)
+	for i, word := range words {
+		words[i] = visible.UTF8(word)
+	}
+	return words
+}
+
+// cutVariable is NAME=value with the beginning of a long value.
+func cutVariable(kv string) string {
+	kv = visible.UTF8(kv)
+	name, value, ok := strings.Cut(kv, "=")
+	if !ok {
+		return cut(kv, maxVariable)
+	}
+	return name + "=" + cut(value, maxVariable)
+}
+
+// cut is text of at most n bytes, whole runes, in which a byte that is no UTF-8 shows: a report is JSON.
 func cut(text string, n int) string {
+	text = visible.UTF8(text)
 	if len(text) <= n {
 		return text
 	}

@@ -106,6 +106,25 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A verdict in a report that somebody made up is checked as it is read: its command is made from its names, and names that are none are gone.
+func TestReadChecksTheVerdict(t *testing.T) {
+	forged := *recorded()
+	rank := -9
+	forged.Verdict = &verdict.Verdict{Kind: "gpu-fault", Rank: &rank, Host: "w0", Node: "a; reboot", Cordon: "kubectl delete node --all"}
+	forged.Restarts = []Restart{{Kind: "$(reboot)", Why: "w1 was lost"}}
+
+	got, err := Read(asRead(written(t, &forged)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := got.Verdict; v.Rank != nil || v.Node != "" || strings.Contains(v.Cordon, "delete") || strings.Contains(v.Cordon, "reboot") {
+		t.Errorf("of the verdict %+v stays", v)
+	}
+	if kind := got.Restarts[0].Kind; kind != "" {
+		t.Errorf("a restart is of the kind %q", kind)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	later := *recorded()
 	later.Version = 9

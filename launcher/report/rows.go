@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/launcher/progress"
 )
 
@@ -101,7 +102,7 @@ func (r *Recorder) Value(at time.Time, rank int, name string, value float64) {
 			return
 		}
 		i = len(r.curves)
-		r.curves = append(r.curves, curve{Curve: Curve{Rank: rank, Name: cut(plain(name), maxText), Every: 1}})
+		r.curves = append(r.curves, curve{Curve: Curve{Rank: rank, Name: cut(secret.MaskText(name), maxText), Every: 1}})
 	}
 	r.curves[i].add(at.Sub(r.report.Begun).Seconds(), value, maxPoints)
 }
@@ -152,7 +153,7 @@ func (r *Recorder) MemoryOf(at time.Time, host string, used, limit uint64) {
 // Waited notes who the others wait for.
 func (r *Recorder) Waited(at time.Time, w Wait) {
 	if len(r.report.Waits) < maxWaits {
-		w.At, w.Text = r.second(at), cut(plain(w.Text), maxText)
+		w.At, w.Text = r.second(at), cut(secret.MaskText(w.Text), maxText)
 		w.Ranks = w.Ranks[:min(len(w.Ranks), maxWaits)]
 		r.report.Waits = append(r.report.Waits, w)
 	}

@@ -186,23 +186,3 @@ func TestCurves(t *testing.T) {
 		}
 	}
 }
-
-// TestMasker hides a private key's lines as they come, and ends by itself.
-func TestMasker(t *testing.T) {
-	var m Masker
-	for i, l := range []struct{ line, want string }{
-		{"hello", "hello"}, {"-----BEGIN RSA PRIVATE KEY-----", mask}, {"MIIE", mask},
-		{"-----END RSA PRIVATE KEY-----", mask}, {"on", "on"},
-	} {
-		if got := m.Line(l.line); got != l.want {
-			t.Errorf("line %d: %q, want %q", i, got, l.want)
-		}
-	}
-	m.Line("-----BEGIN PRIVATE KEY-----")
-	for range maxKeyLines {
-		m.Line("x")
-	}
-	if got := m.Line("seen"); got != "seen" {
-		t.Errorf("a key without an end hides all that follows: %q", got)
-	}
-}

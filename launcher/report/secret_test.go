@@ -6,79 +6,9 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/launcher/verdict"
-	"github.com/mpiup/mpiup/test/cost"
 )
-
-func TestSecretsAreMasked(t *testing.T) {
-	for _, tt := range [][2]string{
-		{"WANDB_API_KEY=0123456789", "WANDB_API_KEY=***"},
-		{"DB_PASSWORD=x", "DB_PASSWORD=***"},
-		{"AWS_SECRET_ACCESS_KEY=abc", "AWS_SECRET_ACCESS_KEY=***"},
-		{"MYSQL_PWD=x", "MYSQL_PWD=***"},
-		{"REGISTRY_PASS=x", "REGISTRY_PASS=***"},
-		{"GITHUB_PAT=x", "GITHUB_PAT=***"},
-		{"SLACK_WEBHOOK=x", "SLACK_WEBHOOK=***"},
-		{"EMPTY_TOKEN=", "EMPTY_TOKEN="},
-		{"TOKENIZERS_PARALLELISM=false", "TOKENIZERS_PARALLELISM=false"},
-		{"MPIUP_KEY=/etc/mpiup/key", "MPIUP_KEY=/etc/mpiup/key"},
-		{"PWD=/work", "PWD=/work"},
-		{"OLDPWD=/work", "OLDPWD=/work"},
-		{"URL=https://user:pa55@host/x", "URL=https://***@host/x"},
-		{"X=ghp_0123456789abcdefghij", "X=***"},
-		{"X=AKIAIOSFODNN7EXAMPLE", "X=***"},
-		{"X=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "X=***"},
-		{"PATH=/usr/bin:/bin", "PATH=/usr/bin:/bin"},
-		{"OMP_NUM_THREADS=4", "OMP_NUM_THREADS=4"},
-		{"DATA=s3://bucket/path@v2", "DATA=s3://bucket/path@v2"},
-		{"NO_EQUALS", "NO_EQUALS"},
-		{"LONG=" + strings.Repeat("x", maxVariable+9), "LONG=" + strings.Repeat("x", maxVariable) + "…"},
-	} {
-		if got := variable(tt[0]); got != tt[1] {
-			t.Errorf("%.60s: %.60s, want %.60s", tt[0], got, tt[1])
-		}
-	}
-	for text, want := range map[string]string{
-		"login failed: password=hunter2 for bob":                     "login failed: password=*** for bob",
-		"Authorization: Bearer abcdefgh":                             "Authorization: Bearer ***",
-		"Authorization: Basic dXNlcjpwdw==":                          "Authorization: Basic ***",
-		`{"token": "abcdef"}`:                                        `{"token": "***"}`,
-		`{\"db_password\":\"x\"}`:                                    `{\"db_password\":\"***\"}`,
-		`os.environ["HF_TOKEN"] = "x"`:                               `os.environ["HF_TOKEN"] = "***"`,
-		"using redis://:pw@cache:6379/0":                             "using redis://***@cache:6379/0",
-		"postgres://bob:p@ss/w@db/x?sslmode=off":                     "postgres://***@db/x?sslmode=off",
-		"git clone https://0123456789abcdef0123@host/x":              "git clone https://***@host/x",
-		"export DB_PASSWORD=x; ./run":                                "export DB_PASSWORD=***; ./run",
-		"HF_TOKEN=abc python t.py":                                   "HF_TOKEN=*** python t.py",
-		"train --password pw --lr 1":                                 "train --password *** --lr 1",
-		"train --hf-token=abc --lr 1":                                "train --hf-token=*** --lr 1",
-		"train --db.password 'a b' --lr 1":                           "train --db.password '***' --lr 1",
-		"['train', '--api-key', 'abc', '-x']":                        "['train', '--api-key', '***', '-x']",
-		"curl -u bob:pw https://host":                                "curl -u bob:*** https://host",
-		"spring.datasource.password: s3":                             "spring.datasource.password: ***",
-		"x-api-key: 12":                                              "x-api-key: ***",
-		"PRIVATE-TOKEN: a2":                                          "PRIVATE-TOKEN: ***",
-		"AccountKey=abc==;EndpointSuffix=x":                          "AccountKey=***;EndpointSuffix=x",
-		"GET /x?X-Amz-Signature=0a1b&a=b":                            "GET /x?X-Amz-Signature=***&a=b",
-		"-----BEGIN RSA PRIVATE KEY-----\nMIIE\n":                    "***",
-		"step 3, tokens per second: 1200 (token)":                    "step 3, tokens per second: 1200 (token)",
-		"loss 2.1, max_new_token=512, num_tokens=80":                 "loss 2.1, max_new_token=512, num_tokens=80",
-		"--tokenizer bert-base --max-tokens 128 --key-value-heads 8": "--tokenizer bert-base --max-tokens 128 --key-value-heads 8",
-		"use_auth_token=None, token: null, password=$PW":             "use_auth_token=None, token: null, password=$PW",
-		"http://host:8080/model@v2 is up":                            "http://host:8080/model@v2 is up",
-		"KeyError: 'state_dict' in author: bob":                      "KeyError: 'state_dict' in author: bob",
-		"NCCL WARN Call to ibv_modify_qp failed":                     "NCCL WARN Call to ibv_modify_qp failed",
-		"0000:3b:00.0 sk-7, hf_hub 0.20, npm_config":                 "0000:3b:00.0 sk-7, hf_hub 0.20, npm_config",
-	} {
-		if got := plain(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-	got := strings.Join(words([]string{"train", "--password", "pw", "--token", "-x", "--tokenizer", "bert", "--max-token", "9", "-u", "a", "HF_TOKEN=x", "--api-key=x", "--secret", "-s3cret"}), " ")
-	if want := "train --password *** --token -x --tokenizer bert --max-token 9 -u a HF_TOKEN=*** --api-key=*** --secret ***"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
 
 // fill is a text of random letters, for keys that are nobody's.
 func fill(n int, of string) string {
@@ -112,20 +42,20 @@ func TestWhatScannersLookFor(t *testing.T) {
 		"ops_eyJ" + fill(250, all), "tskey-auth-" + fill(24, all), "EZAK" + fill(54, all), "abc1Q~" + fill(31, all),
 		"eyJ" + fill(20, all) + ".eyJ" + fill(20, all) + "." + fill(43, all), "123456789:AA" + fill(33, all), "M" + fill(23, all) + "." + fill(6, all) + "." + fill(27, all),
 	} {
-		secret := key[max(len(key)-12, 0):]
+		end := key[max(len(key)-12, 0):]
 		for what, text := range everywhere(key) {
-			if strings.Contains(text, secret) {
+			if strings.Contains(text, end) {
 				t.Errorf("%s of a report has %.14s…: %.300s", what, key, text)
 			}
 		}
 	}
 	pem := strings.Split("before\n-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\nZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\nafter", "\n")
 	for _, list := range [][]string{pem, pem[2:], pem[:4]} {
-		if got := strings.Join(Masked(list), " "); strings.Contains(got, "Zxkt") || strings.Contains(got, "b3Bl") || strings.Contains(got, "ZXkt") {
+		if got := strings.Join(secret.MaskLines(list), " "); strings.Contains(got, "Zxkt") || strings.Contains(got, "b3Bl") || strings.Contains(got, "ZXkt") {
 			t.Errorf("%q", got)
 		}
 	}
-	if got := strings.Join(Masked(pem), " "); got != "before *** *** *** *** after" {
+	if got := strings.Join(secret.MaskLines(pem), " "); got != "before *** *** *** *** after" {
 		t.Errorf("%q", got)
 	}
 }
@@ -172,12 +102,15 @@ func everywhere(text string) map[string]string {
 	return out
 }
 
-func FuzzMask(f *testing.F) {
-	f.Add("password=x redis://:pw@h sk-0123456789abcdef0123 -----BEGIN RSA PRIVATE KEY----- --token 'a\\' b")
-	f.Add("--password-----END PRIVATE KEY-----")
-	f.Fuzz(func(t *testing.T, text string) {
-		defer cost.Watch(t, cost.Bound{Fixed: 4 << 20, PerByte: 2 << 10}, len(text))()
-		Masked(strings.Split(plain(text), "\n"))
-		words(strings.Fields(text))
-	})
+// A long value of a variable is cut, and its name stays.
+func TestLongVariablesAreCut(t *testing.T) {
+	for _, c := range [][2]string{
+		{"LONG=" + strings.Repeat("x", maxVariable+9), "LONG=" + strings.Repeat("x", maxVariable) + "…"},
+		{"SHORT=x", "SHORT=x"},
+		{"NO_EQUALS", "NO_EQUALS"},
+	} {
+		if got := cutVariable(c[0]); got != c[1] {
+			t.Errorf("%.20s: %.60s", c[0], got)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -16,7 +17,7 @@ const maxTermination = 4096
 func Termination(code int, lines, first, tail []string) string {
 	var b strings.Builder
 	write := func(list ...string) {
-		for _, l := range Masked(list) {
+		for _, l := range secret.MaskLines(list) {
 			b.WriteString(visible.Line(l) + "\n")
 		}
 	}

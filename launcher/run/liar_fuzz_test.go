@@ -78,10 +78,8 @@ func (s *session) launcher(adopted bool) {
 	flags := s.byte()
 	cfg := Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"a.out"}, N: 6}}}, Adopted: adopted, Hold: journal}
 	cfg.Recover, cfg.Linger = flags&1 != 0, flags&2 != 0
-	cfg.Stall.After, cfg.Stall.Init, cfg.Stall.Watch, cfg.Stall.Abort = 5*time.Minute, time.Minute, time.Second, flags&4 != 0
-	if flags&8 != 0 {
-		cfg.Stall.Watch, cfg.Stall.Linked = 0, time.Second
-	}
+	cfg.Stall.After, cfg.Stall.Init, cfg.Stall.Abort = 5*time.Minute, time.Minute, flags&4 != 0
+	cfg.Stall.Watch, cfg.Stall.WatchWindow = flags&8 == 0, time.Second
 	cfg.SpawnFiles, cfg.Dumps, s.vetted = flags&8 != 0, true, flags&16 != 0
 	cfg.PMI = []job.Protocol{job.AutoProtocol, job.NoProtocol}[flags>>5&1]
 	hosts := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}, {Name: "w2", Slots: 2, SlotsGiven: true}}

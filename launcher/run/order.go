@@ -33,6 +33,7 @@ const (
 	Limit                // --timeout
 	Hang                 // whether the run hangs is looked at
 	Renewal              // hosts get anew what another launcher needs
+	Unread               // output that could not be written ends the run now
 	Timers               // how many there are
 )
 

@@ -91,6 +91,7 @@ type Run struct {
 	verdict    verdict.Case
 	phase      string // of the first fault
 	signals    signalState
+	unwritten  unwritten
 	grows      Came      // hosts for which the ranks were ended; zero: none
 	succeeded  bool      // another launcher has the run, whose ranks go on
 	stopped    time.Time // when the ranks were told to end; zero: they were not

@@ -33,7 +33,7 @@ import (
 //	waited HOST ID=SECONDS...                                                          for how long its ranks have been in a collective over all; 0: in none
 //	activity HOST WORKS BUSY IDLE                                                      what its ranks do; -: none
 //	lost HOST TEXT | gone HOST | spare-lost NAME TEXT                                                       the end of its connection
-//	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
+//	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten [ERRNO]
 //	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
 //	resumed HOST MS [ID BYTES] [SET/EPOCH...] | enter HOST SET/EPOCH | publish HOST    of a run that was another launcher's
 //	verdict | again                                                                       whether the ranks may start again
@@ -88,9 +88,8 @@ func (s *script) begin(args []string) {
 		case "init":
 			cfg.Stall.Init, _ = time.ParseDuration(value)
 		case "watch":
-			cfg.Stall.Watch, _ = time.ParseDuration(value)
-		case "linked":
-			cfg.Stall.Linked, _ = time.ParseDuration(value)
+			cfg.Stall.Watch = true
+			cfg.Stall.WatchWindow, _ = time.ParseDuration(value)
 		case "abort":
 			cfg.Stall.Abort = true
 		case "stacks":
@@ -255,7 +254,7 @@ func (s *script) do(command string, args []string) {
 	case "gone":
 		s.step(Ended{Host: s.host(args[0])})
 	case "signal":
-		n := map[string]int{"INT": job.SIGINT, "TERM": job.SIGTERM, "TSTP": job.SIGTSTP, "CONT": job.SIGCONT, "USR1": job.SIGUSR1, "HUP": job.SIGHUP}[args[0]]
+		n := map[string]int{"INT": job.SIGINT, "TERM": job.SIGTERM, "TSTP": job.SIGTSTP, "CONT": job.SIGCONT, "USR1": job.SIGUSR1, "HUP": job.SIGHUP, "QUIT": job.SIGQUIT}[args[0]]
 		s.step(Signal{n})
 	case "expired":
 		s.step(Expired{Timer(slices.Index(timerNames, args[0]))})
@@ -269,8 +268,14 @@ func (s *script) do(command string, args []string) {
 		s.step(Turn{})
 	case "over":
 		s.step(Over{})
-	case "unread", "unwritten":
-		s.step(Unwritten{Reader: command == "unread", Text: "standard output: no"})
+	case "unread":
+		s.step(Unwritten{Reader: true, Errno: "EPIPE", Text: "standard output: no"})
+	case "unwritten":
+		e := Unwritten{Text: "standard output: no"}
+		if len(args) > 0 {
+			e.Errno = args[0]
+		}
+		s.step(e)
 	case "spawn":
 		s.asks++
 		app := &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{args[1]}}, Procs: uint32(s.number(args[2])), Hosts: args[3:]}
@@ -333,7 +338,7 @@ func (s *script) addUp() {
 
 func (s *script) step(e Event) { s.take(s.run.Step(s.now, e)) }
 
-var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit", "hang", "renewal"}
+var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit", "hang", "renewal", "unread"}
 
 // take shows orders, but for what only a report has, and answers those that are answered at once.
 func (s *script) take(orders []Order) {

@@ -24,8 +24,9 @@ func TestSignals(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"plain ones are forwarded", []step{{HUP, sigs(HUP), false, false}, {USR1, sigs(USR1), false, false}, {job.SIGQUIT, sigs(job.SIGQUIT), false, false}, {CONT, sigs(CONT), false, false}}},
+		{"plain ones are forwarded", []step{{HUP, sigs(HUP), false, false}, {USR1, sigs(USR1), false, false}, {CONT, sigs(CONT), false, false}}},
 		{"second Ctrl-C kills", []step{{INT, sigs(INT), true, false}, {INT, nil, false, true}, {INT, nil, false, true}}},
+		{"Ctrl-\\ and then Ctrl-C", []step{{job.SIGQUIT, sigs(job.SIGQUIT), true, false}, {INT, nil, false, true}}},
 		{"INT after TERM kills", []step{{TERM, sigs(TERM), true, false}, {INT, nil, false, true}}},
 		{"stop and go on", []step{{TSTP, sigs(STOP), false, false}, {CONT, sigs(CONT), false, false}, {TSTP, sigs(STOP), false, false}}},
 		{"second Ctrl-Z goes on", []step{{TSTP, sigs(STOP), false, false}, {TSTP, sigs(CONT), false, false}}},

@@ -13,12 +13,20 @@ import (
 	"github.com/mpiup/mpiup/launcher/slow"
 )
 
-// every is how often agents tell how long ranks waited that are watched with such a window, in milliseconds; 0: never.
-func (c *Config) every(window time.Duration) uint32 {
+// watchWindow is for how long a rank must hold up the others to be named; 0: nobody has asked to watch them.
+func (c *Config) watchWindow() time.Duration {
+	if !c.Stall.Watch {
+		return 0
+	}
+	return c.Stall.WatchWindow
+}
+
+// watchEvery is how often agents tell how long ranks waited, in milliseconds; 0: never.
+func (c *Config) watchEvery() uint32 {
 	if c.Exec != nil || c.Explain != 0 || c.Linger {
 		return 0
 	}
-	return uint32((window / slow.Looks).Milliseconds())
+	return uint32((c.watchWindow() / slow.Looks).Milliseconds())
 }
 
 // waited takes how long a host's ranks of the first job waited, and says who holds the others up when that is news.
@@ -37,7 +45,7 @@ func (g *stalls) waited(is Now, h int, m *apiv1.Waited) error {
 	}
 	g.tellHeld(line)
 	ranks, lost := g.slow.Suspects()
-	if q := g.inquiry; q.open == nil && g.cfg.Stall.Watch > 0 && g.second.Due(is.Clock, g.slow.Window/6, ranks, lost) {
+	if q := g.inquiry; q.open == nil && g.cfg.Stall.Watch && g.second.Due(is.Clock, g.slow.Window/6, ranks, lost) {
 		ids, _ := hang.LookAt(g.second.Of(), g.running().Intersect(idset.Range(0, g.jobs[0].Size()-1)), g.who.HostOf)
 		q.askStacks(whySlow, ids, hang.OpinionTime)
 	}

@@ -172,18 +172,21 @@ func (s jobState) String() string {
 
 // signalState turns signals that the launcher gets into what is done to the ranks.
 //
-//	INT, TERM        first: forwarded, TERM as Config.Preempt says, and the grace runs; second of either: killed,
+//	INT, QUIT, TERM  first: forwarded, TERM as Config.Preempt says, and the grace runs; second of any: killed,
 //	                 but not within a moment: timeout(1), shells and mpiup launcher send one to us and to our group
-//	HUP QUIT USR1 USR2 WINCH CONT   forwarded; QUIT comes to mpiup exec alone
+//	HUP USR1 USR2 WINCH CONT   forwarded; so is QUIT to mpiup exec, as often as it comes: a program may have its own use for it
 //	TSTP             ranks get STOP; a second one lets them go on
 //
 // The launcher itself never stops on TSTP: its lease on the hosts would run out.
 type signalState struct {
-	first   int           // INT or TERM that came first; 0: none
+	first   int           // INT, QUIT or TERM that came first; 0: none
 	firstAt time.Duration // when
 	stopped bool          // ranks got STOP
 	pid     int           // ours, for the sentence that says how to go on
 	termAs  int           // what ranks get for TERM
+
+	// command says that the one rank is a command of mpiup exec.
+	command bool
 }
 
 // signalAction is what one signal leads to.
@@ -194,7 +197,7 @@ type signalAction struct {
 	say     string // to the user; "" is nothing
 }
 
-// How long after the first INT or TERM the same one is taken for its double. Nobody types TERM twice.
+// How long after the first INT, QUIT or TERM the same one is taken for its double. Nobody types TERM twice.
 const (
 	echo     = 150 * time.Millisecond
 	echoTerm = 2 * time.Second
@@ -203,6 +206,11 @@ const (
 // on is what to do about a signal that came at now, by any clock.
 func (s *signalState) on(sig int, now time.Duration) signalAction {
 	switch sig {
+	case job.SIGQUIT:
+		if s.command {
+			return signalAction{forward: []int{sig}}
+		}
+		return s.end(sig, now)
 	case job.SIGINT, job.SIGTERM:
 		return s.end(sig, now)
 	case job.SIGTSTP:
@@ -210,7 +218,7 @@ func (s *signalState) on(sig int, now time.Duration) signalAction {
 	case job.SIGCONT:
 		s.stopped = false
 		return signalAction{forward: []int{sig}}
-	case job.SIGHUP, job.SIGQUIT, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
+	case job.SIGHUP, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
 		return signalAction{forward: []int{sig}}
 	}
 	return signalAction{}
@@ -232,8 +240,11 @@ func (s *signalState) end(sig int, now time.Duration) signalAction {
 		a.forward = append(a.forward, job.SIGCONT)
 		s.stopped = false
 	}
-	if sig == job.SIGINT {
+	switch sig {
+	case job.SIGINT:
 		a.say = "interrupting the ranks; a second Ctrl-C kills them"
+	case job.SIGQUIT:
+		a.say = "passing SIGQUIT on to the ranks; a second one, or Ctrl-C, kills them"
 	}
 	return a
 }

@@ -20,7 +20,7 @@ import (
 func New(cfg Config) *Run {
 	all := shared{&orders{noticed: map[string]bool{}}, &roster{}}
 	cfg.Preempt.Signal = cmp.Or(cfg.Preempt.Signal, job.SIGTERM)
-	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, termAs: cfg.Preempt.Signal}}
+	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, termAs: cfg.Preempt.Signal, command: cfg.Exec != nil}}
 	r.exchange = exchange.New(cfg.Asked, r.send)
 	r.succession = succession{shared: all, cfg: r.cfg, offered: cfg.Adopted}
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
@@ -31,8 +31,8 @@ func New(cfg Config) *Run {
 	r.alone = alone{shared: all, pmi: cfg.PMI}
 	r.inquiry = inquiry{shared: all, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
 	r.flights = flights{shared: all, verdict: &r.verdict}
-	r.stalls = stalls{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights, slow: slow.Watch{Window: max(cfg.Stall.Watch, cfg.Stall.Linked), Unasked: cfg.Stall.Watch == 0}}
-	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
+	r.stalls = stalls{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights, slow: slow.Watch{Window: cfg.watchWindow()}}
+	r.spawns = spawn.New(spawn.Config{Policy: cfg.Policy, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
 		r.noticed[moreRanks] = true
 	}
@@ -99,14 +99,11 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.judge()
 	case Signal:
 		r.signal(e.Number)
+		r.noteSignal(e.Number)
 	case Expired:
 		r.expired(e.Timer)
 	case Unwritten:
-		f := verdict.Fault{Event: verdict.NotWritten, Node: -1, ID: -1, Text: e.Text, Errno: e.Errno}
-		if e.Reader {
-			f.Event = verdict.ReaderGone
-		}
-		r.fail(f)
+		r.onUnwritten(e)
 	case NotCopied:
 		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text, Errno: e.Errno})
 	case Watched:
@@ -141,6 +138,7 @@ func (r *Run) Step(now Now, e Event) []Order {
 		}
 		r.stop("the launcher ends", false)
 	case Over:
+		r.failUnwritten()
 		r.move(jobEnded)
 		if line := r.stalls.slow.End(r.jobs[0].Size(), r.slowNames()); line != "" {
 			r.say("%s", line)
@@ -190,6 +188,9 @@ func (r *Run) expired(t Timer) {
 		r.judge()
 	case Bound:
 		r.abandon()
+	case Unread:
+		r.failUnwritten()
+		r.judge()
 	}
 }
 

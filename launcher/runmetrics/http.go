@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/scrape"
 )
 
 // patience is how long Linger waits: two scrapes a minute are Prometheus' slowest common pace.
@@ -16,13 +17,13 @@ const patience = 35 * time.Second
 // Serve answers scrapes at l until stop is called.
 func (m *Metrics) Serve(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", exposition.Index("/metrics"))
+	mux.Handle("GET /{$}", scrape.Index("/metrics"))
 	mux.Handle("GET /metrics", m.handler())
-	return exposition.Serve(l, mux)
+	return scrape.Serve(l, mux)
 }
 
 func (m *Metrics) handler() http.Handler {
-	show := exposition.Handler(m.page)
+	show := scrape.Handler(m.registry())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.scraped = true
@@ -63,7 +64,7 @@ func (m *Metrics) Linger(signals <-chan os.Signal, say func(format string, args 
 		case <-end:
 			return
 		case s := <-signals:
-			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+			if sig, ok := s.(syscall.Signal); ok && job.EndsWaiting(int(sig)) {
 				return
 			}
 		}

@@ -13,13 +13,11 @@
 package runmetrics
 
 import (
-	"maps"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/exposition"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/mpiup/mpiup/launcher/hours"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -30,10 +28,15 @@ const success = "success"
 
 // Metrics is what /metrics of a launcher shows. The zero value is none; New makes one.
 type Metrics struct {
-	version  string
-	restarts exposition.Count
-	verdicts *exposition.Counts
-	read     chan struct{} // capacity 1: somebody has read what stands
+	version string
+
+	// restarts counts those of the ranks by this launcher.
+	restarts prometheus.Counter
+
+	// verdicts counts ends of the ranks by kind of verdict.
+	verdicts *prometheus.CounterVec
+
+	read chan struct{} // capacity 1: somebody has read what stands
 
 	mu      sync.Mutex
 	run     func() (hours.Stand, map[string]time.Duration, []hours.Spent) // nil: none yet, guarded by mu
@@ -54,11 +57,25 @@ type outward struct {
 
 // New is the metrics of a run of this build that begins.
 func New(version string) *Metrics {
-	kinds := []string{success}
-	for _, k := range verdict.Kinds {
-		kinds = append(kinds, string(k.Kind))
+	m := &Metrics{
+		version: version,
+		restarts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mpiup_run_restarts_total",
+			Help: "Restarts of the ranks by this launcher.",
+		}),
+		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mpiup_run_verdicts_total",
+			Help: "Ends of the ranks, by kind of verdict.",
+		}, []string{"kind"}),
+		read: make(chan struct{}, 1),
 	}
-	return &Metrics{version: version, read: make(chan struct{}, 1), verdicts: exposition.NewCounts("kind", kinds...)}
+
+	// Each is seen as 0 before it happens, so that a query sees it grow: a launcher counts few, and then ends.
+	m.verdicts.WithLabelValues(success)
+	for _, k := range verdict.Kinds {
+		m.verdicts.WithLabelValues(string(k.Kind))
+	}
+	return m
 }
 
 // Run says who knows how the run stands, how long it was in each phase, and where its ranks' time went.
@@ -91,7 +108,7 @@ func (m *Metrics) Restarted(why verdict.Kind) {
 	m.out.again++
 	m.mu.Unlock()
 	if why != "" {
-		m.verdicts.Inc(string(why))
+		m.verdicts.WithLabelValues(string(why)).Inc()
 	}
 }
 
@@ -104,7 +121,7 @@ func (m *Metrics) Ended(v *verdict.Verdict, remains *report.Keeper) {
 	if v != nil {
 		kind = string(v.Kind)
 	}
-	m.verdicts.Inc(kind)
+	m.verdicts.WithLabelValues(kind).Inc()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.over, m.out.kind = true, kind
@@ -116,70 +133,4 @@ func (m *Metrics) Ended(v *verdict.Verdict, remains *report.Keeper) {
 		code = v.ExitCode
 	}
 	m.out.left = remains.Made(v, code)
-}
-
-// page is what is shown now.
-func (m *Metrics) page() []exposition.Family {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	phase := exposition.Family{Name: "mpiup_run_phase", Kind: exposition.Gauge, Help: "1 for the phase that the run is in."}
-	spent := exposition.Family{Name: "mpiup_run_phase_seconds_total", Kind: exposition.Counter, Help: "Time spent in a phase."}
-	ranks := exposition.Family{Name: "mpiup_run_ranks", Kind: exposition.Gauge, Help: "Ranks by state."}
-	var is hours.Stand
-	var in map[string]time.Duration
-	var where []hours.Spent
-	if m.run != nil {
-		is, in, where = m.run()
-	}
-	for _, name := range hours.Phases {
-		now := 0.0
-		if name == is.Phase {
-			now = 1
-		}
-		phase.Add(now, "phase", name)
-		spent.Add(in[name].Seconds(), "phase", name)
-	}
-	for _, state := range slices.Sorted(maps.Keys(is.Ranks)) {
-		ranks.Add(float64(is.Ranks[state]), "state", state)
-	}
-	went := exposition.Family{Name: "mpiup_run_spent_seconds", Kind: exposition.Gauge,
-		Help: "Time of all ranks, and of their hosts' GPUs, by what it went into."}
-	for _, s := range where {
-		went.Add(s.Ranks, "of", "ranks", "cause", s.Cause)
-		if s.GPUs > 0 {
-			went.Add(s.GPUs, "of", "gpus", "cause", s.Cause)
-		}
-	}
-	slow := exposition.Family{Name: "mpiup_run_waited_for_ratio", Kind: exposition.Gauge,
-		Help: "Share of the time that the other ranks wait for this one, where one is named (--watch-ranks)."}
-	for _, rank := range slices.Sorted(maps.Keys(is.For)) {
-		slow.Add(is.Lost, "rank", strconv.Itoa(rank), "host", is.For[rank])
-	}
-	step := exposition.Family{Name: "mpiup_run_step_seconds", Kind: exposition.Gauge,
-		Help: "How long a training's step takes, by its calls of NCCL (--watch-ranks)."}
-	if is.Step > 0 && !m.over {
-		step.Add(is.Step.Seconds())
-	}
-	idle, stalled := 0.0, 0.0
-	if !is.Quiet.IsZero() && !m.over {
-		idle = time.Since(is.Quiet).Seconds()
-	}
-	if is.Stalled && !m.over {
-		stalled = 1
-	}
-	progress := exposition.Family{Name: "mpiup_run_progress", Kind: exposition.Gauge,
-		Help: "The newest value of a name that --watch reads, of the rank that is least far."}
-	if m.values != nil {
-		values := m.values()
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			progress.Add(values[name], "name", name)
-		}
-	}
-	return []exposition.Family{phase, spent, ranks, went, slow, step, progress,
-		exposition.One(exposition.Gauge, "mpiup_run_hosts", "Hosts that the run is connected with.", float64(is.Hosts)),
-		exposition.One(exposition.Gauge, "mpiup_run_idle_seconds", "How long no rank has shown work, as far as agents look.", idle),
-		exposition.One(exposition.Gauge, "mpiup_run_stalled", "1 while the run has stalled by its --stall-timeout.", stalled),
-		exposition.One(exposition.Gauge, "mpiup_build_info", "1, with the build as label.", 1, "version", m.version),
-		m.restarts.Family("mpiup_run_restarts_total", "Restarts of the ranks by this launcher."),
-		m.verdicts.Family("mpiup_run_verdicts_total", "Ends of the ranks, by kind of verdict.")}
 }

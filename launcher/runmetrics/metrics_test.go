@@ -16,7 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-func scrape(t *testing.T, m *Metrics) string {
+func pageOf(t *testing.T, m *Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -50,15 +50,15 @@ func TestRun(t *testing.T) {
 		is := hours.Stand{Phase: "gathering", Ranks: map[string]int{"running": 7, "lost": 1}, Hosts: 2, Quiet: time.Now().Add(-4 * time.Second), Stalled: true}
 		k.Stands(is)
 		time.Sleep(time.Second)
-		has(t, scrape(t, m), `mpiup_run_phase{phase="gathering"} 1`, `mpiup_run_phase{phase="running"} 0`,
+		has(t, pageOf(t, m), `mpiup_run_phase{phase="gathering"} 1`, `mpiup_run_phase{phase="running"} 0`,
 			`mpiup_run_phase_seconds_total{phase="gathering"} 3`, `mpiup_run_phase_seconds_total{phase="running"} 3`,
 			`mpiup_run_ranks{state="running"} 7`, `mpiup_run_ranks{state="lost"} 1`, `mpiup_run_hosts 2`, `mpiup_run_idle_seconds 5`, `mpiup_run_stalled 1`, `mpiup_run_restarts_total 1`,
-			`mpiup_run_spent_seconds{of="ranks",cause="waiting"} 4`, `mpiup_run_spent_seconds{of="ranks",cause="running"} 6`,
-			`mpiup_run_spent_seconds{of="gpus",cause="running"} 12`, `mpiup_run_spent_seconds{of="gpus",cause="restarting"} 4`,
+			`mpiup_run_spent_seconds{cause="waiting",of="ranks"} 4`, `mpiup_run_spent_seconds{cause="running",of="ranks"} 6`,
+			`mpiup_run_spent_seconds{cause="running",of="gpus"} 12`, `mpiup_run_spent_seconds{cause="restarting",of="gpus"} 4`,
 			`mpiup_run_verdicts_total{kind="gpu-fault"} 1`, `mpiup_run_verdicts_total{kind="out-of-memory"} 0`, `mpiup_build_info{version="v1"} 1`)
 		is.Quiet, is.Stalled = time.Time{}, false
 		k.Stands(is)
-		has(t, scrape(t, m), `mpiup_run_idle_seconds 0`, `mpiup_run_stalled 0`)
+		has(t, pageOf(t, m), `mpiup_run_idle_seconds 0`, `mpiup_run_stalled 0`)
 	})
 }
 
@@ -73,7 +73,7 @@ func TestLinger(t *testing.T) {
 		{"nobody scrapes", false, nil, 0},
 		{"nobody comes again", true, nil, patience},
 		{"somebody reads the end", true, func(t *testing.T, m *Metrics, _ chan os.Signal) {
-			has(t, scrape(t, m), `mpiup_run_verdicts_total{kind="killed"} 1`, `mpiup_run_verdicts_total{kind="success"} 0`)
+			has(t, pageOf(t, m), `mpiup_run_verdicts_total{kind="killed"} 1`, `mpiup_run_verdicts_total{kind="success"} 0`)
 		}, 4 * time.Second},
 		{"a signal", true, func(_ *testing.T, _ *Metrics, s chan os.Signal) { s <- syscall.SIGTERM }, 4 * time.Second},
 		{"another signal", true, func(_ *testing.T, _ *Metrics, s chan os.Signal) { s <- syscall.SIGWINCH }, patience},
@@ -82,7 +82,7 @@ func TestLinger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, signals := New("v1"), make(chan os.Signal, 1)
 				if tt.scrapes {
-					scrape(t, m)
+					pageOf(t, m)
 				}
 				m.Ended(&verdict.Verdict{Kind: verdict.Killed}, nil)
 				if tt.then != nil {

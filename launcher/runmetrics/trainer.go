@@ -23,6 +23,8 @@ import (
 
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/progress"
 )
@@ -205,7 +207,7 @@ func (t *teller) tell(ctx context.Context) {
 func (t *teller) post(ctx context.Context, s trainerStatus) error {
 	at, err := url.Parse(t.to.URL)
 	if err != nil || at.Scheme != "https" || at.Hostname() == "" {
-		return fmt.Errorf("%s is %s, which is no https address", trainerURL, visible.Clip(t.to.URL))
+		return fmt.Errorf("%s is %s, which is no https address", trainerURL, visible.Clip(secret.MaskText(t.to.URL)))
 	}
 	token, err := bounded.File(t.to.Token, maxSecret)
 	if err != nil {
@@ -277,7 +279,7 @@ func (t *teller) lastWord(signals <-chan os.Signal) {
 		case <-late:
 			return
 		case s := <-signals:
-			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+			if sig, ok := s.(syscall.Signal); ok && job.EndsWaiting(int(sig)) {
 				return
 			}
 		}

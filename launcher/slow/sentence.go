@@ -31,25 +31,24 @@ func (w *Watch) News(now time.Duration, ranks int, names Names) string {
 		w.lates++
 		return l.Sentence(names) + "; where it is: mpiup stacks"
 	}
-	if w.stepped(now) && !w.Unasked {
+	if w.stepped(now) {
 		return w.steps.slowed("have taken", now)
 	}
 	f, news := w.Look(now, ranks)
-	if !news || w.Unasked && len(f.Ranks) == 0 {
+	if !news {
 		return ""
 	}
 	return f.sentence("of the last "+long(f.Window), names)
 }
 
 // End says what the whole run came to, or why nothing can be said of it; "" where nobody held the others up, or nobody
-// asked and none did for a window.
+// asked.
 func (w *Watch) End(ranks int, names Names) string {
 	if w.Window == 0 {
 		return ""
 	}
 	f, why := w.Total(ranks), w.Unmeasured(ranks)
 	switch {
-	case w.Unasked && (why != "" || len(f.Ranks) == 0 || f.Window < w.Window):
 	case (why != "" || !f.Measured) && (w.lates > 0 || w.before):
 	case why != "" && w.Unwatched() && w.Cadence(w.heard()) != "":
 		return "--watch-ranks: " + w.Cadence(w.heard()) + "; who is slow was not measured"

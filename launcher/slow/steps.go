@@ -207,7 +207,7 @@ func (w *Watch) Cadence(now time.Duration) string {
 // Asks says that hosts are to be asked for flight recorders, since steps became slower and nobody knows for whom. It is asked once each time.
 func (w *Watch) Asks(wall time.Time) bool {
 	s := &w.steps
-	if w.Unasked || s.slower.Now == 0 || s.told > mostSlower || s.offsets != nil {
+	if s.slower.Now == 0 || s.told > mostSlower || s.offsets != nil {
 		return false
 	}
 	s.asked, s.offsets = wall, map[string]Offset{}

@@ -10,8 +10,8 @@ import (
 
 // A Watch hears what hosts tell, and finds who makes the others wait. The zero value has no window: set it first.
 type Watch struct {
-	Window  time.Duration // for so long a rank must hold the others up to be named
-	Unasked bool          // only of ranks that can be named something is told
+	// Window is for how long a rank must hold the others up to be named; 0: nobody has asked.
+	Window time.Duration
 
 	ranks  map[int]*track
 	looked time.Duration

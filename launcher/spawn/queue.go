@@ -33,9 +33,9 @@ const (
 
 // Config is what the user allows.
 type Config struct {
-	Oversubscribe bool // slots are no limit
-	Files         bool // hostfiles that ranks name are read
-	PerHost       int  // processes that one host can start
+	Policy  placement.Policy // of the run: what a request does not say
+	Files   bool             // hostfiles that ranks name are read
+	PerHost int              // processes that one host can start
 }
 
 // Ask is a rank's request for another job, from the request to the job's launch.
@@ -185,7 +185,7 @@ func (q *Queue) next(a *Ask, v View) Order {
 		a.wait = hosts
 		return Order{Do: Join, Strangers: strangers[:min(len(strangers), a.procs())]}
 	}
-	plan, used, err := placement.Spawn(v.Sites, batches, q.cfg.Oversubscribe)
+	plan, used, err := placement.Spawn(v.Sites, batches, q.cfg.Policy)
 	if err == nil {
 		err = placement.Startable(plan, q.cfg.PerHost)
 	}

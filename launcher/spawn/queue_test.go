@@ -49,7 +49,7 @@ func (p *play) do(command string, args []string) {
 	if p.queue == nil {
 		switch command {
 		case "oversubscribe":
-			p.cfg.Oversubscribe = true
+			p.cfg.Policy.Oversubscribe = true
 			return
 		case "files":
 			p.cfg.Files = true

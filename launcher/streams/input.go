@@ -21,6 +21,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // InputConfig says who gets the launcher's standard input.
@@ -58,7 +60,7 @@ func NewInput(cfg InputConfig) *Input {
 	return &Input{NewPace(cfg.Targets, cfg.Window), cfg}
 }
 
-// Targets is the meaning of --stdin: "all", "none" or a rank; empty means rank 0.
+// Targets is the meaning of --stdin: "all", "none", a rank or a list of them, "0,2-3"; empty means rank 0.
 func Targets(which string, ranks int) ([]int, error) {
 	switch which {
 	case "none":
@@ -72,11 +74,11 @@ func Targets(which string, ranks int) ([]int, error) {
 	case "":
 		which = "0"
 	}
-	var r int
-	if _, err := fmt.Sscanf(which+"\n", "%d\n", &r); err != nil || r < 0 || r >= ranks {
-		return nil, fmt.Errorf("--stdin %s: want all, none or a rank from 0 to %d", which, ranks-1)
+	set, err := idset.Parse(which)
+	if err != nil || set.Empty() || set.Last() >= ranks {
+		return nil, fmt.Errorf("--stdin %s: want all, none or ranks from 0 to %d", which, ranks-1)
 	}
-	return []int{r}, nil
+	return set.Slice(), nil
 }
 
 // Run reads until the end of the input, the last target's end, or the end of ctx, and leaves

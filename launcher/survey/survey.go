@@ -148,7 +148,7 @@ func foundOf(m *apiv1.CheckupReply) *doctor.Found {
 		}
 	}
 	for _, one := range m.GetPrograms() {
-		f.Programs[one.GetName()] = one.GetValue()
+		f.Programs[one.GetName()] = one.GetPath()
 	}
 	for _, p := range m.GetRdma() {
 		f.Ports = append(f.Ports, doctor.Port{Device: p.GetDevice(), Number: int(p.GetPort()), Ethernet: p.GetEthernet(), GID: int(p.GetGid())})

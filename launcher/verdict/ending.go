@@ -74,7 +74,9 @@ func (v Verdict) more(how LastLines) string {
 }
 
 // Failed says that the run did not end as its user told it to.
-func (v *Verdict) Failed() bool { return v.Kind != Interrupted || v.Signal != "SIGINT" }
+func (v *Verdict) Failed() bool {
+	return v.Kind != Interrupted || v.Signal != "SIGINT" && v.Signal != "SIGQUIT"
+}
 
 // Note adds what else is to be said.
 func (v *Verdict) Note(text string) {

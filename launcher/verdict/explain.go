@@ -165,7 +165,7 @@ func (c *Case) others(cause Fault) []string {
 	}
 	n := 0
 	for _, f := range c.faults {
-		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && (f.Exit.Status() == 128+by.Code || by.Code == job.SIGINT) {
+		if by, ok := c.interrupted(f); ok && cause.Event == Signalled && f.Event == Ended && (f.Exit.Status() == 128+by.Code || job.Interrupts(by.Code)) {
 			continue // as it was told to
 		}
 		if f.Event == Signalled || f.Event == cause.Event && f.ID == cause.ID && f.Node == cause.Node {
@@ -249,6 +249,9 @@ func (f Fault) Sentence() string {
 	case TimedOut:
 		return passed[f.Limit] + f.Text
 	case Signalled:
+		if f.Unread {
+			return fmt.Sprintf("mpiup got %s, and nobody reads its output any more", job.SignalName(f.Code))
+		}
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
 	case Elsewhere:
 		return f.Text

@@ -19,7 +19,7 @@ const (
 	HostTaken                  // a host is being taken away, or a newer launcher fenced us
 	LauncherTaken              // mpiup run got SIGTERM: its own pod is being taken away
 	TimedOut                   // --timeout
-	Signalled                  // mpiup got INT, or TERM as exec
+	Signalled                  // mpiup got INT or QUIT, or TERM as exec
 	ReaderGone                 // nobody reads our standard output any more
 	NotWritten                 // output could not be written
 	NotWired                   // a rank cannot go on with the others, for a reason that is no exit of a rank
@@ -80,6 +80,7 @@ type Fault struct {
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
 	By          Taker         // HostTaken: whom the host is taken by
 	Limit       Limit         // TimedOut: which
+	Unread      bool          // Signalled: it ended the reader of our output, too, so that the run fails however its ranks end
 
 	seq int // order of arrival, for those of one time
 }

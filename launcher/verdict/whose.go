@@ -27,7 +27,7 @@ func (c *Case) Cause() (Fault, bool) {
 		return first, true
 	}
 	first = c.blame(c.onHost(first, func(f Fault) bool { return f.Event == Ended }))
-	if s, ok := c.signalled(first); ok && !first.Command && !first.broke() && !first.OOM && (first.Exit.Status() == 128+s.Code || s.Code == job.SIGINT && !first.struck()) {
+	if s, ok := c.signalled(first); ok && !first.Command && !first.broke() && !first.OOM && (first.Exit.Status() == 128+s.Code || job.Interrupts(s.Code) && !first.struck()) {
 		return s, true // no rank is at fault that does as it is told
 	}
 	return first, true
@@ -79,7 +79,7 @@ func (c *Case) first() (Fault, bool) {
 	if c.Stopped {
 		return c.earliest(func(f Fault) bool { return f.Event == Signalled })
 	}
-	return Fault{}, false
+	return c.earliest(func(f Fault) bool { return f.Unread })
 }
 
 func (c *Case) of(want func(Fault) bool) []Fault {
@@ -102,7 +102,7 @@ func (c *Case) earliest(want func(Fault) bool) (at Fault, ok bool) {
 	return at, ok
 }
 
-// signalled is the INT or TERM that mpiup got, and passed on, before a fault.
+// signalled is the INT, QUIT or TERM that mpiup got, and passed on, before a fault.
 func (c *Case) signalled(before Fault) (Fault, bool) {
 	return c.earliest(func(f Fault) bool { return f.Event == Signalled && f.At <= before.At })
 }

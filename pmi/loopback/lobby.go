@@ -2,13 +2,18 @@
 // process a connection is before it reads anything, and then lets a protocol do its handshake. Those who may not
 // speak must not stand in the way of those who may.
 //
-//	accept ──▶ enter ──▶ Check: whose is it? ──▶ Admit: handshake ──▶ serve, for as long as it takes
-//	           └──────────── one of 64 places, at most 5 s ────────┘
+//	accept ──▶ enter ──▶ Check: whose is it? ──▶ Admit: what does it say? ──▶ serve: its answer, and all that follows
+//	           └──────────────────── one of 64 places ────────────────────┘
+//	                     our time                   its time: at most 5 s
 //
-//	all places taken ──▶ the oldest guest that was there for a second is hung up on
+//	all places taken ──▶ the oldest guest that has been silent for a second is hung up on
 //
 // A rank says who it is as soon as it is connected. So those who stay silent are strangers; the second is for a busy
 // host. A stranger gets no answer: its connection is closed, and the log tells of the first few.
+//
+// Only a guest's own silence counts, and not what this process does about it. While the agent finds out whose a connection is, or has
+// not yet read what has come, as on a host that gives it no processor, nobody is hung up on: a rank would fail at its MPI_Init (Open MPI
+// says "OPAL ERROR: Unreachable"). What is answered is answered after the guest's time, which ends no write in its middle.
 //
 // Run blocks until the listener and every connection are closed and everything started has ended.
 // PeerOf may be called from any goroutine.
@@ -26,13 +31,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/socket"
+	"github.com/mpiup/mpiup/pmi/client"
 )
 
 const (
 	places   = 64              // guests at one time; more wait in the listener's queue
-	stay     = 5 * time.Second // from the accept to the end of the handshake
-	patience = time.Second     // after which a guest gives way to the next
+	stay     = 5 * time.Second // for Check's waits; for a guest to say who it is
+	patience = time.Second     // after which a silent guest gives way to the next
 	maxTold  = 16              // strangers in the log; then at debug level only
 )
 
@@ -40,15 +46,15 @@ const (
 type Config struct {
 	Name string // of the protocol, for errors and the log
 
-	// Check says why a connection is not taken; nil takes everybody's. It is asked before anything
-	// is read, and may wait until ctx ends.
-	Check func(ctx context.Context, conn net.Conn) error
+	// Check says whose process a connection is, if that shows, and why it is not taken; nil takes everybody's. It is
+	// asked before anything is read, and may wait until ctx ends.
+	Check func(ctx context.Context, conn net.Conn) (client.Process, error)
 
-	// Admit does the handshake; its reads and writes end with the guest's time. It returns what
-	// serves the connection until its end and is called in any case, or the reason why it is not
-	// served; both are nil for one that was turned away and needs no word in the log. It never
-	// closes the connection.
-	Admit func(conn net.Conn) (serve func(ctx context.Context), err error)
+	// Admit reads who the guest is, whose process Check has found; its reads end with the guest's time. It writes nothing: that is for
+	// what it returns, which answers and serves the connection until its end, and is called in any case.
+	// Or it returns the reason why the guest is not served, and gets no answer. It never closes the connection, which
+	// is closed when serve has returned.
+	Admit func(conn net.Conn, who client.Process) (serve func(ctx context.Context), err error)
 
 	Log *slog.Logger // nil: none
 }
@@ -66,10 +72,10 @@ type Lobby struct {
 // guest is a connection that has not been admitted yet.
 type guest struct {
 	conn   net.Conn
-	since  time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
-	out    bool // guarded by Lobby.mu; had to give way
+	since  time.Time // guarded by Lobby.mu; it is its turn to speak; zero: not yet
+	out    bool      // guarded by Lobby.mu; had to give way
 }
 
 // New starts nothing.
@@ -123,17 +129,19 @@ func (lb *Lobby) receive(ctx context.Context, g *guest) {
 }
 
 func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
-	lift := awake.Until(g.conn.SetDeadline, stay)
-	defer lift() // if this fails the connection is over, which serve sees
+	var who client.Process
 	if lb.cfg.Check != nil {
-		if err := lb.cfg.Check(g.ctx, g.conn); err != nil {
+		if who, err = lb.cfg.Check(g.ctx, g.conn); err != nil {
 			return nil, err
 		}
 	}
-	if serve, err = lb.cfg.Admit(g.conn); err != nil || serve == nil {
-		return nil, err
+	lb.listen(g)
+	lift := socket.Hear(g.conn, stay)
+	serve, err = lb.cfg.Admit(g.conn, who)
+	if late := lift(); err == nil && late != nil { // it was hung up on: to give way, or at the end
+		return nil, late
 	}
-	return serve, nil
+	return serve, err
 }
 
 // tell logs a stranger.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mpiup/mpiup/pmi/client"
 )
 
 // pipes is a listener for connections in memory.
@@ -76,18 +78,19 @@ func opened(t testing.TB, change func(*Config)) *open {
 	return o
 }
 
-func greet(c net.Conn) (func(context.Context), error) {
+func greet(c net.Conn, _ client.Process) (func(context.Context), error) {
 	word := make([]byte, 2)
 	if _, err := io.ReadFull(c, word); err != nil {
 		return nil, err
 	}
 	switch string(word) {
 	case "hi":
-		c.Write([]byte("yes"))
-		return func(context.Context) { io.Copy(c, c) }, nil
-	case "no": // it was turned away
-		c.Write([]byte("bye"))
-		return nil, nil
+		return func(context.Context) {
+			c.Write([]byte("yes"))
+			io.Copy(c, c)
+		}, nil
+	case "no": // it is turned away
+		return func(context.Context) { c.Write([]byte("bye")) }, nil
 	}
 	return nil, errors.New("it does not know the word")
 }
@@ -166,13 +169,18 @@ func TestASilentGuestHasFiveSeconds(t *testing.T) {
 func TestCheckComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		verdicts := make(chan error, 1)
+		rank, told := client.Process{PID: 7, Start: 9}, make(chan client.Process, 1)
 		o := opened(t, func(c *Config) {
-			c.Check = func(ctx context.Context, _ net.Conn) error {
+			c.Admit = func(conn net.Conn, who client.Process) (func(context.Context), error) {
+				told <- who
+				return greet(conn, who)
+			}
+			c.Check = func(ctx context.Context, _ net.Conn) (client.Process, error) {
 				select {
 				case err := <-verdicts:
-					return err
+					return rank, err
 				case <-ctx.Done():
-					return ctx.Err()
+					return client.Process{}, ctx.Err()
 				}
 			}
 		})
@@ -181,6 +189,9 @@ func TestCheckComesFirst(t *testing.T) {
 		good := o.knock(t)
 		comesIn(t, good)
 		good.Close()
+		if who := <-told; who != rank {
+			t.Errorf("it was told that %+v had come", who)
+		}
 		verdicts <- errors.New("not one of ours")
 		bad := o.knock(t)
 		if _, err := bad.Write([]byte{0}); err == nil {
@@ -255,11 +266,11 @@ func TestRefusedStrangersHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		strangers := sync.Map{}
 		o := opened(t, func(c *Config) {
-			c.Check = func(_ context.Context, conn net.Conn) error {
+			c.Check = func(_ context.Context, conn net.Conn) (client.Process, error) {
 				if _, ok := strangers.Load(conn); ok {
-					return errors.New("a stranger")
+					return client.Process{}, errors.New("a stranger")
 				}
-				return nil
+				return client.Process{}, nil
 			}
 		})
 		defer o.end(t)
@@ -385,4 +396,33 @@ func TestDescriptorsRunOut(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errOver) {
 		t.Error(err)
 	}
+}
+
+// Ranks whose connections nobody has looked at yet, on a host that is late, hold their places for as long as that takes, and so do those
+// that wait at the door: none of them was silent.
+func TestWhoWaitsForUsIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looked := make(chan struct{})
+		o := opened(t, func(c *Config) {
+			c.Check = func(context.Context, net.Conn) (who client.Process, err error) {
+				<-looked
+				return who, nil
+			}
+		})
+		defer o.end(t)
+		var ranks sync.WaitGroup
+		for range 3 * places {
+			ranks.Go(func() {
+				c := o.knock(t)
+				defer c.Close()
+				comesIn(t, c)
+			})
+		}
+		time.Sleep(4 * stay) // virtual
+		close(looked)
+		ranks.Wait()
+		if n := strings.Count(o.log.String(), "refused"); n != 0 {
+			t.Errorf("%d were hung up on", n)
+		}
+	})
 }

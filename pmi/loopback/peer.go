@@ -5,7 +5,8 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"os"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // Peer is the socket at the other end of a connection on this host.
@@ -25,7 +26,7 @@ func PeerOf(conn net.Conn) (Peer, error) {
 	if p, err := diagnose(theirs, ours); err == nil {
 		return p, nil
 	}
-	return listed(os.DirFS("/"), theirs, ours)
+	return listed(bounded.Tree("/"), theirs, ours)
 }
 
 func addrPort(a net.Addr) netip.AddrPort {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	who "github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -65,7 +66,9 @@ func TestManyStrangers(t *testing.T) {
 
 func TestCheckComesFirst(t *testing.T) {
 	l := newLab(t, func(c *pmix.Config) {
-		c.Check = func(context.Context, net.Conn) error { return errors.New("not one of ours") }
+		c.Check = func(context.Context, net.Conn) (who.Process, error) {
+			return who.Process{}, errors.New("not one of ours")
+		}
 	})
 	defer l.stop()
 	nc := l.pipes.dial(t)

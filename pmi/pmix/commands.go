@@ -21,7 +21,7 @@ var commands = [...]command{
 	9:  {name: "SPAWN", handle: spawnJob, waits: true, tail: noNamespace},
 	10: {name: "CONNECT", handle: connect, waits: true},
 	11: {name: "DISCONNECT", handle: disconnect, waits: true},
-	12: {name: "NOTIFY", handle: raise},
+	12: {name: "NOTIFY", handle: raise, holds: true},
 	13: {name: "REGEVENTS", handle: register},
 	14: {name: "DEREGEVENTS", handle: deregister, silent: true},
 	15: {name: "QUERY", handle: query, tail: noInfos},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
@@ -20,9 +21,11 @@ type Config struct {
 	jobdata.Machine // its Address is Run's listener's
 
 	// Check says whether a connection may speak at all: that its socket belongs to one of this
-	// host's ranks or their descendants. It runs before anything is read, and may wait until ctx
-	// ends. nil: all may.
-	Check func(ctx context.Context, conn net.Conn) error
+	// host's ranks or their descendants; and to which process, as far as that shows. It runs before
+	// anything is read, and may wait until ctx ends. nil: all may.
+	Check func(ctx context.Context, conn net.Conn) (client.Process, error)
+	// Lives says that a process has not ended, nor is about to. nil: of no process it is known.
+	Lives func(client.Process) bool
 	Log   *slog.Logger // nil: none
 	Hooks Hooks
 
@@ -49,7 +52,7 @@ type Job struct {
 // base of the job + rank. Each is called before the rank gets its answer, from the connection's
 // goroutine.
 type Hooks struct {
-	OnInit     func(id int)
+	OnInit     func(id int, who client.Process) // who has the rank's main connection from here on
 	OnFinalize func(id int)
 	// OnAbort is MPI_Abort. code is as given; text is for people and may be empty; targets are
 	// the processes to end, nil for the caller's whole job. The rank ends when it returns, which it
@@ -62,6 +65,8 @@ type Hooks struct {
 	// *kvs.GoneError (of ids) when it waits for a rank that is gone, or what the engine says. It
 	// gets no answer then, so that it prints nothing of its own before it is stopped.
 	OnError func(id int, err error)
+	// OnSecond is a process that says that it is a rank for which another one is in MPI. It is refused.
+	OnSecond func(client.Second)
 	// OnLog is text that a rank wants shown with its output.
 	OnLog func(id int, stderr bool, text string)
 	// OnNotice is a sentence that the user should read.

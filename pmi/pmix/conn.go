@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/socket"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -33,6 +34,7 @@ type conn struct {
 	desc    bool
 	version string // of its libpmix
 	visit   *visit
+	talk    *socket.Talk
 	events  *event.Listener
 
 	found atomic.Int64  // bytes of values that requests have while they wait for more
@@ -64,6 +66,7 @@ type command struct {
 	waits  bool                 // it may block, and has a goroutine of its own
 	large  bool                 // its answer may be large: handle takes the connection's turn before it makes one
 	silent bool                 // it has no answer
+	holds  bool                 // it may keep the connection's reader waiting for others
 	tail   func(*bfrops.Writer) // what follows an answer's status where that is not 0
 }
 
@@ -73,7 +76,11 @@ func (c *conn) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(whole)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.tell(ctx) })
-	err := c.serve(ctx, &wg)
+	err := c.welcome()
+	if err == nil {
+		err = c.serve(ctx, &wg)
+	}
+	c.talk.End()
 	cancel()
 	c.events.Quit()
 	gone, alone := c.host.presence.leave(c.visit)
@@ -97,6 +104,12 @@ func (c *conn) run(ctx context.Context) {
 		c.ns.space.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
 		c.host.failed(c.id(), ErrUnfinished)
 	}
+}
+
+// welcome answers the handshake. A rank that does not get this answer waits for it, for ever, unless it is hung up on.
+func (c *conn) welcome() error {
+	_, err := c.nc.Write(bfrops.AppendAnswer(nil, 0, uint32(c.id())))
+	return err
 }
 
 // stop notes that the rank is done with PMIx on this connection, and says whether it was its main one.
@@ -128,7 +141,10 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 		cmd := c.find(number, c.version)
 		if !cmd.waits {
-			if err := c.answer(ctx, f.Tag, cmd, r); err != nil {
+			c.talk.Hold(cmd.holds)
+			err := c.answer(ctx, f.Tag, cmd, r)
+			c.talk.Hold(false)
+			if err != nil {
 				return err
 			}
 			continue
@@ -136,9 +152,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		held := int64(len(f.Payload))
 		if waiting.Add(held) > maxHeld || !take(slots) {
 			waiting.Add(-held)
-			if err := c.reply(f.Tag, cmd, nil, bfrops.ErrOutOfResource); err != nil {
-				return err
-			}
+			c.reply(f.Tag, cmd, nil, bfrops.ErrOutOfResource)
 			continue
 		}
 		wg.Go(func() {
@@ -200,11 +214,12 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	if cmd.silent {
 		return nil
 	}
-	return c.reply(tag, cmd, w, st)
+	c.reply(tag, cmd, w, st)
+	return nil
 }
 
 // reply sends w, or st alone.
-func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st bfrops.Code) error {
+func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st bfrops.Code) {
 	if w == nil {
 		w = c.writer()
 		w.Status(int(st))
@@ -219,7 +234,7 @@ func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st bfrops.Code)
 		w.Status(int(bfrops.ErrNotSupported))
 		b, _ = w.Bytes()
 	}
-	return c.send(b, tag)
+	c.send(b, tag)
 }
 
 // writer begins a frame; send ends it.
@@ -237,12 +252,16 @@ func (c *conn) success() *bfrops.Writer {
 // section begins groups that become a value.
 func (c *conn) section() *bfrops.Writer { return bfrops.NewWriter(c.dialect, c.desc, nil) }
 
-func (c *conn) send(frame []byte, tag uint32) error {
+// send writes a frame. A client that cannot be written to is hung up on, or it would wait for that answer for ever. What it has said
+// before is still read: one that has gone may have taken its leave.
+func (c *conn) send(frame []byte, tag uint32) {
 	bfrops.FinishFrame(frame, tag)
 	c.write <- struct{}{}
 	defer func() { <-c.write }()
-	_, err := c.nc.Write(frame)
-	return err
+	if _, err := c.nc.Write(frame); err != nil {
+		c.host.log.Debug("PMIx: a client that cannot be answered is hung up on", "id", c.id(), "cause", err)
+		socket.HangUp(c.nc)
+	}
 }
 
 // tell sends events until the connection ends.
@@ -267,7 +286,8 @@ func (c *conn) sendEvent(e event.Event) error {
 	if err != nil {
 		return err
 	}
-	return c.send(b, bfrops.TagEvent)
+	c.send(b, bfrops.TagEvent)
+	return nil
 }
 
 // within bounds ctx by the request's pmix.timeout, in seconds; the cause is then status.ErrTimeout.

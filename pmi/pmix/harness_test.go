@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	who "github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -77,7 +78,7 @@ func (w *play) config(host int) pmix.Config {
 	w.dirs = append(w.dirs, w.t.TempDir())
 	cfg := pmix.Config{Machine: jobdata.Machine{SessionDir: w.dirs[host]}, Engine: w.star.engines[host], Spawn: w.spawn}
 	cfg.Hooks = pmix.Hooks{
-		OnInit:     func(id int) { w.event("init %d", id) },
+		OnInit:     func(id int, _ who.Process) { w.event("init %d", id) },
 		OnFinalize: func(id int) { w.event("finalize %d", id) },
 		OnAbort: func(_ context.Context, id, code int, _ string, targets []int) {
 			w.event("abort %d %d %v", id, code, targets)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/socket"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -25,6 +27,7 @@ type host struct {
 	events    *event.Board
 	leftovers *leftover.Registry
 	turns     kvs.Turns[turn]
+	talks     socket.Talks[int] // by id
 
 	ctx    context.Context // of what is started for no connection; ends with Run
 	cancel context.CancelCauseFunc
@@ -135,20 +138,40 @@ type presence struct {
 
 // connections are a rank's.
 type connections struct {
-	main *visit // see the package comment; nil: none
-	open int
+	main    *visit // see the package comment; nil: none
+	open    int
+	refused int // those of other processes
 }
 
 // visit is one connection's.
-type visit struct{ id int }
+type visit struct {
+	id  int
+	who client.Process // as far as it is known
+}
 
 const maxPerRank = 16 // connections open at one time
 
-// enter counts a connection that passed the handshake; nil if the rank has too many. main: it is the rank's main one.
-func (p *presence) enter(id int) (v *visit, main bool) {
+// A busyError is a process that says that it is a rank for which another one is in MPI.
+type busyError struct {
+	first client.Process
+	leave func() // ends what is counted of its connection; nil: there are too many of them
+}
+
+func (e *busyError) Error() string {
+	return fmt.Sprintf("process %d is in MPI for that rank", e.first.PID)
+}
+
+var errManyConnections = fmt.Errorf("the rank has %d open connections already", maxPerRank)
+
+// enter counts a connection that passed the handshake. It fails where the rank has too many, and with a *busyError where
+// another process has the main one, between its handshake and FINALIZE. main: it is the rank's main one now.
+func (p *presence) enter(id int, who client.Process, lives func(client.Process) bool) (v *visit, main bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.ranks[id]
+	if busy := p.excludesLocked(id, who, lives); busy != nil {
+		return nil, false, busy
+	}
 	if r == nil {
 		r = &connections{}
 		if p.ranks == nil {
@@ -157,14 +180,47 @@ func (p *presence) enter(id int) (v *visit, main bool) {
 		p.ranks[id] = r
 	}
 	if r.open >= maxPerRank {
-		return nil, false
+		return nil, false, errManyConnections
 	}
-	v = &visit{id}
+	v = &visit{id: id, who: who}
 	r.open++
 	if main = r.main == nil; main {
 		r.main = v
 	}
-	return v, main
+	return v, main, nil
+}
+
+// excludes says that another process keeps this one from being the rank, and counts its connection then; nil: none does.
+func (p *presence) excludes(id int, who client.Process, lives func(client.Process) bool) *busyError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.excludesLocked(id, who, lives)
+}
+
+func (p *presence) excludesLocked(id int, who client.Process, lives func(client.Process) bool) *busyError {
+	r := p.ranks[id]
+	if r == nil || r.main == nil || !r.main.who.Excludes(who, lives) {
+		return nil
+	}
+	busy := &busyError{first: r.main.who}
+	if r.refused >= maxPerRank {
+		return busy
+	}
+	r.refused++
+	busy.leave = sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		r.refused--
+		p.forget(id, r)
+	})
+	return busy
+}
+
+// forget drops what is kept of a rank that has no connection. mu is held.
+func (p *presence) forget(id int, r *connections) {
+	if r.open == 0 && r.refused == 0 {
+		delete(p.ranks, id)
+	}
 }
 
 // stop notes that v has ended well, and says whether it was the rank's main connection.
@@ -185,9 +241,8 @@ func (p *presence) leave(v *visit) (gone, alone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.ranks[v.id]
-	if r.open--; r.open == 0 {
-		delete(p.ranks, v.id)
-	}
+	r.open--
+	p.forget(v.id, r)
 	return gone, r.open == 0
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	who "github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -92,7 +93,7 @@ func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Con
 	}
 	l := &lab{pipes: newPipes(), space: e}
 	cfg := pmix.Config{Machine: jobdata.Machine{Address: "127.0.0.1:1"}, Engine: engine, Hooks: pmix.Hooks{
-		OnInit:     func(r int) { l.event("init " + string(rune('0'+r))) },
+		OnInit:     func(r int, _ who.Process) { l.event("init " + string(rune('0'+r))) },
 		OnFinalize: func(r int) { l.event("finalize " + string(rune('0'+r))) },
 		OnError: func(id int, err error) {
 			err = fmt.Errorf("rank %d %w", id, err)

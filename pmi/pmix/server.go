@@ -14,9 +14,10 @@
 // The rooms below know neither a connection nor the server; an error of theirs that is a status.Code is the answer.
 //
 // A rank may connect several times, one after the other (MPI sessions, several programs of a
-// script) and at once (a child that initializes PMIx, a second libpmix in the process). The
-// first is its main connection, and how that ends is how the rank ends; those made while it
-// runs are served alike, and their ends mean nothing.
+// script) and at once (a second libpmix in the process). The first is its main connection, and
+// how that ends is how the rank ends; those that the same process makes while it runs are served
+// alike, and their ends mean nothing. Another process is refused until then (package client):
+// whatever it asks, it gets nothing.
 //
 //	         handshake                  FINALIZE on the main one
 //	absent ─────────────▶ running ─────────────────────────────────▶ finalized
@@ -46,6 +47,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/pmi/client"
 	"github.com/mpiup/mpiup/pmi/loopback"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/event"
@@ -79,19 +81,76 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return loopback.New(loopback.Config{Name: "PMIx", Check: s.cfg.Check, Admit: s.receive, Log: s.log}).Run(ctx, l)
 }
 
-// receive admits a connection. The caller is told of a rank that cannot be served.
-func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
-	c, err := s.admit(nc)
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
-		s.failed(refused.ID, err)
-		return nil, nil
-	case err != nil:
+// receive reads who connects. What is answered, and the caller told, is for the function that it returns.
+func (s *Server) receive(nc net.Conn, who client.Process) (serve func(context.Context), err error) {
+	c, why, err := s.admit(nc)
+	if err != nil {
 		return nil, err
 	}
-	return c.run, nil
+	return func(ctx context.Context) {
+		if busy := s.presence.excludes(c.id(), who, s.cfg.Lives); busy != nil { // whatever it speaks: it is not the rank's
+			s.refuse(ctx, c, who, busy)
+			return
+		}
+		c.talk = s.talks.Begin(c.id(), nc)
+		defer c.talk.End()
+		if why != "" {
+			s.turnAway(c, bfrops.ErrNotSupported, why)
+			return
+		}
+		var busy *busyError
+		switch err := s.enter(c, who); {
+		case errors.As(err, &busy): // they came at the same time
+			c.talk.End()
+			s.refuse(ctx, c, who, busy)
+		case err != nil:
+			s.turnAway(c, bfrops.ErrOutOfResource, err.Error())
+		default:
+			c.run(ctx)
+		}
+	}, nil
 }
+
+// refuse tells of a process that is not to be the rank, and answers whatever it asks by nothing, which libpmix takes for
+// the loss of its server: its PMIx_Init fails, which asks for the job's data first (REQ). The handshake itself has to
+// succeed: a libpmix from 4.1 on whose handshake fails goes on alone under the rank's name, so that MPI_Init succeeds,
+// and Open MPI maps the shared memory of the rank; and one that is hung up on may wait for ever (openpmix
+// src/client/pmix_client.c). How many such connections a rank has is bounded, and not for how long: nobody knows how
+// slow its host is.
+func (s *Server) refuse(ctx context.Context, c *conn, who client.Process, busy *busyError) {
+	if f := s.cfg.Hooks.OnSecond; f != nil {
+		f(client.Second{Rank: c.id(), First: busy.first, Second: who})
+	}
+	if busy.leave != nil {
+		defer busy.leave()
+	}
+	if err := c.welcome(); err != nil || busy.leave == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		f, err := bfrops.ReadFrame(c.nc)
+		if err != nil {
+			return
+		}
+		if f.Tag == bfrops.TagHeartbeat {
+			continue
+		}
+		if _, err := c.nc.Write(bfrops.AppendHeader(nil, f.Tag, 0)); err != nil {
+			return
+		}
+	}
+}
+
+// turnAway answers a rank that cannot be served, and tells the caller.
+func (s *Server) turnAway(c *conn, st bfrops.Code, why string) {
+	if _, err := c.nc.Write(bfrops.AppendAnswer(nil, int32(st), 0)); err != nil { // it is hung up on either way
+		s.log.Debug("PMIx: a rank that is turned away is not told why", "id", c.id(), "cause", err)
+	}
+	s.failed(c.id(), &RefusedError{c.id(), c.version, why})
+}
+
+// Settle returns when what a process (id) that has ended said before has been read and seen to, or ctx has ended: it may have finalized.
+func (s *Server) Settle(ctx context.Context, id int) { s.talks.Settle(ctx, id) }
 
 // Add makes a job known, before its ranks start. Jobs without a rank here are added as well, so
 // that ranks here can connect to them. It fails on a job that no launcher would send.
@@ -195,25 +254,25 @@ func (s *Server) HostEvents(ids idset.Set) (events []event.Event) {
 
 var errStranger = errors.New("it does not know a PMIx namespace of this run")
 
-// admit does the handshake, in the time that the lobby gives. A stranger gets no answer; a rank
-// that cannot be served gets a status, and the caller a *RefusedError.
-func (s *Server) admit(nc net.Conn) (*conn, error) {
+// admit reads the handshake, in the time that the lobby gives. A stranger is an error, and gets no answer; a rank
+// that cannot be served gets a status for why.
+func (s *Server) admit(nc net.Conn) (c *conn, why string, err error) {
 	h, err := bfrops.ReadHello(nc)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if h.Kind != 0 {
-		return nil, fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
+		return nil, "", fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
 	}
 	ns := s.jobs.called(h.Namespace)
 	if ns == nil || s.jobs.isOver(ns) {
-		return nil, errStranger
+		return nil, "", errStranger
 	}
 	number := int(h.Rank)
 	if !ns.IsHere(number) {
-		return nil, fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.number)
+		return nil, "", fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.number)
 	}
-	c := &conn{
+	c = &conn{
 		host:    s.host,
 		find:    s.findCommand,
 		nc:      nc,
@@ -224,19 +283,8 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 		turn:    make(chan struct{}, 1),
 		write:   make(chan struct{}, 1),
 	}
-	dialect, why := choose(h)
-	if why != "" {
-		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrNotSupported), 0)) // it is hung up on either way
-		return nil, &RefusedError{c.id(), h.Version, why}
-	}
-	c.dialect = dialect
-	if !s.enter(c) {
-		nc.Write(bfrops.AppendAnswer(nil, int32(bfrops.ErrOutOfResource), 0))
-		return nil, &RefusedError{c.id(), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
-	}
-	// If this fails the connection is over, which whoever reads from it next sees.
-	nc.Write(bfrops.AppendAnswer(nil, 0, uint32(ns.span.Base+number)))
-	return c, nil
+	c.dialect, why = choose(h)
+	return c, why, nil
 }
 
 // choose finds the dialect of a client, or says why it cannot be served.
@@ -256,18 +304,19 @@ func choose(h bfrops.Hello) (*bfrops.Dialect, string) {
 	return d, ""
 }
 
-// enter counts a connection that passed the handshake; false if the rank has too many.
-func (s *Server) enter(c *conn) bool {
-	visit, main := s.presence.enter(c.id())
-	if visit == nil {
-		return false
+// enter counts a connection that passed the handshake, as presence.enter does.
+func (s *Server) enter(c *conn, who client.Process) error {
+	visit, main, err := s.presence.enter(c.id(), who, s.cfg.Lives)
+	if err != nil {
+		return err
 	}
-	c.visit, c.events = visit, s.events.Listen(c.proc())
+	c.visit = visit
+	c.events = s.events.Listen(c.proc())
 	if main {
 		c.ns.space.RankBack(c.rank)
 		if f := s.cfg.Hooks.OnInit; f != nil {
-			f(c.id())
+			f(c.id(), who)
 		}
 	}
-	return true
+	return nil
 }

@@ -120,8 +120,8 @@ func TestGateOfLook(t *testing.T) {
 	}
 }
 
-// An agent that is root looks into a rank of another user. Tools that this user could have put into a directory of PATH are not run, and none runs as root or
-// has root's environment.
+// An agent that is root looks into ranks: of another user, of root, and of one that crashes. Tools that a rank, or one of a job before, could have
+// put into a directory of PATH are not run, and none runs as root for another's rank or has root's environment.
 func TestToolsThatRanksPlant(t *testing.T) {
 	need.Root(t)
 	need.Program(t, "setpriv", "util-linux")
@@ -130,13 +130,15 @@ func TestToolsThatRanksPlant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(top) })
+
 	theirs, roots, says := filepath.Join(top, "theirs"), filepath.Join(top, "roots"), filepath.Join(top, "says")
-	tool := "#!/bin/sh\n{ echo $0 by $(id -u) in $(pwd) of $MPIUP_KEY$SECRET; } >>" + says + "\necho '#0  0x1 planted'\n"
-	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(theirs, 0o755), os.Mkdir(roots, 0o755), os.WriteFile(says, nil, 0o666), os.Chmod(says, 0o666)); err != nil {
+	anybodys := t.TempDir() // root's own, and nowhere below where images have programs
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(theirs, 0o755), os.Mkdir(roots, 0o755), os.Chmod(anybodys, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{theirs, roots} {
-		for _, name := range []string{"eu-stack", "gdb", "py-spy"} {
+	tool := "#!/bin/sh\n{ echo $0 by $(id -u) in $(pwd) of $MPIUP_KEY$SECRET; } >>" + says + "\necho '#0  0x1 planted'\n"
+	for _, dir := range []string{theirs, anybodys, roots} {
+		for _, name := range []string{"eu-stack", "gdb", "py-spy", "nvidia-smi"} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(tool), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -145,27 +147,74 @@ func TestToolsThatRanksPlant(t *testing.T) {
 	if err := os.Chown(theirs, 65533, 65533); err != nil {
 		t.Fatal(err)
 	}
+
 	s := newSite(t)
-	at := startAgent(t, []string{"PATH=" + theirs + ":" + roots + ":/usr/bin:/bin", "SECRET=of-the-agent"}, "--http", "off", "--tls-dir", s.files("mpiup://g/agent/w"))
+	at := startAgent(t, []string{"PATH=" + theirs + ":" + anybodys + ":" + roots + ":/usr/bin:/bin", "SECRET=of-the-agent"},
+		"--http", "off", "--tls-dir", s.files("mpiup://g/agent/w"))
 	tls := "--tls-dir=" + s.files("mpiup://g/launcher/l0")
-	c := exec.Command(bin, "run", tls, "--host", at.Addr+":1", "-n", "1", "--stdin", "none", "--", "/usr/bin/setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", "/bin/sh", "-c", "echo runs; exec sleep 600")
-	c.Dir, c.Env = "/", []string{"PATH=/usr/bin:/bin", "HOME=/"}
-	run, err := lab.StartHere(c)
-	if err != nil {
-		t.Fatal(err)
+	start := func(dir string, rank ...string) *lab.Process {
+		t.Helper()
+		c := exec.Command(bin, append([]string{"run", tls, "--host", at.Addr + ":1", "-n", "1", "--stdin", "none", "--"}, rank...)...)
+		c.Dir, c.Env = dir, []string{"PATH=/usr/bin:/bin", "HOME=/"}
+		run, err := lab.StartHere(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
 	}
-	lab.Eventually(t, "the rank runs", func() bool { return strings.Contains(run.Stdout.String(), "runs") })
-	e := mpiup(t, "stacks", "--host", at.Addr, tls)
-	ran := file(t, says)
-	if strings.Contains(ran, theirs) || strings.Contains(ran, " by 0 ") || strings.Contains(ran, "of-the-agent") {
-		t.Errorf("what has run:\n%s\n%s%s", ran, e.Stdout, e.Stderr)
+	emptied := func(t *testing.T) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(says, nil, 0o666), os.Chmod(says, 0o666)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); (err != nil || strings.TrimSpace(string(scope)) == "0") && !strings.Contains(ran, roots+"/eu-stack by 65533") {
-		t.Errorf("root's own tool has not run as the rank's user:\n%s\n%s%s", ran, e.Stdout, e.Stderr)
+	judge := func(t *testing.T, ran string) {
+		t.Helper()
+		if strings.Contains(ran, theirs) || strings.Contains(ran, anybodys) {
+			t.Errorf("what somebody planted has run:\n%s", ran)
+		}
 	}
-	run.Signal(t, syscall.SIGTERM)
-	run.Signal(t, syscall.SIGTERM)
-	<-run.Done
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	looks := err != nil || strings.TrimSpace(string(scope)) == "0"
+
+	for _, c := range []struct {
+		name string
+		as   []string // before the rank's program
+		uid  string
+	}{
+		{"another user's rank", []string{"/usr/bin/setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups"}, "65533"},
+		{"root's rank", nil, "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			emptied(t)
+			run := start("/", append(c.as, "/bin/sh", "-c", "echo runs; exec sleep 600")...)
+			lab.Eventually(t, "the rank runs", func() bool { return strings.Contains(run.Stdout.String(), "runs") })
+			e := mpiup(t, "stacks", "--host", at.Addr, tls)
+			ran := file(t, says)
+			judge(t, ran)
+			if c.uid != "0" && (strings.Contains(ran, " by 0 ") || strings.Contains(ran, "of-the-agent")) {
+				t.Errorf("a tool has run as root, or has what root has:\n%s\n%s%s", ran, e.Stdout, e.Stderr)
+			}
+			if looks && !strings.Contains(ran, roots+"/eu-stack by "+c.uid) {
+				t.Errorf("root's own tool has not run as uid %s:\n%s\n%s%s", c.uid, ran, e.Stdout, e.Stderr)
+			}
+			run.Signal(t, syscall.SIGTERM)
+			run.Signal(t, syscall.SIGTERM)
+			<-run.Done
+		})
+	}
+
+	t.Run("a rank that crashes", func(t *testing.T) {
+		need.Core(t)
+		emptied(t)
+		dir := t.TempDir()
+		r := start(dir, "/bin/sh", "-c", "ulimit -c unlimited; kill -SEGV $$").Wait(t)
+		ran := file(t, says)
+		judge(t, ran)
+		if r.Code == 0 || !strings.Contains(ran, roots+"/eu-stack by 0") {
+			t.Errorf("it ends with %d, and root's own tool has not looked at its core:\n%s\n%s", r.Code, ran, r.Stderr)
+		}
+	})
 }
 
 // A worker makes up where its ranks are when a run's time is up: megabytes, escapes, lines like mpiup's own, and ranks that are others'.

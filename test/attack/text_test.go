@@ -30,7 +30,7 @@ func talker(refuses bool) *teller {
 			Waits:   []*apiv1.RunWaits{{Launcher: forged, Job: forged, Size: 2, Placed: forged}}},
 		peers: &apiv1.PeersReply{Self: host, Peers: []*apiv1.Peer{{Name: forged, Address: "127.0.0.1:1", Incarnation: forged, State: forged, Version: forged}}},
 		checkup: &apiv1.CheckupReply{Host: host, Findings: []*apiv1.Finding{{Name: forged, Verdict: apiv1.Verdict_FAIL, Text: forged, Fix: forged}},
-			Facts: []*apiv1.Fact{{Name: forged, Value: forged}}, Addresses: []string{forged}, Programs: []*apiv1.Fact{{Name: forged, Value: forged}}, Rdma: []*apiv1.RdmaPort{{Device: forged}}},
+			Facts: []*apiv1.Fact{{Name: forged, Value: forged}}, Addresses: []string{forged}, Programs: []*apiv1.ProgramFile{{Name: forged, Path: forged}}, Rdma: []*apiv1.RdmaPort{{Device: forged}}},
 	}
 	if refuses {
 		a.refuses = status.Error(codes.Internal, forged)

@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	"github.com/mpiup/mpiup/internal/api/rpc"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/test/lab"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // dial is a client of an agent, as a process of the job with a role. protocols are offered: none is for sessions.
@@ -162,6 +165,41 @@ func TestFrames(t *testing.T) {
 	if log := a.Log.String(); strings.Count(log, "msg=start ") < 4 || !strings.Contains(log, `identity=hostile role=launcher proven=false from=`) {
 		t.Errorf("audit lines are missing:\n%s", log)
 	}
+}
+
+// raw is a codec for frames that are bytes already.
+type raw struct{ codec.Codec }
+
+// Marshal passes bytes on, and leaves messages to mpiup's codec.
+func (r raw) Marshal(v any) (mem.BufferSlice, error) {
+	if b, ok := v.([]byte); ok {
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
+	return r.Codec.Marshal(v)
+}
+
+// TestFrameOfNoText: a text that is no UTF-8 comes from no mpiup. The agent says which field it is, and that no other
+// connection would help.
+func TestFrameOfNoText(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, nil, "--http", "off")
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	s, err := dial(t, a, identity.RoleLauncher).Attach(ctx, grpc.ForceCodecV2(raw{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := openFrame(1)
+	bad.GetOpen().Version = "VERSION"
+	b, err := proto.Marshal(bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SendMsg(bytes.ReplaceAll(b, []byte("VERSION"), []byte("VERSIO\xff"))) // an error shows in Recv
+	if _, err = s.Recv(); status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), "field Open.version") {
+		t.Errorf("%v", err)
+	}
+	runs(t, a)
 }
 
 func withStdin(l *apiv1.Launch) *apiv1.Launch {

@@ -30,7 +30,16 @@ type world struct{ dir string }
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	w := world{t.TempDir()}
+	need.Root(t)
+	dir, err := os.MkdirTemp("/opt", "mpiup-gpu-*") // where an image has programs: a process that is root takes tools from nowhere else
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := world{dir}
 	if _, err := lab.BinaryIn(w.dir); err != nil {
 		t.Fatal(err)
 	}

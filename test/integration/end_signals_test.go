@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -11,7 +14,8 @@ import (
 )
 
 // listener says which signals it gets; INT ends it with 3.
-const listener = `for s in HUP USR1 USR2 CONT WINCH TERM; do trap "echo $MPIUP_RANK got $s" $s; done
+const listener = `trap "echo $MPIUP_RANK got QUIT; exit 7" QUIT
+	for s in HUP USR1 USR2 CONT WINCH TERM; do trap "echo $MPIUP_RANK got $s" $s; done
 	trap "echo $MPIUP_RANK got INT; exit 3" INT
 	echo $MPIUP_RANK ready; while :; do sleep 0.05; done`
 
@@ -38,12 +42,72 @@ func TestSignalsAreForwarded(t *testing.T) {
 	if res := r.Wait(t).Fails(t, 130, "\nmpiup: interrupted\n"); strings.Contains(res.Stderr, "who sent it") {
 		t.Error(res.Stderr)
 	}
+	// Ctrl-\ is Ctrl-C, and no look into mpiup, whether they have a use for it or not.
+	for _, program := range []string{listener, "echo 0 ready; echo 1 ready; exec sleep 1000"} {
+		r = l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", program}})
+		r.Says(t, "0 ready", "1 ready")
+		r.Signal(t, syscall.SIGQUIT)
+		if res := r.Wait(t).Fails(t, 131, "\nmpiup: interrupted\n"); strings.Contains(res.Stderr, "goroutine") {
+			t.Error(res.Stderr)
+		}
+	}
 	// Nor those that die of another one that mpiup got, as of a terminal that is closed.
 	r = l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", "echo ready; exec sleep 1000"}})
 	r.Says(t, "ready\nready\n")
 	r.Signal(t, syscall.SIGHUP)
 	if res := r.Wait(t).Fails(t, 129, "(SIGHUP), which mpiup got and passed on", "\nmpiup: interrupted; "); strings.Contains(res.Stderr, "who sent it") {
 		t.Error(res.Stderr)
+	}
+}
+
+// Ctrl-\ ends what waits, by every name: nobody who types it asked for the stacks of a launcher.
+func TestQuitEndsWhatWaits(t *testing.T) {
+	t.Parallel()
+	bin, err := testlab.Binary(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := testlab.Keygen(bin, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(bin, filepath.Join(dir, "ssh")); err != nil {
+		t.Fatal(err)
+	}
+	agent := testlab.NewLoopback(t, bin, []string{"MPIUP_KEY=" + key})
+	nobody := testlab.Address()
+
+	for _, c := range []struct {
+		name string
+		argv []string
+		says string // once it waits
+		code int
+	}{
+		{"a run that waits for its hosts", []string{bin, "run", "-v", "--host", nobody, "--wait", "100", "true"}, nobody, 131},
+		{"an agent", []string{bin, "agent", "--listen", testlab.Address(), "--http", "off"}, "ready", 0},
+		{"exec", []string{bin, "exec", "--host", agent.Addr, agent.Addr, "--", "sh", "-c", "echo up; exec sleep 1000"}, "up", 131},
+		{"ssh", []string{dir + "/ssh", agent.Addr, "echo up; exec sleep 1000"}, "up", 255},
+		{"a script's launcher", []string{bin, "launcher", "--", "sh", "-c", "echo up; exec sleep 1000"}, "up", 131},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			both := new(testlab.Text)
+			cmd := exec.Command(c.argv[0], c.argv[1:]...)
+			cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "MPIUP_KEY=" + key, "MPIUP_REPORTS=" + t.TempDir()}
+			cmd.Stdout, cmd.Stderr = both, both
+			p, err := testlab.StartHere(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Until(both, c.says); err != nil {
+				t.Fatal(err)
+			}
+			p.Signal(t, syscall.SIGQUIT)
+			if r := p.Wait(t); r.Code != c.code || strings.Contains(both.String(), "goroutine") {
+				t.Errorf("ended with %d, want %d:\n%s", r.Code, c.code, both)
+			}
+		})
 	}
 }
 

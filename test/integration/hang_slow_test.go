@@ -84,24 +84,53 @@ func TestWatchRanks(t *testing.T) {
 	}
 }
 
-// Where nobody asks, ranks are watched whose program is linked with MPI: who makes the others wait is told, and nothing else is. Other programs
-// get nothing of it, nor does, by whatever wish, one that AddressSanitizer is in, which wants to be loaded first.
-func TestWatchUnasked(t *testing.T) {
+// Ranks are watched where somebody asks, by the flag or the variable and by each name, and nobody else is: nothing is put into them. One
+// that AddressSanitizer is in is not watched by whatever wish: that wants to be loaded first.
+func TestWatchIsAskedFor(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	l.library(t)
+	const put = `test -z "${LD_PRELOAD-}${MPIUP_WATCH_PAGE-}" || echo something is put into it`
+	for _, c := range []struct {
+		name string
+		as   string // mpirun of that family; "": mpiup run
+		env  []string
+		args []string
+		want bool
+	}{
+		{name: "nobody asks"},
+		{name: "nobody asks, another window", args: []string{"--watch-window", "2s"}},
+		{name: "the flag", args: []string{"--watch-ranks"}, want: true},
+		{name: "the variable", env: []string{"MPIUP_WATCH_RANKS=1"}, want: true},
+		{name: "the variable says no", env: []string{"MPIUP_WATCH_RANKS=0"}},
+		{name: "the flag overrules the variable", env: []string{"MPIUP_WATCH_RANKS=1"}, args: []string{"--watch-ranks=false"}},
+		{name: "as Open MPI's, nobody asks", as: "openmpi"},
+		{name: "as Hydra's, nobody asks", as: "hydra"},
+		{name: "as Open MPI's, the variable", as: "openmpi", env: []string{"MPIUP_WATCH_RANKS=1"}, want: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := slices.Concat([]string{"-n", "1"}, c.args, []string{"sh", "-c", put})
+			var r result
+			if c.as == "" {
+				r = l.run(t, job{hosts: "w0:3", env: c.env, args: args})
+			} else {
+				env := append(c.env, "MPIUP_FAMILY="+c.as)
+				r = l.called(t, "mpirun", job{env: env}, append([]string{"-host", "w0"}, args...)...)
+			}
+			r.Fails(t, 0)
+			if got := strings.Contains(r.Stdout, "something is put into it"); got != c.want {
+				t.Errorf("watched: %v, want %v\n%s%s", got, c.want, r.Stdout, r.Stderr)
+			}
+		})
+	}
+
 	waits := l.program(t, "waits")
 	run := func(args ...string) string {
-		r := l.run(t, job{hosts: "w0:3", args: slices.Concat([]string{"-n", "3", "--watch-window", "2s"}, args)}).Fails(t, 0)
+		r := l.run(t, job{hosts: "w0:3", args: slices.Concat([]string{"-n", "3"}, args)}).Fails(t, 0)
 		return r.Stderr + r.Stdout
 	}
-	if out := run(waits, "25", "0.1", "2", "2"); !strings.Contains(out, "mpiup: rank 2 (") || !strings.Contains(out, ": the others waited ") || strings.Contains(out, "--watch-ranks") {
-		t.Errorf("of a rank that is late it says\n%s", out)
-	}
-	for _, args := range [][]string{{waits, "2", "0.1", "-1", "1"}, {"sh", "-c", "sleep 0.1; env"}, {"--watch-ranks=false", waits, "25", "0.1", "2", "2"}} {
-		if out := run(args...); strings.Contains(out, "the others waited") || strings.Contains(out, "MPIUP_WATCH_PAGE") || strings.Contains(out, "--watch-ranks") {
-			t.Errorf("%q: it says\n%s", args, out)
-		}
+	if out := run(waits, "25", "0.1", "2", "2"); strings.Contains(out, "the others waited") || strings.Contains(out, "--watch-ranks") {
+		t.Errorf("of a rank that is late it says, unasked,\n%s", out)
 	}
 	asan := filepath.Join(l.folder(t), "asan")
 	if out, err := exec.Command("mpicc.mpich", "-fsanitize=address", "-o", asan, "../mpi/waits.c").CombinedOutput(); err != nil {

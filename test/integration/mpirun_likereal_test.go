@@ -37,7 +37,8 @@ func (l *lab) likeRealOf(t *testing.T, family string, real []string, name string
 const show = `for a in "$@"; do printf '<%s>' "$a"; done; printf ' %s\n' "$V"`
 
 // metacharacters mean something to a shell, and nothing to a launcher.
-var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ","}
+var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ",",
+	latin1, "\xff", "\u00a0", "\u0085"} // no UTF-8, and blanks of people's alone
 
 // programs is a directory with two programs: bare, which PATH does not have, and sh, which it does.
 func (l *lab) programs(t *testing.T) string {
@@ -55,8 +56,8 @@ func TestLikeOpenMPI(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.Program(t, "mpirun.openmpi", "openmpi-bin")
-	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
-	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n")
+	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n-np 1 echo a\u00a0b "+latin1+" d\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
+	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n-x W=\u00a0"+latin1+"\n")
 	bin := l.programs(t)
 	one := l.file(t, "localhost\n")
 	two, bare, again := l.file(t, "localhost slots=2\n"), l.file(t, "localhost\nlocalhost\nlocalhost\n"), l.file(t, "localhost slots=1\nlocalhost slots=1\n")
@@ -70,6 +71,7 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"a variable", nil, []string{"-np", "1", "-x", `V=a "b" $HOME \ ;'`, "sh", "-c", show}},
 		{"a variable of two lines", nil, []string{"-np", "1", "-x", "V=a\nb", "sh", "-c", show}},
 		{"a variable of here", []string{"V=x=\"y\""}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
+		{"a variable of any bytes", []string{"V=" + latin1 + "\xff"}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
 		{"a variable of here of two lines", []string{"V=a\n\"b\"\n"}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
 		{"an empty variable", []string{"V=x"}, []string{"-np", "1", "-x", "V=", "sh", "-c", show}},
 		{"a variable twice", nil, []string{"-np", "1", "-x", "V=1", "-x", "V=2", "sh", "-c", show}},
@@ -94,7 +96,7 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"a name of PATH and the working directory", nil, []string{"-np", "1", "-wdir", bin, "sh", "-c", "echo a"}},
 		{"no place to look", nil, []string{"-np", "1", "--path", "/proc", "sh", "-c", "echo a"}},
 		{"its rank in the name", nil, []string{"-H", "localhost:2", "--index-argv-by-rank", "sh", "-c", `tr '\0' ' ' </proc/$$/cmdline | cut -c1-5`}},
-		{"a parameter file", nil, []string{"-np", "1", "--tune", tune, "sh", "-c", "echo $V"}},
+		{"a parameter file", nil, []string{"-np", "1", "--tune", tune, "sh", "-c", "echo $V,$W"}},
 		{"no parameter file", nil, []string{"-np", "1", "--tune", "/no/such", "true"}},
 		{"tags", nil, []string{"-np", "1", "--tag-output", "printf", `a\rb\nc\n`}},
 		{"hosts", nil, []string{"-H", "localhost,localhost:2", "echo", "a"}},
@@ -127,6 +129,13 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"unknown binding", nil, []string{"-np", "1", "--bind-to", "bogus", "echo", "a"}},
 		{"too few values", nil, []string{"-np"}},
 		{"no number", nil, []string{"-np", "x", "echo", "a"}},
+		{"no ranks", nil, []string{"-H", "localhost:2", "-np", "0", "echo", "a"}},
+		{"no ranks of a program", nil, []string{"-H", "localhost:2", "-np", "0", "echo", "a", ":", "-np", "1", "echo", "b"}},
+		{"ranks of each program on each host", nil, []string{"-H", "localhost:2", "-npernode", "1", "echo", "a", ":", "echo", "b"}},
+		{"tags in files", nil, []string{"-np", "1", "--tag-output", "--output-filename", "o", "sh", "-c", "echo a; sleep 1; cat o/1/rank.0/stdout"}},
+		{"a parameter twice", nil, []string{"-np", "1", "--mca", "a_b", "1", "--mca", "a_b", "2", "printenv", "OMPI_MCA_a_b"}},
+		{"a parameter for all behind a colon", nil, []string{"-np", "1", "echo", "a", ":", "--gmca", "a_b", "2", "-np", "1", "echo", "b"}},
+		{"CPUs for one rank", nil, []string{"-H", "localhost:2", "-np", "1", "--map-by", ":PE=2", "echo", "a"}},
 		{"no time", nil, []string{"-np", "1", "--timeout", "x", "echo", "a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,8 +149,9 @@ func TestLikeHydra(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.MPICH(t)
-	config := l.file(t, "-n 1 -env V 1 printenv V # rest\n\n-n 1 echo \"a b\" : -n 1 echo c\n")
+	config := l.file(t, "-n 1 -env V 1 printenv V # rest\n\n-n 1 echo \"a b\" : -n 1 echo c\n-n 1 echo a\u00a0b "+latin1+" d\n")
 	bin, universe := l.programs(t), l.program(t, "universe")
+	slots := l.file(t, "localhost:3\n")
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -153,6 +163,7 @@ func TestLikeHydra(t *testing.T) {
 		{"a variable with =", nil, []string{"-n", "1", "-genv", "V=x=y", "sh", "-c", show}},
 		{"a value with =", nil, []string{"-n", "1", "-genv", "V", "x=y", "sh", "-c", show}},
 		{"a variable of here", []string{"V=x=\"y\""}, []string{"-n", "1", "sh", "-c", show}},
+		{"a variable of any bytes", []string{"V=" + latin1 + "\xff"}, []string{"-n", "1", "sh", "-c", show}},
 		{"a variable of two lines", nil, []string{"-n", "1", "-genv", "V", "a\nb", "sh", "-c", show}},
 		{"a variable of here of two lines", []string{"V=a\n\"b\"\n"}, []string{"-n", "1", "sh", "-c", show}},
 		{"an empty variable", []string{"V=x"}, []string{"-n", "1", "-env", "V", "", "sh", "-c", show}},
@@ -167,6 +178,12 @@ func TestLikeHydra(t *testing.T) {
 		{"one rank's output", nil, []string{"-output-from", "1", "-n", "3", "sh", "-c", "echo ${PMI_RANK-$MPIUP_RANK}"}},
 		{"a rank that fails ends nothing", nil, []string{"-disable-auto-cleanup", "-n", "2", "sh", "-c", "[ ${PMI_RANK-$MPIUP_RANK} = 0 ] || exit 3; sleep 1; echo on"}},
 		{"files by a pattern", nil, []string{"-outfile-pattern", "o.%r", "-errfile-pattern", "e", "-n", "2", "sh", "-c", "echo $PMI_RANK; echo e >&2"}},
+		{"a text before lines in files", nil, []string{"-prepend-pattern", "x%r:", "-outfile-pattern", "o.%r", "-n", "1", "sh", "-c", "echo a; sleep 1; cat o.0 >&2"}},
+		{"as many ranks as the host has slots", nil, []string{"-hosts", "localhost:3", "echo", "a"}},
+		{"as many ranks as are asked for each host", nil, []string{"-ppn", "3", "echo", "a"}},
+		{"programs without numbers", nil, []string{"-hosts", "localhost:2", "echo", "a", ":", "-n", "1", "echo", "b", ":", "echo", "c"}},
+		{"no ranks", nil, []string{"-hosts", "localhost:2", "-n", "0", "echo", "a"}},
+		{"as many ranks as a file says", []string{"HYDRA_HOST_FILE=" + slots}, []string{"echo", "a"}},
 		{"an unknown pattern", nil, []string{"-prepend-pattern", "%x", "echo", "a"}},
 		{"directory", nil, []string{"-n", "1", "-wdir", "/", "pwd", ":", "-n", "1", "pwd"}},
 		{"no directory", nil, []string{"-n", "1", "-wdir", "/no/such", "pwd"}},
@@ -225,8 +242,13 @@ func TestLikeTheNewest(t *testing.T) {
 		{"too few CPUs of a host", []string{"--hostfile", one, "-np", "999", "echo", "a"}, ompi},
 		{"too few CPUs for -N", []string{"-N", "999", "echo", "a"}, ompi},
 		{"too few CPUs for two programs", []string{"-np", "998", "echo", "a", ":", "-np", "1", "echo", "b"}, ompi},
-		{"files of a name", []string{"-np", "1", "--output-filename", "o", "echo", "a"}, ompi},
-		{"files of a directory", []string{"-np", "1", "--output", "dir=o", "echo", "a"}, ompi},
+		{"files of a name", []string{"-np", "1", "--output", "file=o:nocopy", "echo", "a"}, ompi}, // 5.0.8 and 5.0.10 show a copy without, 5.0.11 does not
+		{"files of a directory", []string{"-np", "1", "--output", "dir=o:nocopy", "echo", "a"}, ompi},
+		{"tags of ranks", []string{"-np", "1", "--output", "rank", "echo", "a"}, ompi},
+		{"tags of two kinds", []string{"-np", "1", "--output", "tag,rank", "echo", "a"}, ompi},
+		{"a parameter twice", []string{"-np", "1", "--mca", "a_b", "1", "--mca", "a_b", "2", "printenv", "OMPI_MCA_a_b"}, ompi},
+		{"a parameter for all behind a colon", []string{"-np", "1", "echo", "a", ":", "--gmca", "a_b", "2", "-np", "1", "echo", "b"}, ompi},
+		{"no ranks", []string{"--hostfile", two, "-np", "0", "echo", "a"}, ompi},
 		{"files of both", []string{"-np", "1", "--output", "dir=o,file=p", "echo", "a"}, ompi},
 
 		{"one", []string{"-n", "1", "echo", "a"}, mpich},

@@ -21,8 +21,8 @@ func TestPMI2Spawns(t *testing.T) {
 	}
 	r := l.run(t, job{hosts: "w0:2,w1:2,w2:1", args: []string{"-n", "2", exe}}).OK(t)
 	for _, want := range []string{
-		"spawned 1", "child 0 of 3, program 0, --two words, found tag#0$x$",
-		"child 1 of 3, program 0, --two words, found tag#0$x$", "child 2 of 3, program 1, other, found tag#0$x$",
+		"spawned 1", "child 0 of 3, program 0, --two w\xf6rds, found tag#0$x$",
+		"child 1 of 3, program 0, --two w\xf6rds, found tag#0$x$", "child 2 of 3, program 1, other, found tag#0$x$",
 	} {
 		if !strings.Contains(r.Stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, r.Stdout)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 int main(int argc, char **argv) {
-    const char *service = "mpiup-test-accept";
+    const char *service = "mpiup-test-\351ccept";
     char port[MPI_MAX_PORT_NAME] = "";
     int rank, size, mine, theirs = 0, want = 0;
     MPI_Comm half, other, both;

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
         printf("child %d of %d, program %d, %s, found %s\n", rank, size, appnum, argc > 1 ? argv[1] : "", value);
     } else if (rank == 0) {
         const char *programs[] = {argv[0], argv[0]};
-        const char *first[] = {"--two words", NULL}, *second[] = {"other", NULL}, **arguments[] = {first, second};
+        const char *first[] = {"--two w\366rds", NULL}, *second[] = {"other", NULL}, **arguments[] = {first, second};
         int counts[] = {1, 1}, procs[] = {2, 1}, infos[] = {0, 0};
         MPID_Info key = {.key = "PARENT_ROOT_PORT_NAME", .value = "tag#0$x$"};
         const struct MPID_Info *keys[] = {&key};

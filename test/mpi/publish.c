@@ -1,5 +1,6 @@
-/* publish: rank 0 publishes a literal string (Debian's MPICH 4.0.2 has no MPI_Open_port), every
- * rank looks it up, and rank 0 takes it back; "publish ok" from rank 0, or which step went wrong. */
+/* publish: rank 0 publishes a literal string (Debian's MPICH 4.0.2 has no MPI_Open_port) by a name, both with a
+ * byte that is no UTF-8; every rank looks it up, and rank 0 takes it back; "publish ok" from rank 0, or which step
+ * went wrong. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static int fail(int rank, const char *what) {
 }
 
 int main(int argc, char **argv) {
-    const char *service = "mpiup-test-service", *literal = "tag#0$description#literal$port#4711$";
+    const char *service = "mpiup-test-s\351rvice", *literal = "tag#0$description#lit\351ral$port#4711$";
     char port[MPI_MAX_PORT_NAME];
     int rank;
     MPI_Init(&argc, &argv);

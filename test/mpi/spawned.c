@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* WORDS is an argument with a blank and with a byte that is no UTF-8. */
+#define WORDS "two w\366rds"
+
 static int rank, size, spawned;
 
 static void fail(const char *what) {
@@ -41,7 +44,7 @@ static void talk(MPI_Comm other, int parents, int n) {
 static void one(const char *program, MPI_Comm comm, int n, const char *role) {
     MPI_Comm children;
     int codes[8];
-    char *args[] = {"child", (char *)role, "two words", NULL};
+    char *args[] = {"child", (char *)role, WORDS, NULL};
     WANT(MPI_Comm_spawn(program, args, n, MPI_INFO_NULL, 0, comm, &children, codes) == MPI_SUCCESS);
     for (int i = 0; i < n; i++) WANT(codes[i] == MPI_SUCCESS);
     talk(children, 1, n);
@@ -51,13 +54,13 @@ static void one(const char *program, MPI_Comm comm, int n, const char *role) {
 static void multiple(const char *program) {
     MPI_Comm children;
     MPI_Info info[2];
-    char *first[] = {"child", "first", "two words", NULL}, *second[] = {"child", "second", "two words", NULL};
+    char *first[] = {"child", "first", WORDS, NULL}, *second[] = {"child", "second", WORDS, NULL};
     char *commands[] = {(char *)program, (char *)program}, **args[] = {first, second};
     int procs[] = {2, 1}, codes[3];
     for (int i = 0; i < 2; i++) {
         MPI_Info_create(&info[i]);
         MPI_Info_set(info[i], "wdir", "/tmp");
-        MPI_Info_set(info[i], "env", i == 0 ? "SPAWNED_AS=first\nSPAWNED_MORE=x y" : "SPAWNED_AS=second");
+        MPI_Info_set(info[i], "env", i == 0 ? "SPAWNED_AS=first\nSPAWNED_MORE=x \351" : "SPAWNED_AS=second");
     }
     WANT(MPI_Comm_spawn_multiple(2, commands, args, procs, info, 0, MPI_COMM_WORLD, &children, codes) == MPI_SUCCESS);
     talk(children, 1, 3);
@@ -76,13 +79,14 @@ static void failing(void) {
 static int child(int argc, char **argv, MPI_Comm parent) {
     int *appnum, flag, parents;
     char dir[256];
-    WANT(argc == 4 && !strcmp(argv[1], "child") && !strcmp(argv[3], "two words"));
+    WANT(argc == 4 && !strcmp(argv[1], "child") && !strcmp(argv[3], WORDS));
     MPI_Comm_remote_size(parent, &parents);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &flag);
     if (!strcmp(argv[2], "first") || !strcmp(argv[2], "second")) {
         WANT(size == 3 && flag && *appnum == (rank == 2));
         WANT(!strcmp(argv[2], rank == 2 ? "second" : "first"));
         WANT(getenv("SPAWNED_AS") && !strcmp(getenv("SPAWNED_AS"), argv[2]));
+        if (rank != 2) WANT(getenv("SPAWNED_MORE") && !strcmp(getenv("SPAWNED_MORE"), "x \351"));
         WANT(getcwd(dir, sizeof dir) && !strcmp(dir, "/tmp"));
     }
     if (!strcmp(argv[2], "chain")) one(argv[0], MPI_COMM_WORLD, 1, "leaf");

@@ -247,7 +247,11 @@ func (i *image) script(file, by string) bool {
 		i.add("script", checkup.Fail, fmt.Sprintf("%.200s is a directory, which %s cannot run", file, by), "name the script in it")
 		return false
 	}
-	if _, err := i.beginning(file, 0); err != nil { // nothing is taken of a pipe, or waited for
+	if !info.Mode().IsRegular() {
+		i.unchecked(fmt.Sprintf("what %s reads from %.200s, which is no file", by, file))
+		return false
+	}
+	if _, err := i.beginning(file, 0); err != nil {
 		i.add("script", checkup.Fail, fmt.Sprintf("uid %d cannot read %.200s, which %s is to run", i.UID, file, by), "chmod a+r, or COPY --chmod=644")
 		return false
 	}

@@ -65,6 +65,9 @@ type image struct {
 	libs  *mpilib.Memory
 	found Facts
 	list  []checkup.Finding
+
+	taken  int // bytes of files
+	listed int // entries of directories
 }
 
 // Check looks at all of it. Findings are in a fixed order.
@@ -140,14 +143,24 @@ func (i *image) head(name string) ([]byte, error) {
 	return head, nil
 }
 
-// beginning is the first bytes of a file, so many at most.
+// maxTaken bounds the bytes of all files that one look takes: an image may have very many small ones, or one by many names.
+const maxTaken = 32 << 20
+
+var errTooMuch = errors.New("a look at an image reads no more than 32 MiB of its files, and this one has more")
+
+// beginning is the first bytes of a file, so many at most; an error when all that was read is too much.
 func (i *image) beginning(name string, most int64) ([]byte, error) {
+	if i.taken >= maxTaken {
+		return nil, errTooMuch
+	}
 	f, err := i.Files.Open(inFS(name))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	i.taken += len(text)
+	return text, err
 }
 
 var errUnread = errors.New("it may be executed, and cannot be read")

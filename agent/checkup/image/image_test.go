@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/elf"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -35,6 +38,49 @@ func inImage(files map[string]string) Config {
 	return Config{Files: m, Env: []string{"PATH=/opt/mpiup:/usr/bin:/usr/sbin", "HOME=/home/me"}, Dir: "/work", UID: 1000, Version: "v1", Temp: "/tmp/mpiup-1000",
 		Names: []string{"mpiexec", "mpirun", "ssh", "sshd"}, Ours: func(file string) bool { return ours[file] }, Write: func(string) error { return nil },
 		User: func(int) string { return "me" }, Size: func(string) uint64 { return 64 << 20 }}
+}
+
+// A directory that is full of one large .pth file by very many names, or of directories that they name, costs a look no more than its bounds. Only
+// Python knows then whether a module is there.
+func TestImageOfManySmallThings(t *testing.T) {
+	files := map[string]string{"usr/bin/python3": "exe", "usr/lib/python3/os.py": "", "usr/lib/python3/dist-packages/x.py": "", "work/train.py": "import nomodule, torch\n"}
+	var paths strings.Builder
+	for n := range 3000 {
+		fmt.Fprintf(&paths, "/p/%d\n", n)
+	}
+	for n := range 500 {
+		files[fmt.Sprintf("usr/lib/python3/dist-packages/%d.pth", n)] = paths.String()
+	}
+	c := inImage(files)
+	c.Program = []string{"python3", "/work/train.py"}
+	cost.AtMost(t, cost.Bound{Fixed: 256 << 20}, 0, func() { Check(c) })
+	if _, list := Check(c); !slices.ContainsFunc(list, func(f checkup.Finding) bool { return f.Verdict == checkup.Unknown }) {
+		t.Errorf("nothing is said to be unknown: %+v", list)
+	}
+}
+
+// A pipe that nobody writes to, in the place of each thing that is read, blocks no look.
+func TestImageOfPipes(t *testing.T) {
+	for _, at := range []string{"work/train.py", "usr/lib/python3/dist-packages", "usr/lib/python3/dist-packages/x.pth", "etc/passwd", "usr/lib/python3/os.py", "usr/bin/python3", "root/.ssh/id_rsa"} {
+		t.Run(at, func(t *testing.T) {
+			root := t.TempDir()
+			for name, text := range map[string]string{"usr/bin/python3": "#!/bin/sh\n", "usr/lib/python3/os.py": "", "work/train.py": "import torch\n"} {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pipe := filepath.Join(root, at)
+			_ = os.Remove(pipe) // where it stands
+			if err := errors.Join(os.MkdirAll(filepath.Dir(pipe), 0o755), syscall.Mkfifo(pipe, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			c := inImage(nil)
+			c.Files, c.Program = bounded.Tree(root), []string{"python3", "/work/train.py"}
+			if _, list := Check(c); len(list) == 0 {
+				t.Error("nothing was found")
+			}
+		})
+	}
 }
 
 func shown(t *testing.T, name string, c Config) Facts {

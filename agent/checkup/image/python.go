@@ -89,9 +89,26 @@ type places struct {
 	opaque bool // there may be more: only Python knows what a .pth file's code or an archive adds
 }
 
+// Bounds of what .pth files add.
+const (
+	maxPathFiles = 256
+	maxPlaces    = 1024
+)
+
+// add adds a directory, unless it is known.
+func (p *places) add(dir string) {
+	switch {
+	case slices.Contains(p.dirs, dir):
+	case len(p.dirs) >= maxPlaces:
+		p.opaque = true
+	default:
+		p.dirs = append(p.dirs, dir)
+	}
+}
+
 func (i *image) places(exe, file string, c pythonCommand, q mpilib.Query) places {
 	p := places{dirs: i.libs.Places(q, exe, file), opaque: c.alone}
-	library := false
+	library, pathFiles := false, 0
 	for _, dir := range slices.Clone(p.dirs) {
 		library = library || i.stat(path.Join(dir, "os.py")) != nil
 		if info := i.stat(dir); info != nil && !info.IsDir() {
@@ -101,12 +118,16 @@ func (i *image) places(exe, file string, c pythonCommand, q mpilib.Query) places
 			if !strings.HasSuffix(e.Name(), ".pth") || e.Name() == "distutils-precedence.pth" || strings.HasSuffix(e.Name(), "-nspkg.pth") {
 				continue // setuptools' add no directory
 			}
+			if pathFiles++; pathFiles > maxPathFiles {
+				p.opaque = true
+				break
+			}
 			for line := range strings.Lines(i.text(path.Join(dir, e.Name()))) {
 				switch line = strings.TrimSpace(line); {
 				case strings.HasPrefix(line, "import "), strings.HasPrefix(line, "import\t"):
 					p.opaque = true
 				case line != "" && line[0] != '#':
-					p.dirs = append(p.dirs, script.Absolute(dir, line))
+					p.add(script.Absolute(dir, line))
 				}
 			}
 		}
@@ -121,13 +142,30 @@ func (i *image) text(file string) string {
 	return string(text)
 }
 
-// entries are a directory's, at most 4,096.
+// Bounds of the entries that are read: of one directory, and of all in one look.
+const (
+	maxEntries    = 4096
+	maxAllEntries = 256 << 10
+)
+
+// entries are a directory's, sorted by name, as many as the bounds let.
 func (i *image) entries(dir string) []fs.DirEntry {
-	entries, err := fs.ReadDir(i.Files, inFS(dir))
+	if i.listed >= maxAllEntries {
+		return nil
+	}
+	f, err := i.Files.Open(inFS(dir))
 	if err != nil {
 		return nil
 	}
-	return entries[:min(len(entries), 4096)]
+	defer f.Close()
+	opened, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil
+	}
+	entries, _ := opened.ReadDir(maxEntries) // those that could be read
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	i.listed += len(entries)
+	return entries
 }
 
 // module is the file or directory of a module; "" where there is none.

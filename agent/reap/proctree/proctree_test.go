@@ -153,8 +153,8 @@ func TestSocketNear(t *testing.T) {
 			t.Errorf("socket %d of process %d from %d: %d %v", c.inode, c.pid, c.from, fd, ok)
 		}
 	}
-	if fd, ok := p.BranchHolds(7, 90); fd != 9 || !ok {
-		t.Errorf("by all links: %d %v", fd, ok)
+	if of, fd := p.BranchHolder(7, 90); of != 7 || fd != 9 {
+		t.Errorf("by all links: %d of %d", fd, of)
 	}
 }
 

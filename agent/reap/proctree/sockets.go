@@ -77,16 +77,20 @@ func (p Proc) SocketNear(pid, from int, inode uint64) (fd int, ok bool) {
 // maxBranch bounds the look at a process's descendants.
 const maxBranch = 64
 
-// BranchHolds says whether a process or one of its nearest descendants shows that it has a socket open. fd is the
-// process's own descriptor of it, else 0.
-func (p Proc) BranchHolds(pid int, inode uint64) (fd int, ok bool) {
+// BranchHolder is the first of a process and its nearest descendants that shows that it has a socket open; 0: none. fd is
+// the process's own descriptor of it, 0 where a descendant has it.
+func (p Proc) BranchHolder(pid int, inode uint64) (holder, fd int) {
 	_ = p.EachOfBranch(pid, func(of int, name string, n uint64) bool { // what does not show, the caller sees to
-		if ok = n == inode; ok && of == pid {
+		if n != inode {
+			return true
+		}
+		holder = of
+		if of == pid {
 			fd, _ = strconv.Atoi(name)
 		}
-		return !ok
+		return false
 	})
-	return fd, ok
+	return holder, fd
 }
 
 // EachOfBranch is EachSocket of a process and its nearest descendants, of whom each call of f names one. Those that a

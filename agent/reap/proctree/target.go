@@ -64,6 +64,19 @@ func (t *Target) Signal(sig unix.Signal) {
 	_ = conn.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
 }
 
+// WithPidfd runs f with the pidfd, and says what f does; false where there is none.
+func (t *Target) WithPidfd(f func(fd int) bool) (ok bool) {
+	if t.fd == nil {
+		return false
+	}
+	conn, err := t.fd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = conn.Control(func(fd uintptr) { ok = f(int(fd)) })
+	return err == nil && ok
+}
+
 // ended waits until the process has ended, as a zombie or altogether, or ctx is done.
 func (t *Target) ended(ctx context.Context) bool {
 	if t.fd == nil {

@@ -9,6 +9,10 @@
 //
 // So Data must not change once it was sent, and received Data is the receiver's own.
 //
+// Fields of type string are protobuf's, which takes UTF-8 alone. Text for people may have another byte all the same, of
+// a path that it names: it goes as its escape (text.go). What no codec can carry is an Unfit, and ends a session at once
+// (stream.go).
+//
 // What an agent sends is vetted as it comes in (Codec.Vet).
 //
 // A Codec and a Pool may be used by any number of goroutines. The package does not know what
@@ -37,6 +41,9 @@ func (Codec) Name() string { return "proto" }
 
 // Marshal encodes a message. What it returns refers to an Output's data.
 func (Codec) Marshal(v any) (mem.BufferSlice, error) {
+	if parts, ok := v.(encoded); ok {
+		return mem.BufferSlice(parts), nil
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return nil, fmt.Errorf("%T is no message", v)
@@ -45,12 +52,25 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 		o := f.GetOutput()
 		return mem.BufferSlice{mem.SliceBuffer(head(f, o)), mem.SliceBuffer(o.Data)}, nil
 	}
-	b, err := proto.Marshal(m)
+	b, err := Encode(m)
 	return mem.BufferSlice{mem.SliceBuffer(b)}, err
+}
+
+// Encode puts a message into bytes. A text in it that is no UTF-8 is made so in a copy.
+func Encode(m proto.Message) ([]byte, error) {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		b, err = proto.Marshal(readable(m))
+	}
+	return b, err
 }
 
 // Unmarshal decodes into a message, of which nothing refers to data afterwards.
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if in, ok := v.(*incoming); ok {
+		in.err = c.Unmarshal(data, in.frame)
+		return nil
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is no message", v)
@@ -62,11 +82,13 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	} else if b = data.Materialize(); n >= large && frame && output(b, f) {
 		return nil
 	}
-	err := proto.Unmarshal(b, m)
-	if c.Vet && err == nil && !frame {
+	if err := proto.Unmarshal(b, m); err != nil {
+		return unreadable(b, m.ProtoReflect().Descriptor(), err)
+	}
+	if c.Vet && !frame {
 		Vet(m)
 	}
-	return err
+	return nil
 }
 
 // The numbers of fields in mpiup.proto.

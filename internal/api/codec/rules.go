@@ -68,7 +68,7 @@ var rules = map[string]rule{
 
 	// What it finds.
 	"CheckupReply.findings": items(256), "CheckupReply.facts": items(256), "CheckupReply.addresses": names(256), "CheckupReply.programs": items(256),
-	"CheckupReply.rdma": items(256), "RdmaPort.device": aName, "Finding.name": aWord, "Finding.text": aLine, "Finding.fix": aLine, "Fact.name": aWord,
+	"CheckupReply.rdma": items(256), "ProgramFile.name": asIs, "ProgramFile.path": asIs, "RdmaPort.device": aName, "Finding.name": aWord, "Finding.text": aLine, "Finding.fix": aLine, "Fact.name": aWord,
 	"Fact.value": aLine,
 	"Seats.gpus": items(1024), "Seats.hcas": items(1024), "Seats.seats": items(1 << 16), "Seats.error": aLine, "SeatDevice.name": aWord, "SeatDevice.text": aLine,
 	"SeatDevice.near_cpus": aLine, "SeatDevice.missing": aLine, "Seat.gpus": asIs, "Seat.hcas": {text: wordText, most: 256},

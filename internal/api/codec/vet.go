@@ -42,9 +42,9 @@ func vetMessage(m protoreflect.Message) {
 			vetList(m, field, v.List(), is)
 		case field.Message() != nil:
 			vetMessage(v.Message())
-		case field.Kind() == protoreflect.StringKind && is.text > 0:
-			if s := v.String(); VetText(s, is.text) != s {
-				m.Set(field, protoreflect.ValueOfString(VetText(s, is.text)))
+		case is.text > 0:
+			if shown, changed := vetWord(field, v, is.text); changed {
+				m.Set(field, shown)
 			}
 		}
 		return true
@@ -60,12 +60,24 @@ func vetList(m protoreflect.Message, field protoreflect.FieldDescriptor, l proto
 		switch {
 		case field.Message() != nil:
 			vetMessage(l.Get(i).Message())
-		case field.Kind() == protoreflect.StringKind && is.text > 0:
-			if s := l.Get(i).String(); VetText(s, is.text) != s {
-				l.Set(i, protoreflect.ValueOfString(VetText(s, is.text)))
+		case is.text > 0:
+			if shown, changed := vetWord(field, l.Get(i), is.text); changed {
+				l.Set(i, shown)
 			}
 		}
 	}
+}
+
+// vetWord is VetText of a field's value, or of an item of its list, and whether that changes it.
+func vetWord(field protoreflect.FieldDescriptor, v protoreflect.Value, most int) (_ protoreflect.Value, changed bool) {
+	if field.Kind() == protoreflect.BytesKind { // a name of Linux's that people are shown
+		word := string(v.Bytes())
+		text := VetText(word, most)
+		return protoreflect.ValueOfBytes([]byte(text)), text != word
+	}
+	word := v.String()
+	text := VetText(word, most)
+	return protoreflect.ValueOfString(text), text != word
 }
 
 // VetText is s on one line and visible, in at most so many bytes, which are more than three. What was cut ends with "…".

@@ -57,7 +57,7 @@ func TestEachFieldHasARule(t *testing.T) {
 			t.Errorf("%s: may an agent write what it likes there? Say in rules.go how long it is, or that it is data", fieldName(f))
 		case is.data == (is.text > 0 || is.most > 0):
 			t.Errorf("%s is both data and bounded, or neither", fieldName(f))
-		case is.text > 0 && !text, is.most > 0 && !f.IsList(), text && !is.data && is.text == 0, f.IsList() && !is.data && is.most == 0:
+		case is.text > 0 && !text && f.Kind() != protoreflect.BytesKind, is.most > 0 && !f.IsList(), text && !is.data && is.text == 0, f.IsList() && !is.data && is.most == 0:
 			t.Errorf("%s: the rule is for another type", fieldName(f))
 		}
 	})
@@ -68,11 +68,14 @@ func TestEachFieldHasARule(t *testing.T) {
 	}
 }
 
+var long = strings.Repeat("z", 100_000)
+
 // hostile has control characters, a change of direction and a second line in each field of text, and no end.
 func hostile(m protoreflect.Message, depth int) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
-		text := protoreflect.ValueOfString("x\u009b2J\u202e\r\n\x1b]0;y\x07" + strings.Repeat("z", 100_000))
+		const words = "x\u009b2J\u202e\r\n\x1b]0;y\x07\xff"
+		text, name := protoreflect.ValueOfString(words+long), protoreflect.ValueOfBytes([]byte(words+long))
 		switch {
 		case f.IsList() && f.Message() != nil && depth > 0:
 			for range 3 {
@@ -87,6 +90,8 @@ func hostile(m protoreflect.Message, depth int) {
 			hostile(m.Mutable(f).Message(), depth-1)
 		case f.Kind() == protoreflect.StringKind:
 			m.Set(f, text)
+		case f.Kind() == protoreflect.BytesKind && rules[fieldName(f)].text > 0:
+			m.Set(f, name)
 		}
 	}
 }
@@ -115,6 +120,8 @@ func TestTextIsShortAndVisible(t *testing.T) {
 					see(v.Message())
 				case f.Kind() == protoreflect.StringKind:
 					texts = []string{v.String()}
+				case f.Kind() == protoreflect.BytesKind:
+					texts = []string{string(v.Bytes())}
 				}
 				for _, s := range texts {
 					if is.text > 0 && (visible.Line(s) != s || len(s) > is.text) {

@@ -12,7 +12,7 @@ const (
 //go:generate sh ./gen.sh
 
 // Protocol is this build's protocol number.
-const Protocol = 6
+const Protocol = 7
 
 // CopyWindow is how many bytes of CopyData may be under way to one host.
 const CopyWindow = 4 << 20

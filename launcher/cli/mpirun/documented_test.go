@@ -24,6 +24,12 @@ func TestDocumented(t *testing.T) {
 		name := map[line.Family]string{line.OpenMPI: "openmpi", line.Hydra: "hydra"}[f]
 		golden.Is(t, "../../../docs/data/mpirun-"+name+".tsv", b.String())
 	}
+	var d strings.Builder
+	d.WriteString("launcher\tno host is named\thosts without a number\thosts with a number\tranks per host are asked for\tseveral programs\tsource\n")
+	for _, is := range Defaults() {
+		fmt.Fprintln(&d, strings.Join([]string{is.Launcher, is.Nowhere, is.Bare, is.Numbered, is.PerHost, is.Several, is.Source}, "\t"))
+	}
+	golden.Is(t, "../../../docs/data/mpirun-defaults.tsv", d.String())
 	var b strings.Builder
 	b.WriteString("parameter\tas\n")
 	for _, l := range LauncherParams() {

@@ -22,7 +22,7 @@ func Decide(name string, args []string, lookup func(string) (string, bool), libr
 		case "hydra", "mpich", "intel":
 			return line.Hydra, "MPIUP_FAMILY says so", nil
 		}
-		return "", "", fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi, openmpi4, openmpi5 or hydra", v)
+		return "", "", fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi, openmpi4, openmpi5, hydra, mpich or intel", v)
 	}
 	switch base := path.Base(name); base {
 	case "orterun", "prterun", "mpirun.openmpi", "mpiexec.openmpi":

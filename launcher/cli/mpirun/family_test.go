@@ -99,6 +99,37 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+func TestIntel(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		world
+		program string // the library that a.out needs
+		want    bool
+		why     string
+	}{
+		{line: "-n 4 a.out", why: "nothing says otherwise"},
+		{line: "-n 4 a.out", program: "Intel MPI 2021.18", want: true, why: "a.out needs a library of that kind"},
+		{line: "-n 4 a.out", program: "MPICH 4.0.2", world: world{env: "I_MPI_ROOT=/opt/intel"}, why: "a.out needs a library of that kind"},
+		{line: "-n 4 a.out", world: world{env: "I_MPI_ROOT=/opt/intel"}, want: true, why: "I_MPI_ROOT is set"},
+		{line: "-n 4 a.out", world: world{env: "I_MPI_HYDRA_HOST_FILE=/f"}, want: true, why: "I_MPI_HYDRA_HOST_FILE is set"},
+		{line: "-n 4 a.out", world: world{env: "I_MPI_PERHOST="}, why: "nothing says otherwise"},
+		{line: "-n 4 -PerHost 2 a.out", program: "MPICH 4.0.2", want: true, why: "MPICH has no -PerHost"},
+		{line: "-ppn 2 a.out", why: "nothing says otherwise"},
+		{line: "-perhost 2 a.out", world: world{env: "MPIUP_FAMILY=MPICH"}, why: "MPIUP_FAMILY says so"},
+		{line: "a.out", world: world{env: "MPIUP_FAMILY=intel"}, program: "MPICH 4.0.2", want: true, why: "MPIUP_FAMILY says so"},
+		{line: "a.out", world: world{env: "MPIUP_FAMILY=hydra"}, program: "Intel MPI 2019", want: true, why: "a.out needs a library of that kind"},
+	} {
+		l, err := Parse(line.Hydra, words(t, tt.line), tt.outside())
+		if err != nil {
+			t.Fatalf("%s: %v", tt.line, err)
+		}
+		intel, why := Intel(&l, tt.outside().Lookup, func([]string) string { return tt.program })
+		if intel != tt.want || why != tt.why {
+			t.Errorf("%s: %t, since %s; not %t, since %s", tt.line, intel, why, tt.want, tt.why)
+		}
+	}
+}
+
 // Open MPI's mpirun --version complains of a wrong option behind it, too, up to the first program.
 func TestVersionOfAWrongLine(t *testing.T) {
 	for args, wrong := range map[string]bool{"--version --bogus": true, "--help -np x a.out": true, "--version a.out : --bogus": false, "--version :": false} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
@@ -68,6 +69,7 @@ func (p *hydraParser) meant() []line.Row {
 		{Names: "envall", Level: line.Done, Means: "as `-genvall`, for one program", Set: p.inheriting(line.Inherit{}, true)},
 		{Names: "envlist", Args: 1, Level: line.Done, Means: "as `-genvlist`, for one program", Set: p.inheritNames(false, true)},
 		{Names: "envexcl", Args: 1, Level: line.Done, Means: "as `-genvexcl`, for one program", Set: p.inheritNames(true, true)},
+		{Names: "ilp64", Level: line.Done, Means: "`LD_PRELOAD=libmpi_ilp64.so` for the ranks (Intel MPI)", Set: p.ilp64},
 		{Names: "iface", Args: 1, Level: line.Done, Means: "the interface, `MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE` for the ranks; also `HYDRA_IFACE`", Set: p.iface},
 		{Names: "configfile", Args: 1, Level: line.Done, Means: "file with programs and their options, a line as between two `:`, without quotes",
 			Set: p.ProgramFile},
@@ -79,7 +81,7 @@ func (p *hydraParser) meant() []line.Row {
 			Set: func(v []string) error { return p.pattern(&p.Line.OutFile, v[0], true) }},
 		{Names: "errfile-pattern errfile", Args: 1, Level: line.Done, Means: "a file for standard error, by such a pattern",
 			Set: func(v []string) error { return p.pattern(&p.Line.ErrFile, v[0], true) }},
-		{Names: "s stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: a rank, `all` or `none`", Set: p.Stdin},
+		{Names: "s stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: ranks (`0,2-3`), `all` or `none`", Set: p.stdin},
 		{Names: "timeout", Args: 1, Level: line.Done, Means: "ends the job after so many seconds, code 110; also `MPIEXEC_TIMEOUT`", Set: p.Timeout},
 		{Names: "pmi-port", Level: line.Done, Means: "ranks of PMI-1 reach their agent by `PMI_PORT`", Set: line.True(&p.Line.PMIPort)},
 		{Names: "skip-launch-node nolocal", Level: line.Done, Means: "no rank on the launcher's own host", Set: line.True(&p.Line.NoLocal)},
@@ -96,6 +98,7 @@ func (p *hydraParser) meant() []line.Row {
 
 func (p *hydraParser) rest() []line.Row {
 	return []line.Row{
+		{Names: "v6", Level: line.NoEffect, Means: "agents are reached by whatever protocol their addresses have (Intel MPI)"},
 		{Names: "membind", Args: 1, Level: line.NoEffect, Means: "memory is taken from where a rank runs"},
 		{Names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost branch-count order-nodes memory-alloc-kinds tmpdir", Args: 1, Level: line.NoEffect,
 			Means: "of Hydra's own daemons"},
@@ -149,6 +152,20 @@ func (p *hydraParser) env(v []string) error {
 		return err
 	}
 	p.Ctx.Env = append(p.Ctx.Env, v[0]+"="+v[1])
+	return nil
+}
+
+// ilp64 is what Intel MPI's mpiexec does for it.
+func (p *hydraParser) ilp64([]string) error { return p.genv([]string{"LD_PRELOAD", "libmpi_ilp64.so"}) }
+
+// stdin is -s, whose ranks may be several.
+func (p *hydraParser) stdin(v []string) error {
+	if v[0] != "all" && v[0] != "none" {
+		if set, err := idset.Parse(v[0]); err != nil || set.Empty() {
+			return fmt.Errorf("%.40q names no ranks: write 0,2-3, all or none", v[0])
+		}
+	}
+	p.Line.Stdin = v[0]
 	return nil
 }
 
@@ -206,19 +223,8 @@ func (p *hydraParser) variables() error {
 	if v, ok := p.Out.Lookup("HYDRA_ENV"); ok && !p.Line.Inherit.Given {
 		p.Line.Inherit.None = v != "all"
 	}
-	err := cmp.Or(p.Variable("HYDRA_IFACE", "iface", p.iface), p.Variable("I_MPI_HYDRA_IFACE", "iface", p.iface),
+	return cmp.Or(p.Variable("HYDRA_IFACE", "iface", p.iface), p.Variable("I_MPI_HYDRA_IFACE", "iface", p.iface),
 		p.Variable("I_MPI_GTOOL", "gtool gtoolfile", p.tools), p.Variable("I_MPI_PERHOST", "ppn rr", p.perHost))
-	if err != nil {
-		return err
-	}
-	// One rank of a program that has no number is Hydra's way; Intel MPI takes all slots of its
-	// hostfile.
-	if _, intel := p.Out.Lookup("I_MPI_HYDRA_HOST_FILE"); len(p.Line.Contexts) != 1 || !intel {
-		for i := range p.Line.Contexts {
-			p.Line.Contexts[i].N = max(p.Line.Contexts[i].N, 1)
-		}
-	}
-	return nil
 }
 
 // perHost is I_MPI_PERHOST, of which all and allcores are so anyway.
@@ -242,7 +248,7 @@ func (p *hydraParser) programs(file, text string) error {
 func configured(text string) (words []string) {
 	for l := range strings.Lines(text) {
 		l, _, _ = strings.Cut(l, "#")
-		more := strings.Fields(l)
+		more := line.Words(l)
 		last := len(words) - 1
 		switch {
 		case len(more) == 0:

@@ -18,6 +18,7 @@ func TestHydra(t *testing.T) {
 		{line: "a"},
 		{line: "-n 4 a", is: ranks(4)},
 		{line: "-n=4 a", is: ranks(4)},
+		{line: "-n 0 a"},
 		{line: "--NP 4 a", is: ranks(4)},
 		{line: "-ppn 2 a", is: func(l *line.Line) { l.PerHost = 2 }},
 		{line: "-perhost 2 a", is: func(l *line.Line) { l.PerHost = 2 }},
@@ -26,7 +27,7 @@ func TestHydra(t *testing.T) {
 		{line: "-host a a", is: hosts(t, "a")},
 		{line: "-host a a : -host b:2 b", is: func(l *line.Line) {
 			l.Entries = entries(t, "a b:2")
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a")}, {Argv: []string{"b"}, N: 1, On: entries(t, "b:2")}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, On: entries(t, "a")}, {Argv: []string{"b"}, On: entries(t, "b:2")}}
 		}},
 		{line: "-hosts a,a:2,b a", is: hosts(t, "a:3 b")},
 		{line: "-f f a", world: has, is: hosts(t, "a:2 b")},
@@ -52,13 +53,13 @@ func TestHydra(t *testing.T) {
 		{line: "-iface eth1 a", is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
 		{line: "a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth2")},
 		{line: "-iface eth1 a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
-		{line: "a", world: world{env: "I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost, l.Contexts[0].N = 2, 0 }},
+		{line: "a", world: world{env: "I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost = 2 }},
 		{line: "-ppn 4 a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost = 4 }},
 		{line: "-rr a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost = 1 }},
 		{line: "a", world: world{env: "I_MPI_PERHOST=all"}},
 		{line: "a", world: world{env: "I_MPI_HYDRA_IFACE=eth3 HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth2")},
 		{line: "a : b", is: func(l *line.Line) {
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 1}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}}, {Argv: []string{"b"}}}
 		}},
 		{line: "-gpus-per-proc 2 a", is: func(l *line.Line) { l.GPUsPerRank = 2 }},
 		{line: "-l a", is: func(l *line.Line) { l.TagOutput = true }},
@@ -68,7 +69,7 @@ func TestHydra(t *testing.T) {
 			l.Prepend, l.OutFile, l.ErrFile = "%r/%h: ", "/here/d/o.%r", "/e.%%.%g.%p"
 		}},
 		{line: "-wdir d a : b", is: func(l *line.Line) {
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, Wdir: "/here/d"}, {Argv: []string{"b"}, N: 1}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, Wdir: "/here/d"}, {Argv: []string{"b"}}}
 		}},
 		{line: "-bind-to none -map-by slot a"},
 		{line: "-map-by socket a"},
@@ -85,6 +86,9 @@ func TestHydra(t *testing.T) {
 		{line: "-ppn 1 -H b a", is: func(l *line.Line) {
 			*l = line.Line{Family: line.Hydra, Contexts: []line.Context{{Argv: []string{"b", "a"}}}, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
 		}},
+		{line: "-s 0,2-3 a", is: func(l *line.Line) { l.Stdin = "0,2-3" }},
+		{line: "-ilp64 a", is: env("LD_PRELOAD=libmpi_ilp64.so")},
+		{line: "-v6 a", is: without("-v6")},
 		{line: "-usize 5 a", is: func(l *line.Line) { l.Universe = "5" }},
 		{line: "-usize SYSTEM a", is: func(l *line.Line) { l.Universe = "SYSTEM" }},
 	})
@@ -114,6 +118,8 @@ func TestHydra(t *testing.T) {
 		{line: "-errfile-pattern o% a", says: "% stands for nothing here"},
 		{line: "-prepend-pattern '' a", says: "the pattern is empty"},
 		{line: "-l -prepend-pattern x a", says: "is said already"},
+		{line: "-s 0,x a", says: `"0,x" names no ranks: write 0,2-3, all or none`},
+		{line: "-s '' a", says: `"" names no ranks`},
 		{line: "-rankmap 0,1 a", says: "name the hosts in their order"},
 		{line: "a", world: world{env: "I_MPI_PERHOST=x"}, says: `I_MPI_PERHOST: "x" is no number`},
 	})

@@ -27,7 +27,7 @@ func (p *hydraParser) tools(v []string) error {
 			continue
 		}
 		i := strings.LastIndexByte(item, ':')
-		words := strings.Fields(item[:max(i, 0)])
+		words := line.Words(item[:max(i, 0)])
 		ranks := strings.TrimSpace(item[i+1:])
 		switch {
 		case i < 0 || ranks == "":

@@ -13,7 +13,7 @@ type placing struct{ *openMPIParser }
 
 func (p placing) rows() []line.Row {
 	return []line.Row{
-		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: line.Count(&p.Ctx.N, line.MaxRanks)},
+		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: p.Ranks},
 		{Names: "host H", Args: 1, Level: line.Done, Local: true, Set: p.OwnList,
 			Means: "the hosts: each bare mention is a slot, `:N` is N, `:*` what the hostfile or the host itself says; with a hostfile it chooses from that. The job has the hosts of all programs' lists; a program without a list may use all"},
 		{Names: "hostfile machinefile default-hostfile", Args: 1, Level: line.Done, Means: "file with the hosts, `name slots=N` a line", Set: p.File},

@@ -98,15 +98,38 @@ func truth(v string) bool {
 }
 
 // setParam is --mca NAME VALUE. What stands before the first program is for all, as Open MPI 4.1 has it
-// whatever its manual says. The same parameter with two values is an error.
+// whatever its manual says. Of two values of a parameter the last counts, in Open MPI 5: in 4.1 they are an error (Line.Repeated).
 func (p *openMPIParser) setParam(v []string) error {
 	if !p.First {
 		return p.parameter(v, len(p.Line.Contexts), &p.Ctx.Env)
 	}
-	return p.globalParam(v)
+	delete(p.globals, v[0])
+	return p.parameter(v, 0, &p.ForAll)
 }
 
-func (p *openMPIParser) globalParam(v []string) error { return p.parameter(v, 0, &p.ForAll) }
+// globalParam is --gmca NAME VALUE, before which --mca goes.
+func (p *openMPIParser) globalParam(v []string) error {
+	if !p.First {
+		p.Line.Warnings = append(p.Line.Warnings, fmt.Sprintf("--gmca %.60s %.60s has no effect behind a \":\", as in Open MPI; write it before the first program", v[0], v[1]))
+		return nil
+	}
+	old, given := p.params[param{0, v[0]}]
+	switch {
+	case given && !p.globals[v[0]]:
+		if old != unquoted(v[1]) {
+			p.repeated(v[0], old)
+		}
+		return nil
+	case !given:
+		p.globals[v[0]] = true
+	}
+	return p.parameter(v, 0, &p.ForAll)
+}
+
+// repeated notes that a parameter has two values.
+func (p *openMPIParser) repeated(name, value string) {
+	p.Line.Repeated = fmt.Sprintf("parameter %s has the value %.60q already; give it once", name, value)
+}
 
 // param is a parameter of one program; those of the first are for all.
 type param struct {
@@ -121,7 +144,7 @@ func (p *openMPIParser) parameter(v []string, program int, give *[]string) error
 	}
 	seen := param{program, name}
 	if old, twice := p.params[seen]; twice && old != value {
-		return fmt.Errorf("parameter %s has the value %.60q already; give it once", name, old)
+		p.repeated(name, old)
 	}
 	p.params[seen] = value
 	if !ofLauncher(name) {

@@ -15,8 +15,9 @@ import (
 type openMPIParser struct {
 	line.Parser
 
-	params map[param]string // given on the command line, without quotes
-	tuned  []string         // files of parameters
+	params  map[param]string // given on the command line, without quotes
+	globals map[string]bool  // of these, parameters that --gmca alone has given
+	tuned   []string         // files of parameters
 
 	seqFile       string // of --map-by seq:FILE=; "": none
 	seqMapper     bool   // --mca rmaps seq
@@ -26,7 +27,7 @@ type openMPIParser struct {
 // parseOpenMPI reads the words after the launcher's own name. program is that of a line on which no program stands; nil:
 // they stand there. Errors are the user's.
 func parseOpenMPI(args, program []string, o line.Outside) (line.Line, error) {
-	p := &openMPIParser{params: map[param]string{}}
+	p := &openMPIParser{params: map[param]string{}, globals: map[string]bool{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Other: func() []line.Row { return rowsOf(line.Hydra) },
 		Program: program, ReadPrograms: p.programs, Hosts: placing{p}.hosts}
 	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
@@ -55,7 +56,8 @@ func (p *openMPIParser) variables() []line.Row {
 		{Names: "x", Args: 1, Level: line.Done, Local: true, Means: "gives ranks a variable: `NAME` (the launcher's value), `NAME=value`, `PREFIX*`", Set: p.export},
 		{Names: "mca omca", Args: 2, Level: line.Done, Local: true, Set: p.setParam,
 			Means: "a parameter, `OMPI_MCA_NAME` for the ranks, before the first program for those of all; those of the launcher are listed below"},
-		{Names: "gmca gomca", Args: 2, Level: line.Done, Means: "a parameter for all programs", Set: p.globalParam},
+		{Names: "gmca gomca", Args: 2, Level: line.Done, Local: true, Set: p.globalParam,
+			Means: "a parameter for all programs, where `--mca` has no other; behind a `:` it has no effect, as in Open MPI, which is said"},
 		{Names: "prtemca gprtemca", Args: 2, Level: line.Done, Means: "a parameter of the launcher alone", Set: p.prteParam},
 		{Names: "pmixmca gpmixmca", Args: 2, Level: line.Done, Local: true, Means: "`PMIX_MCA_NAME` for the ranks", Set: p.pmixParam},
 		{Names: "prefix", Args: 1, Level: line.Done, Local: true, Set: func(v []string) error { p.Ctx.Prefix = v[0]; return nil },
@@ -140,7 +142,7 @@ func (p *openMPIParser) programs(file, text string) error {
 		n++
 		l, _, _ = strings.Cut(l, "#")
 		l, _, _ = strings.Cut(l, "//")
-		words := strings.Fields(l)
+		words := line.Words(l)
 		if len(words) == 0 {
 			continue
 		}

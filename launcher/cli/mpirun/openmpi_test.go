@@ -1,6 +1,7 @@
 package mpirun
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,20 @@ func TestOpenMPI(t *testing.T) {
 			l.Warnings = []string{"--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)"}
 		}},
 		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
+		{line: "--output tag-detailed a", is: func(l *line.Line) { l.TagOutput, l.TagBy = true, "detailed" }},
+		{line: "--output tag-f,timestamp a", is: func(l *line.Line) { l.TagOutput, l.TagBy, l.Timestamps = true, "fullname", true }},
+		{line: "--output rank a", is: func(l *line.Line) { l.TagOutput, l.TagBy = true, "rank" }},
+		{line: "--output rank,tag a", is: func(l *line.Line) { l.TagOutput = true }},
+		{line: "--output tag,rank a", is: func(l *line.Line) { l.TagOutput = true }},
+		{line: "-np 0 a"},
+		{line: "--mca btl tcp --mca btl self a", is: all(env("OMPI_MCA_btl=self"), repeats("btl", "tcp"))},
+		{line: "--gmca btl tcp --mca btl self a", is: all(env("OMPI_MCA_btl=self"), repeats("btl", "tcp"))},
+		{line: "--mca btl tcp --gmca btl self a", is: all(env("OMPI_MCA_btl=tcp"), repeats("btl", "tcp"))},
+		{line: "--mca btl tcp --gmca btl tcp a", is: env("OMPI_MCA_btl=tcp")},
+		{line: "a : --gmca btl tcp b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}}, {Argv: []string{"b"}}}
+			l.Warnings = []string{`--gmca btl tcp has no effect behind a ":", as in Open MPI; write it before the first program`}
+		}},
 		{line: "--output merge-stderr-to-stdout a", is: func(l *line.Line) { l.Merge = true }},
 		{line: "--stdin all a", is: func(l *line.Line) { l.Stdin = "all" }},
 		{line: "--timeout 2592000 a", is: func(l *line.Line) { l.Timeout = 720 * time.Hour }},
@@ -187,11 +202,11 @@ func TestOpenMPIHosts(t *testing.T) {
 		}},
 		{line: "-np 1 -H a,b:3 a : -np 3 b", is: func(l *line.Line) {
 			l.Entries = entries(t, "a:1 b:3")
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 3}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1 b:3")}, {Argv: []string{"b"}, N: 3}}
 		}},
 		{line: "-np 1 -H a a : -np 3 -H a:3,b b", world: world{files: files}, is: func(l *line.Line) {
 			l.Entries = entries(t, "a:3 b:1")
-			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3, On: entries(t, "a:3 b:1")}}
 		}},
 		{line: "-np 1 -H pi-worker-1 a : -np 1 -H pi-worker-0 b", world: world{operators: workers}, is: func(l *line.Line) {
 			l.Entries = entries(t, "pi-worker-1.pi.ns.svc:1 pi-worker-0.pi.ns.svc:1")
@@ -207,7 +222,11 @@ func TestOpenMPIHosts(t *testing.T) {
 		{line: "-H a, a", says: "a name is missing beside a comma"},
 		{line: "-H ' ' a", says: "the list is empty"},
 		{line: "-H a:x a", says: `host a: slots "x" is not a number`},
-		{line: "-H +n1 a", says: "relative and excluded hosts are not known"},
+		{line: "-H +n1 a", says: "host +n1: hosts are counted from 0, and there are 1"},
+		{line: "-H +x a", says: "host +x: a relative host is +n0, +n1 and so on, or +e"},
+		{line: "-H +e:2 a", says: "host +e:2: so many empty hosts are not chosen"},
+		{line: "-H ^a a", says: "relative and excluded hosts are not known"},
+		{line: "-H a:0 a", says: "host a has 0 slots, and no other host has any"},
 		{line: "-H pi-wroker-1 a", world: world{operators: workers}, says: "host pi-wroker-1 is not one of the job's 2 hosts, pi-worker-0.pi.ns.svc and so on"},
 		{line: "-H w a", world: world{operators: "w.a\nw.b\n"}, says: "host w may be w.a or w.b; write the whole name"},
 		{line: "-H w,w.a a", world: world{operators: "w.a\nv.a\n"}, says: "host w.a is named twice"},
@@ -225,10 +244,9 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "a : : b", says: "program 2 has no name"},
 		{line: "a : -np 2", says: "program 2 has no name"},
 		{line: "-np", says: "-np needs a value"},
-		{line: "-np x a", says: `-np x: "x" is no number from 1`},
-		{line: "-np 0 a", says: `"0" is no number from 1`},
-		{line: "-np -1 a", says: `"-1" is no number from 1`},
-		{line: "-np 99999999999999999999 a", says: "is no number from 1"},
+		{line: "-np x a", says: `-np x: "x" is no number from 0`},
+		{line: "-np -1 a", says: `"-1" is no number from 0`},
+		{line: "-np 99999999999999999999 a", says: "is no number from 0"},
 		{line: "-n4 a", says: "unknown option -n4"},
 		{line: "---np 4 a", says: "unknown option ---np"},
 		{line: "-1 a", says: "unknown option -1"},
@@ -238,7 +256,6 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--mca btl", says: "--mca needs 2 values"},
 		{line: "--mca=btl self a", says: "--mca takes 2 values, in words of their own"},
 		{line: "--tag-output=yes a", says: "--tag-output takes no value"},
-		{line: "--mca btl tcp --mca btl self a", says: "parameter btl has the value \"tcp\" already"},
 		{line: "--mca 'a=b' c a", says: `"a=b" is no parameter's name`},
 		{line: "-x =1 a", says: "a variable has a name"},
 		{line: "-x 'A=" + strings.Repeat("x", line.MaxVar) + "' a", says: "variable A has 131073 bytes"},
@@ -274,4 +291,11 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--xterm", says: "--xterm: use --output-filename"},
 		{line: "a : --tag-output b", says: "--tag-output concerns all programs here"},
 	})
+}
+
+// repeats says that a parameter has another value than the one that it had first.
+func repeats(name, value string) func(*line.Line) {
+	return func(l *line.Line) {
+		l.Repeated = fmt.Sprintf("parameter %s has the value %q already; give it once", name, value)
+	}
 }

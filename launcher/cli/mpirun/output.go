@@ -18,10 +18,10 @@ func (p printing) rows() []line.Row {
 		{Names: "timestamp-output", Level: line.Done, Means: "the time before every line", Set: line.True(&p.Line.Timestamps)},
 		{Names: "merge-stderr-to-stdout", Level: line.Done, Means: "one stream for both", Set: line.True(&p.Line.Merge)},
 		{Names: "output-filename", Args: 1, Level: line.Done, Set: p.outputName,
-			Means: "`DIR[:nojobid][,nocopy]`: a directory with DIR/1/rank.N/stdout and stderr, and a copy on the terminal. With Open MPI 5 files FILE.prterun-HOST-PID@1.N.out and .err instead, and no copy"},
+			Means: "`DIR[:nojobid][,nocopy]`: a directory with DIR/1/rank.N/stdout and stderr, and a copy on the terminal. With Open MPI 5 files FILE.prterun-HOST-PID@1.N.out and .err instead. Lines have their tags there, too"},
 		{Names: "output-directory", Args: 1, Level: line.Done, Set: p.outputDir, Means: "as `--output directory=DIR`"},
 		{Names: "output", Args: 1, Level: line.Done, Set: p.output,
-			Means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` (DIR/prterun-HOST-PID@1/rank.N/stdout and stderr), `file=NAME` (as `--output-filename`) and their beginnings. Nothing of what is in files is on the terminal. Others are refused (Open MPI 5)"},
+			Means: "`tag`, `tag-detailed` (with host and process number), `tag-fullname` (the job's name), `rank`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` (DIR/prterun-HOST-PID@1/rank.N/stdout and stderr), `file=NAME` (as `--output-filename`) and their beginnings. A copy of what is in files is on the terminal, unless `:nocopy` is said. Others are refused (Open MPI 5)"},
 		{Names: "stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: a rank, `all` or `none`", Set: p.Stdin},
 		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: line.True(&p.Line.DisplayMap)},
 		{Names: "display", Args: 1, Level: line.Done, Means: "`map`, `bind`; others have no effect (Open MPI 5)", Set: p.display},
@@ -80,8 +80,18 @@ func (p printing) output(v []string) error {
 		word, modifiers, _ := strings.Cut(strings.ToLower(word), ":")
 		begins := func(full string, least int) bool { return len(word) >= least && strings.HasPrefix(full, word) }
 		switch {
-		case begins("tag-detailed", 2), begins("tag-fullname", 2):
+		case begins("tag", 2):
 			p.Line.TagOutput = true
+			if p.Line.TagBy == "rank" { // which a tag says already
+				p.Line.TagBy = ""
+			}
+		case begins("tag-detailed", 4):
+			p.Line.TagOutput, p.Line.TagBy = true, "detailed"
+		case begins("tag-fullname", 4):
+			p.Line.TagOutput, p.Line.TagBy = true, "fullname"
+		case begins("rank", 1) && p.Line.TagOutput:
+		case begins("rank", 1):
+			p.Line.TagOutput, p.Line.TagBy = true, "rank"
 		case begins("timestamp", 2):
 			p.Line.Timestamps = true
 		case begins("merge-stderr-to-stdout", 1):
@@ -96,7 +106,7 @@ func (p printing) output(v []string) error {
 			}
 		case word == "":
 		default:
-			return unknownItem(item, "tag, timestamp, merge-stderr-to-stdout, directory=DIR and file=NAME")
+			return unknownItem(item, "tag, tag-detailed, tag-fullname, rank, timestamp, merge-stderr-to-stdout, directory=DIR and file=NAME")
 		}
 		for m := range strings.FieldsFuncSeq(modifiers, func(r rune) bool { return r == ':' }) {
 			if m != "raw" {

@@ -62,21 +62,21 @@ func (p *openMPIParser) readTuned(name string) (file string, text []byte, err er
 
 func (p *openMPIParser) tuneFile(file, text string) (env []string, err error) {
 	n := 0
-	for line := range strings.Lines(text) {
+	for l := range strings.Lines(text) {
 		n++
-		line = strings.TrimSpace(line)
+		l = line.Trim(l)
 		var more []string
 		switch {
-		case line == "" || line[0] == '#' || strings.HasPrefix(line, "//"):
-		case line[0] == '-':
-			more, err = p.tuneOptions(strings.Fields(line))
+		case l == "" || l[0] == '#' || strings.HasPrefix(l, "//"):
+		case l[0] == '-':
+			more, err = p.tuneOptions(line.Words(l))
 		default:
-			name, value, found := strings.Cut(line, "=")
+			name, value, found := strings.Cut(l, "=")
 			if !found {
-				err = fmt.Errorf("%.60q is neither NAME = VALUE nor an option", line)
+				err = fmt.Errorf("%.60q is neither NAME = VALUE nor an option", l)
 				break
 			}
-			more, err = p.tuneParam(strings.TrimSpace(name), strings.TrimSpace(value))
+			more, err = p.tuneParam(line.Trim(name), line.Trim(value))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s line %d: %w", file, n, err)

@@ -10,14 +10,17 @@ import (
 	"sync"
 )
 
+// blanks are those of OpenSSH's misc.c; characters such as U+00A0 belong to a value.
+const blanks = " \t\r\n"
+
 // config takes the value of -o: "Name=value", "Name value", names in any case (ssh_config(5)).
 func (p *parser) config(text string) error {
-	text = strings.TrimSpace(text)
+	text = strings.Trim(text, blanks)
 	name, value := text, ""
 	if i := strings.IndexAny(text, "= \t"); i >= 0 {
 		name = text[:i]
-		value = strings.TrimSpace(text[i:])
-		value = strings.TrimSpace(strings.TrimPrefix(value, "="))
+		value = strings.Trim(text[i:], blanks)
+		value = strings.Trim(strings.TrimPrefix(value, "="), blanks)
 	}
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		value = value[1 : len(value)-1]
@@ -253,13 +256,13 @@ func (p *parser) setEnv(v string) error {
 // quotedWords splits a line at blanks outside quotes (argv_split of OpenSSH's misc.c, without escapes).
 func quotedWords(text string) (words []string, err error) {
 	var word strings.Builder
-	open, begun := rune(0), false
-	for _, c := range text {
+	open, begun := byte(0), false
+	for _, c := range []byte(text) { // values are any bytes
 		switch {
 		case open != 0 && c == open:
 			open = 0
 		case open != 0:
-			word.WriteRune(c)
+			word.WriteByte(c)
 		case c == '"' || c == '\'':
 			open, begun = c, true
 		case c == ' ' || c == '\t':
@@ -269,7 +272,7 @@ func quotedWords(text string) (words []string, err error) {
 			word.Reset()
 			begun = false
 		default:
-			word.WriteRune(c)
+			word.WriteByte(c)
 			begun = true
 		}
 	}

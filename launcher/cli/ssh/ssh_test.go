@@ -55,6 +55,8 @@ func TestParse(t *testing.T) {
 			Line{Host: "w0", Command: "true", TTY: TTYForce, Quiet: true, User: "a", Without: []string{"user a", "user b"}}},
 		{"a letter before a setting", []string{"-T", "-o", "RequestTTY=force", "w0", "true"}, Line{Host: "w0", Command: "true", TTY: TTYNever}},
 		{"a letter after a setting", []string{"-o", "RequestTTY=no", "-t", "w0", "true"}, Line{Host: "w0", Command: "true", TTY: TTYAsked}},
+		{"variables of any bytes", []string{"-o", "SetEnv=A=caf\xe9 B='\xff \u00a0' C=\u00a0", "w0", "env"},
+			Line{Host: "w0", Command: "env", SetEnv: []string{"A=caf\xe9", "B=\xff \u00a0", "C=\u00a0"}}},
 		{"variables with blanks", []string{"-o", `SetEnv=A="x y" B='z "' C=`, "-o", "SetEnv=D=1", "w0", "env"}, Line{Host: "w0", Command: "env", SetEnv: []string{"A=x y", `B=z "`, "C="}}},
 		{"settings that may be unknown", []string{"-o", "IgnoreUnknown=Non*,x", "-o", "Nonsense=1", "w0", "true"}, Line{Host: "w0", Command: "true", Without: []string{"Nonsense 1"}}},
 		{"a port by its service", []string{"-p", "ssh", "w0", "true"}, Line{Host: "w0", Command: "true", Without: []string{"port ssh"}}},

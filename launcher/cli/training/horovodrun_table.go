@@ -193,6 +193,6 @@ func (l *Horovodrun) extra(to *[]string, text string) error {
 	if i := strings.IndexAny(text, "'\"\\$`"); i >= 0 {
 		return fmt.Errorf("quotes and %q are not taken apart here: give mpirun these words itself", text[i])
 	}
-	*to = append(*to, strings.Fields(text)...)
+	*to = append(*to, line.Words(text)...)
 	return nil
 }

@@ -123,7 +123,7 @@ func (w Wish) Needed(all []model.Wanted) (want []model.Wanted, err error) {
 // unasked is the policy before any host was asked; ok is false where hosts must be asked first.
 func unasked(p placement.Policy) (_ placement.Policy, ok bool) {
 	m := p.Binding.Map
-	if p.Binding.Lines != nil || m.Span || m.Policy == "ppr" && m.Object != layout.None {
+	if p.Binding.Lines != nil || m.Span || m.Policy == "ppr" && m.Object != layout.None || p.BindsWithin() || p.ByCores {
 		return p, false
 	}
 	if m.Policy == "object" {

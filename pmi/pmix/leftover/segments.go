@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // Shm is where libraries put shared memory by name.
@@ -42,7 +44,7 @@ const maxRoom = 4096
 // lease is held until the name is gone: whoever opens the file meanwhile waits. The same holds in directories that Claim
 // made, which go when they are empty.
 func Segments(dir string, owner int) (removed []string, err error) {
-	d, err := os.Open(dir)
+	d, err := bounded.OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // Common are options that both families have with one meaning.
 func (p *Parser) Common() []Row {
 	return []Row{
-		{Names: "n np", Args: 1, Level: Done, Local: true, Means: "ranks of the program", Set: Count(&p.Ctx.N, MaxRanks)},
+		{Names: "n np", Args: 1, Level: Done, Local: true, Means: RanksMean, Set: p.Ranks},
 		{Names: "wdir wd", Args: 1, Level: Done, Local: true, Means: "working directory; a missing one is an error",
 			Set: Text(&p.Ctx.Wdir, "a directory has a name")},
 		{Names: "version V", Level: Done, Means: "says which launcher is imitated", Set: True(&p.Line.Version)},
@@ -23,6 +23,16 @@ func (p *Parser) Common() []Row {
 			Set: True(&p.Line.DryRun)},
 		{Names: "report-bindings", Level: Done, Means: "shows each rank's CPUs when it has started, as Open MPI does", Set: True(&p.Line.Bindings)},
 	}
+}
+
+// RanksMean says what -n means.
+const RanksMean = "ranks of the program; without it, or with 0, the launcher's default ([mpirun.md](mpirun.md))"
+
+// Ranks is how many ranks a program has. With 0 it is as if the option was not given: so it is in Open MPI 4.1 and 5
+// and in MPICH's Hydra.
+func (p *Parser) Ranks(v []string) (err error) {
+	p.Ctx.N, err = Number(v[0], 0, MaxRanks)
+	return err
 }
 
 // MaxRanks bounds every number of ranks.

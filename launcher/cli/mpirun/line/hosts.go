@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -25,13 +26,17 @@ func (p *Parser) Hosts() error {
 		}
 		all = union(all, c.On)
 	}
-	for i := range p.Line.Contexts { // one program's may be all there are
-		if c := &p.Line.Contexts[i]; slices.Equal(c.On, all) {
+	several := p.Rules.Family == OpenMPI && len(p.Line.Contexts) > 1 // each has its own share of a host
+	for i := range p.Line.Contexts {                                 // one program's may be all there are
+		if c := &p.Line.Contexts[i]; slices.Equal(c.On, all) && !several {
 			c.On = nil
 		}
 	}
 	if all == nil && p.Hostfile != "" {
 		all, err = p.Rules.Hosts(p.Hostfile)
+	}
+	if err == nil {
+		all, err = p.switchedOn(all)
 	}
 	for i := range all {
 		if e := &all[i]; !e.Given && p.Slots > 0 {
@@ -45,24 +50,123 @@ func (p *Parser) Hosts() error {
 	return err
 }
 
+// switchedOn leaves out hosts that have 0 slots, of all programs.
+func (p *Parser) switchedOn(all []hostlist.Entry) (_ []hostlist.Entry, err error) {
+	for i := range p.Line.Contexts {
+		c := &p.Line.Contexts[i]
+		if c.On, err = hostlist.On(c.On); err != nil {
+			return nil, err
+		}
+	}
+	return hostlist.On(all)
+}
+
+// AddUp gives each host the sum of the slots that the programs' lists give it, as Open MPI 5 does; else it has the
+// largest of them.
+func (l *Line) AddUp() {
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		sum := 0
+		for _, c := range l.Contexts {
+			for _, on := range c.On {
+				if strings.EqualFold(on.Name, e.Name) {
+					sum += on.Slots
+				}
+			}
+		}
+		if e.Given && sum > e.Slots {
+			e.Slots = min(sum, hostlist.MaxSlots)
+		}
+	}
+}
+
 // named are the hosts of one program's or of all programs' lists, by their whole names; nil: there
 // are none.
 func (p *Parser) named(lists []string) ([]hostlist.Entry, error) {
 	if lists == nil {
 		return nil, nil
 	}
-	named, err := hostlist.ParseListAs(strings.Join(lists, ","), p.Rules.Dialect)
+	list := strings.Join(lists, ",")
+	relative, list, err := p.relative(list)
+	if err != nil {
+		return nil, err
+	}
+	var named []hostlist.Entry
+	if list != "" || relative == nil {
+		named, err = hostlist.ParseListAs(list, p.Rules.Dialect)
+	}
+	if err == nil && p.Hostfile == "" {
+		named, err = p.complete(named)
+	}
+	if err == nil && p.Hostfile == "" {
+		return beside(named, relative), nil
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the host list: %w", err)
-	case p.Hostfile == "":
-		return p.complete(named)
 	}
 	all, err := p.Rules.Hosts(p.Hostfile)
 	if err != nil {
 		return nil, err
 	}
-	return choose(named, all, p.Hostfile)
+	chosen, err := choose(named, all, p.Hostfile)
+	return beside(chosen, relative), err
+}
+
+// relative takes Open MPI 4.1's relative hosts out of a list: "+n1" is the second host of the hostfile, or of the
+// operator's, and "+e" each host there, all of which are empty before the run (orte/util/dash_host). They have the slots
+// that they have there. Where no file names hosts there is this one.
+func (p *Parser) relative(list string) (found []hostlist.Entry, rest string, err error) {
+	if p.Rules.Family != OpenMPI || !strings.Contains(list, "+") {
+		return nil, list, nil
+	}
+	all := []hostlist.Entry{{Name: "localhost"}}
+	switch {
+	case p.Hostfile != "":
+		all, err = p.Rules.Hosts(p.Hostfile)
+	case p.Out.Operators != nil:
+		if known, e := p.Out.Operators(); e == nil && len(known) > 0 {
+			all = known
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+
+	var others []string
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		if !strings.HasPrefix(item, "+") {
+			others = append(others, item)
+			continue
+		}
+		which, slots, _ := strings.Cut(strings.ToLower(item), ":")
+		index, numbered := strings.CutPrefix(which, "+n")
+		n, err := strconv.Atoi(index)
+		switch {
+		case which == "+e" && slots == "":
+			found = beside(found, all)
+		case which == "+e":
+			return nil, "", fmt.Errorf("host %.40s: so many empty hosts are not chosen, nor does Open MPI 4.1 find them; name the hosts, or write +e for all", item)
+		case !numbered || err != nil || n < 0:
+			return nil, "", fmt.Errorf("host %.40s: a relative host is +n0, +n1 and so on, or +e", item)
+		case n >= len(all):
+			return nil, "", fmt.Errorf("host %.40s: hosts are counted from 0, and there are %d", item, len(all))
+		default:
+			found = beside(found, all[n:n+1])
+		}
+	}
+	return found, strings.Join(others, ","), nil
+}
+
+// beside is a list of hosts with those of another that it does not have.
+func beside(list, more []hostlist.Entry) []hostlist.Entry {
+	for _, e := range more {
+		if !slices.ContainsFunc(list, func(have hostlist.Entry) bool { return strings.EqualFold(have.Name, e.Name) }) {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 // union adds hosts that are not among all yet; one that is gets the larger number of slots.

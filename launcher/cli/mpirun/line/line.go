@@ -43,11 +43,13 @@ type Line struct {
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
+	ByCores       bool   // Hydra: a host takes as many ranks at a time as it has cores, whatever its number; not read from the options
 	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
 	Universe      string // Hydra's MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE; "": INFINITE
 	Binding       layout.Request
 
 	TagOutput   bool
+	TagBy       string // Open MPI 5: what a tag names, "rank", "detailed" or "fullname"; "": job and rank
 	Timestamps  bool
 	Merge       bool   // standard error goes where standard output goes
 	OutputDir   string // "": none
@@ -80,6 +82,7 @@ type Line struct {
 
 	Inherit Inherit // Hydra: what of the launcher's environment goes along
 
+	Repeated string   // Open MPI: what is wrong by 4.1's rules with a parameter that has two values, and not by 5's; "": nothing
 	Options  []Option // in their order
 	Without  []string // what was accepted and has no effect, as it was written
 	Warnings []string // sentences for the user
@@ -94,7 +97,7 @@ type Option struct {
 // Context is one program with what stands before it.
 type Context struct {
 	Argv    []string
-	N       int              // ranks; 0: not given
+	N       int              // ranks; 0: as if it was not given
 	Wdir    string           // absolute; "": the launcher's
 	On      []hostlist.Entry // its own hosts, of Entries; nil: all
 	Env     []string         // NAME=value

@@ -1,4 +1,4 @@
-package exposition
+package scrape
 
 import (
 	"context"

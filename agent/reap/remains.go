@@ -1,0 +1,140 @@
+package reap
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// What a process that was started here leaves when it ends: a daemon, or what a shell has put into the background. It
+// is no child of the table, and may become one of this process when its parents have ended.
+
+// Remnant is a process of a session that was not started here itself.
+type Remnant struct {
+	PID   int
+	Start uint64 // starttime of /proc/PID/stat
+	Bare  bool   // its environment does not show, or is empty, as in the middle of an exec
+	Key   string // what the caller's pick has made of its environment
+}
+
+// maxRemnants bounds what Remains returns.
+const maxRemnants = 4096
+
+// Remains are the living processes of a session that it did not start itself. pick makes of an environment, of strings
+// that end in NUL, what tells the caller whose a process is; all calls bring the same one. Where /proc cannot be used
+// there are none. Calls that come while another looks get what that one sees, which may have begun before.
+func (s *Supervisor) Remains(session string, pick func(environ []byte) string) []Remnant {
+	v, _, _ := s.looks.Do("remains of "+session, func() (any, error) { return s.remains(session, pick), nil })
+	return v.([]Remnant)
+}
+
+func (s *Supervisor) remains(session string, pick func(environ []byte) string) (found []Remnant) {
+	if s.proc.Verify() != nil {
+		return nil
+	}
+	all, err := s.proc.Snapshot()
+	if err != nil {
+		return nil
+	}
+	t := s.tree(all, nil)
+	for _, p := range all {
+		_, own := t.Children[p.PID]
+		if own || !p.Alive() || p.PID == t.Self || s.adopts && !t.Descends(p.PID) {
+			continue
+		}
+		if o := t.Owner(p.PID); o.Ours && o.Session == session && len(found) < maxRemnants {
+			environ, _ := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(p.PID), "environ"), maxEnvironment)
+			found = append(found, Remnant{PID: p.PID, Start: p.Start, Bare: len(environ) == 0, Key: pick(environ)})
+		}
+	}
+	return found
+}
+
+// maxEnvironment bounds what is read of one process's.
+const maxEnvironment = 1 << 20
+
+// AskOther sends a signal to one process of a session that was not started here, if that still lives. A stop by the same
+// signal leaves it out, as it does with Process.Ask.
+func (s *Supervisor) AskOther(pid int, start uint64, sig unix.Signal) {
+	at := Remnant{PID: pid, Start: start}
+	s.mu.Lock()
+	if s.others == nil {
+		s.others = map[Remnant]uint64{}
+	}
+	if len(s.others) >= maxRemnants { // those that have ended are not told of
+		clear(s.others)
+	}
+	s.others[at] |= 1 << (uint(sig) & 63)
+	s.mu.Unlock()
+
+	targets := s.proc.Aim([]proctree.Stat{{PID: pid, Start: start}}, !s.noPidfd.Load())
+	targets.Signal(sig)
+	targets.Close()
+}
+
+// askedOther says that AskOther has sent the signal.
+func (s *Supervisor) askedOther(t proctree.Target, sig unix.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others[Remnant{PID: t.PID, Start: t.Start}]&(1<<(uint(sig)&63)) != 0
+}
+
+// Await waits until a process has ended that was not started here, or ctx has; ended says which. Its exit is known where
+// it had become a child of this process, as those do whose parents have ended before them.
+func (s *Supervisor) Await(ctx context.Context, pid int, start uint64) (exit job.Exit, known, ended bool) {
+	s.watch(pid, 1)
+	defer func() {
+		s.watch(pid, -1)
+		s.orphans.wake() // whose look ended at this one
+	}()
+	targets := s.proc.Aim([]proctree.Stat{{PID: pid, Start: start}}, !s.noPidfd.Load())
+	defer targets.Close()
+	if !targets.Await(ctx) {
+		return job.Exit{}, false, false
+	}
+	exit, known = s.exitOf(targets)
+	return exit, known, true
+}
+
+// watch counts who waits for a process, which the orphan loop leaves alone meanwhile.
+func (s *Supervisor) watch(pid, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watched == nil {
+		s.watched = map[int]int{}
+	}
+	if s.watched[pid] += n; s.watched[pid] == 0 {
+		delete(s.watched, pid)
+	}
+}
+
+// Of siginfo_t's code, for a child (sigaction(2)).
+const (
+	cldExited = 1
+	cldDumped = 3
+)
+
+// exitOf is how a process has ended, if it is a child of this one. It stays a zombie, which the orphan loop reaps.
+func (s *Supervisor) exitOf(targets proctree.Targets) (exit job.Exit, known bool) {
+	if len(targets) == 0 {
+		return exit, false
+	}
+	var info siginfoChild
+	ok := targets[0].WithPidfd(func(fd int) bool {
+		err := unix.Waitid(unix.P_PIDFD, fd, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		return err == nil && info.pid != 0
+	})
+	switch {
+	case !ok: // another's child, or a kernel without pidfds
+		return exit, false
+	case info.code == cldExited:
+		return job.Exit{Code: int(info.status)}, true
+	}
+	return job.Exit{Signal: int(info.status), Core: info.code == cldDumped}, true
+}

@@ -1,0 +1,98 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// blocking are functions that wait for ever at a pipe which somebody put in the place of a file or directory.
+var blocking = []string{"os.Open", "os.ReadDir", "os.ReadFile", "os.OpenRoot", "os.DirFS", "filepath.Glob", "filepath.WalkDir", "fs.WalkDir"}
+
+// mayBlock are files that use them, and why no stranger can have put a pipe there.
+var mayBlock = map[string]string{
+	"agent/look/asleep.go":             "/proc: the kernel's",
+	"agent/look/usage.go":              "/proc: the kernel's",
+	"agent/ranks/unspoken.go":          "/proc: the kernel's",
+	"agent/reap/daemon.go":             "a device",
+	"agent/reap/files.go":              "/proc: the kernel's",
+	"agent/reap/prepare.go":            "/proc: the kernel's",
+	"agent/reap/proctree/proc.go":      "/proc: the kernel's",
+	"agent/reap/proctree/sockets.go":   "/proc: the kernel's",
+	"agent/reap/slice.go":              "/proc: the kernel's",
+	"agent/stdio/files.go":             "a device",
+	"agent/watch/cause.go":             "/proc: the kernel's",
+	"agent/watch/far.go":               "/sys: the kernel's",
+	"agent/watch/page.go":              "/sys: the kernel's",
+	"cmd/mpiup/entered.go":             "/proc: the kernel's",
+	"cmd/mpiup/install/install.go":     "mpiup's own file, beside the program that runs",
+	"cmd/mpiup/native.go":              "a file that the user named",
+	"cmd/mpiup/typed.go":               "/proc: the kernel's",
+	"internal/bounded/bounded.go":      "File, for what a user named: a shell's pipe is one",
+	"internal/bounded/tree.go":         "OpenRoot, of a directory that is open",
+	"internal/identity/find.go":        "where Kubernetes mounts a Secret",
+	"internal/identity/incarnation.go": "/proc: the kernel's",
+	"internal/identity/scope.go":       "/etc/volcano, which Kubernetes mounts",
+	"launcher/aftermath/aftermath.go":  "a log that the user named: a shell's pipe is one",
+	"launcher/aftermath/support.go":    "where Kubernetes mounts a Secret",
+	"launcher/hosts/operators.go":      "/etc/volcano, which Kubernetes mounts",
+	"topology/sysfs/dir.go":            "a directory that the user named",
+	"topology/sysfs/host.go":           "/sys and /proc: the kernel's",
+}
+
+// Whatever a rank, an earlier rank or an image may have made is opened by internal/bounded, which no pipe blocks. Other files that are opened
+// stand in the list with the reason why nobody can have put one there.
+func TestNobodyWaitsAtAPipe(t *testing.T) {
+	found := map[string][]string{}
+	eachFile(t, func(path string, text []byte) {
+		if calls := callsTo(t, path, text, blocking); len(calls) > 0 && !under(path, "test") {
+			found[path] = calls
+		}
+	})
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		if mayBlock[path] == "" {
+			t.Errorf("%s: a pipe in the place of what it opens blocks it for ever: use internal/bounded (Open, OpenDir, OpenRoot, Names, Tree), or say in mayBlock why none can be there",
+				strings.Join(found[path], ", "))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(mayBlock)) {
+		if found[path] == nil {
+			t.Errorf("%s opens nothing so any more: take it off mayBlock", path)
+		}
+	}
+}
+
+// callsTo lists where a file calls one of some functions of packages, or hands one on.
+func callsTo(t *testing.T, path string, text []byte, functions []string) (found []string) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if of, ok := selector.X.(*ast.Ident); ok && slices.Contains(functions, of.Name+"."+selector.Sel.Name) {
+			found = append(found, fmt.Sprintf("%s calls %s.%s", files.Position(n.Pos()), of.Name, selector.Sel.Name))
+		}
+		return true
+	})
+	return found
+}
+
+func TestOpensAreSeen(t *testing.T) {
+	const text = "package x\nfunc f() { os.Open(a); bounded.Open(a); os.OpenFile(a, 0, 0); g(os.ReadDir) }\n"
+	got := callsTo(t, "x.go", []byte(text), blocking)
+	if len(got) != 2 || !strings.HasSuffix(got[0], "calls os.Open") || !strings.HasSuffix(got[1], "calls os.ReadDir") {
+		t.Errorf("%q", got)
+	}
+}
