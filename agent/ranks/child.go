@@ -139,6 +139,7 @@ func (p *Process) follow() {
 		}
 	})
 	<-p.process.Done()
+	p.clients.outlive(st.s.Lives)
 	p.settle()
 	p.awaitClients(drained)
 	p.settle() // a client that went on has had its last word since

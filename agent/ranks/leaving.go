@@ -67,19 +67,19 @@ const (
 
 // clients are the processes that were in MPI for a rank. The zero value has seen none.
 type clients struct {
-	mu      sync.Mutex
-	list    []*member // guarded by mu; known ones, the last is the one that is or was in MPI last
-	waiting bool      // guarded by mu; the first process has ended, and the rank has not
-	over    bool      // guarded by mu; the rank has ended, and nobody is followed any more
-	ended   ending    // guarded by mu; of the last client that ended after the first process had
+	mu    sync.Mutex
+	list  []*member // guarded by mu; known ones, the last is the one that is or was in MPI last
+	over  bool      // guarded by mu; the rank has ended, and nobody is followed any more
+	ended ending    // guarded by mu; of the last client that ended after the first process had
 }
 
 // member is one client.
 type member struct {
-	who  client.Process
-	name string        // in words
-	done chan struct{} // closed when it has ended; nil of the rank's first process
-	end  ending        // not changed once done is closed
+	who   client.Process
+	name  string        // in words
+	after bool          // guarded by clients.mu; it lived when the first process had ended
+	done  chan struct{} // closed when it has ended; nil of the rank's first process
+	end   ending        // not changed once done is closed
 }
 
 // ending is how a client has ended that was not the rank's first process.
@@ -117,7 +117,7 @@ func (c *clients) note(who client.Process, first int, follow func(m *member)) {
 func (c *clients) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over, c.waiting = true, false
+	c.over = true
 }
 
 // last is who was in MPI for the rank last; the zero value: nobody that is known.
@@ -130,22 +130,24 @@ func (c *clients) last() (who client.Process) {
 	return who
 }
 
-// wait notes that the first process has ended and the rank goes on.
-func (c *clients) wait() {
+// isOver says that the rank has ended.
+func (c *clients) isOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = true
+	return c.over
 }
 
-// goesOn says that the first process has ended and the rank goes on.
-func (c *clients) goesOn() bool {
+// outlive notes which clients live now that the first process has ended.
+func (c *clients) outlive(lives func(client.Process) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waiting
+	for _, m := range c.list {
+		m.after = m.after || m.done != nil && lives(m.who)
+	}
 }
 
 // next is a client whose end was not counted yet, latest first, and that either lives or has ended after the first
-// process, in a way that is known; nil: there is none. It is counted with counted.
+// process; nil: there is none. It is counted with counted.
 func (c *clients) next(firstEnded time.Time) *member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +157,7 @@ func (c *clients) next(firstEnded time.Time) *member {
 		}
 		select {
 		case <-m.done:
-			if m.end.known && m.end.at.After(firstEnded) {
+			if m.after || m.end.known && m.end.at.After(firstEnded) {
 				return m
 			}
 		default:
@@ -206,6 +208,7 @@ func (p *Process) followClient(who client.Process) {
 	st := p.Job
 	p.clients.note(who, p.process.Pid(), func(m *member) {
 		m.name = st.s.processName(who.PID)
+		m.after = p.process.Over()
 		st.wg.Go(func() {
 			defer close(m.done)
 			exit, known, _ := st.s.Super.Await(st.ctx, who.PID, who.Start)
@@ -221,7 +224,6 @@ func (p *Process) awaitClients(drained <-chan struct{}) {
 	if p.process.Exit().Status() != 0 || !p.Speaks() || st.Launch.Exec != nil || st.Launch.Job.Explain > 0 {
 		return
 	}
-	p.clients.wait()
 	l := leaving{p: p, drained: drained}
 	for {
 		last := p.clients.last()
@@ -419,7 +421,7 @@ func (p *Process) untilKill() time.Duration {
 // signalOthers sends a signal to what is left of a rank whose first process has ended: to who is in MPI for it, or may
 // come to that.
 func (p *Process) signalOthers(sig syscall.Signal) {
-	if !p.clients.goesOn() {
+	if p.clients.isOver() || p.process.Exit().Status() != 0 {
 		return
 	}
 	super := p.Job.s.Super

@@ -145,8 +145,11 @@ func (p *Process) Gone() bool { return p.process.Over() && !p.goesOn() }
 
 // goesOn says that the process has ended and another one, which lives, is in MPI for the rank.
 func (p *Process) goesOn() bool {
+	if p.clients.isOver() || p.process.Exit().Status() != 0 {
+		return false
+	}
 	who := p.clients.last()
-	return p.clients.goesOn() && who.Known() && p.Job.s.Lives(who)
+	return who.Known() && who.PID != p.process.Pid() && p.Job.s.Lives(who)
 }
 
 // State is how far the rank's library has come.
