@@ -117,7 +117,7 @@ slow: build ## ranks made slow in seven ways, TRIES=1 each, those that docs/data
 false-names: build ## balanced programs until docs/data/false-names.tsv has RUNS=1000 runs, SIDE=6 side by side, none after FOR seconds: --watch-ranks may name nobody; WINDOW=1m for the real one (root; half an hour); not in CI
 	@MPIUP_FALSE_NAMES=$(or $(RUNS),1000) MPIUP_SLOW_SIDE=$(SIDE) MPIUP_SLOW_FOR=$(FOR) MPIUP_FALSE_NAMES_WINDOW=$(WINDOW) go test -timeout 12h -count=1 -v -run '^TestFalseNames$$' ./test/slow
 
-likereal: build ## each option, parameter and variable that docs/data/mpirun-*.tsv call done, with the real launchers of Open MPI 4 and 5, MPICH and Intel MPI, over one host or two; LINES='--map-by' for some; MPIUP_LIKEREAL_SEED mixes the two minutes of them that CI runs (root; fetches Intel MPI, 130 MB; ten minutes)
+likereal: build ## each option, parameter and variable that docs/data/mpirun-*.tsv call done, with the real launchers of Open MPI 4 and 5, MPICH and Intel MPI, over one host or two; LINES='--map-by' for some; MPIUP_LIKEREAL_SEED mixes the two minutes of them that CI runs (root; fetches Intel MPI, 130 MB; some three minutes on two cores)
 	@test/wheels.sh intel
 	@MPIUP_LIKEREAL='$(or $(LINES),all)' MPIUP_TEST_REQUIRE=root,netns,mpich,wheels,intel,mpirun.openmpi go test -count=1 -parallel 4 -timeout 60m -run '^TestLikeTheRealRowByRow$$|^TestWhatTheRealLaunchersRead$$|^TestEachDoneRowHasALine$$' ./test/integration
 

@@ -150,7 +150,8 @@ func TestMpirun(t *testing.T) {
 		{name: "hosts of a rankfile", args: []string{"--rankfile", rankfile, "sh", "-c", where}, stdout: "0@w2\n1@w0\n"},
 		{name: "nothing is started", args: []string{"-H", "w0,w1", "--do-not-launch", "false"}, stdout: "2 ranks on 2 hosts: false\nw0  rank 0  (1 of 1 slot)\nw1  rank 1  (1 of 1 slot)\n"},
 		{name: "version", args: []string{"--version"}, stdout: "\nReport bugs to https://github.com/mpiup/mpiup/issues\nmpirun (Open MPI) 4.1."},
-		{name: "what is done", args: []string{"-v", "-H", "w0", "--show-progress", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H; by the rules of Open MPI 4.1: nothing says otherwise\nmpirun (mpiup): --show-progress has no effect\n"},
+		{name: "what is done", args: []string{"-v", "-H", "w0", "--novm", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H; by the rules of Open MPI 4.1: nothing says otherwise\nmpirun (mpiup): --novm has no effect\n"},
+		{name: "what would be missed", args: []string{"-H", "w0", "--show-progress", "true"}, stderr: "mpirun (mpiup): warning: --show-progress has no effect: mpiup ps shows ranks and their pids\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
