@@ -30,8 +30,8 @@ func TestSizeOfRanksTerminals(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := testlab.NewLoopback(t, bin, []string{"MPIUP_KEY=" + key})
-	const program = `trap 'echo "$MPIUP_RANK now $(stty size <&1)"; exit 0' WINCH
-		echo "$MPIUP_RANK has $(stty size <&1)"; while :; do sleep 0.05; done`
+	const program = `exec 3>&1; trap 'echo "$MPIUP_RANK now $(stty size <&3)"; exit 0' WINCH
+		echo "$MPIUP_RANK has $(stty size <&3)"; while :; do sleep 0.05; done`
 
 	for _, c := range []struct {
 		name string
