@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/runmetrics"
+	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -78,8 +79,22 @@ func (c *Config) pty() bool {
 	return c.Pty && o.Mode != iof.JSON && o.Dir == "" && o.Files == [2]iof.Pattern{}
 }
 
+// screen is the size of the terminal that ranks' terminals stand for: our own standard output; 0 x 0: it is none.
+func (c *Config) screen() (rows, columns uint16) {
+	file, ok := c.Stdout.(*os.File)
+	if !ok || !c.pty() || !streams.IsTerminal(file) {
+		return 0, 0
+	}
+	rows, columns, err := streams.TerminalSize(file)
+	if err != nil { // it has gone
+		return 0, 0
+	}
+	return rows, columns
+}
+
 // forRun is what the run itself needs to know.
 func (c *Config) forRun() run.Config {
-	return run.Config{Wishes: c.Wishes, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Bare: !c.InPod(), Self: c.Self,
+	rows, columns := c.screen()
+	return run.Config{Wishes: c.Wishes, Rows: rows, Columns: columns, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Bare: !c.InPod(), Self: c.Self,
 		Pty: c.pty(), Dumps: c.Report.Dir != "", SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo)}
 }

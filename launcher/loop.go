@@ -150,12 +150,17 @@ func elsewhere(ctx context.Context) *verdict.Fault {
 	return &verdict.Fault{Event: verdict.Elsewhere, ID: -1, Node: -1, Text: e.Sentence, Code: e.Code}
 }
 
-// signal passes on what the launcher got. The size of our terminal is nothing that a run knows.
+// signal passes on what the launcher got. What tells of another size of our terminal comes after that size.
 func (r *driver) signal(s os.Signal) {
 	sig, ok := s.(syscall.Signal)
 	switch {
 	case !ok:
-	case sig != syscall.SIGWINCH || r.exec == nil:
+	case sig != syscall.SIGWINCH:
+		r.step(run.Signal{Number: int(sig)})
+	case r.exec == nil:
+		if rows, columns := r.cfg.screen(); rows > 0 || columns > 0 {
+			r.step(run.Resized{Rows: rows, Columns: columns})
+		}
 		r.step(run.Signal{Number: int(sig)})
 	case r.exec.TTY:
 		if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {

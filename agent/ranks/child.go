@@ -39,7 +39,7 @@ func (p *Process) start() (err error) {
 	case l.Exec.GetTerminal():
 		p.files, err = stdio.Pty(uint16(l.Exec.GetRows()), uint16(l.Exec.GetColumns()))
 	case l.Job.Pty:
-		p.files, err = stdio.PipesAndPty(p.stdin)
+		p.files, err = stdio.PipesAndPty(p.stdin, uint16(l.Job.PtyRows), uint16(l.Job.PtyColumns))
 	default:
 		p.files, err = stdio.Pipes(p.stdin)
 	}

@@ -13,24 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raised are the limits that only ever help: descriptors, locked memory (RDMA registration),
-// processes, queued signals and message queues.
+// raised are the limits that only ever help: locked memory (RDMA registration), processes, queued signals and message queues.
 //
-// Not among them: RLIMIT_CORE, whose soft 0 keeps cores off a small disk; RLIMIT_STACK, because
+// Not among them: RLIMIT_NOFILE, whose soft limit is a program's: with select(2) one with a descriptor above 1,023 writes beyond its fd_set, and what
+// closes all descriptors one by one is slow where there may be 2^30. Go raises it at its own start, for itself only, and gives children the original
+// one back (package syscall: rlimit.go), unless somebody calls Setrlimit for it. RLIMIT_CORE, whose soft 0 keeps cores off a small disk; RLIMIT_STACK, because
 // glibc gives threads 2 MiB instead of 8 when it is unlimited, and all of it when it is large;
 // RLIMIT_AS, DATA, CPU and FSIZE, which are soft only when someone meant it.
 var raised = []struct {
 	name     string
 	resource int
-	max      uint64
 }{
-	// Runtimes that set a hard limit of 2^30 would make programs that close "all" descriptors
-	// one by one spin for minutes.
-	{"RLIMIT_NOFILE", unix.RLIMIT_NOFILE, 1 << 20},
-	{"RLIMIT_MEMLOCK", unix.RLIMIT_MEMLOCK, unix.RLIM_INFINITY},
-	{"RLIMIT_NPROC", unix.RLIMIT_NPROC, unix.RLIM_INFINITY},
-	{"RLIMIT_SIGPENDING", unix.RLIMIT_SIGPENDING, unix.RLIM_INFINITY},
-	{"RLIMIT_MSGQUEUE", unix.RLIMIT_MSGQUEUE, unix.RLIM_INFINITY},
+	{"RLIMIT_MEMLOCK", unix.RLIMIT_MEMLOCK},
+	{"RLIMIT_NPROC", unix.RLIMIT_NPROC},
+	{"RLIMIT_SIGPENDING", unix.RLIMIT_SIGPENDING},
+	{"RLIMIT_MSGQUEUE", unix.RLIMIT_MSGQUEUE},
 }
 
 // RaiseLimits raises this process's soft limits to the hard ones where that only helps, for its
@@ -43,9 +40,7 @@ func RaiseLimits() error {
 			errs = append(errs, fmt.Errorf("%s: %w", r.name, err))
 			continue
 		}
-		// For NOFILE also when the value stays: Go has raised it at its own start, for itself
-		// only, and gives children the original one back unless Setrlimit is called.
-		lim.Cur = min(lim.Max, r.max)
+		lim.Cur = lim.Max
 		if err := syscall.Setrlimit(r.resource, &lim); err != nil {
 			errs = append(errs, fmt.Errorf("%s to %d: %w", r.name, lim.Cur, err))
 		}

@@ -18,6 +18,9 @@ type Files struct {
 	Err *os.File // read end of its stderr; nil on a terminal
 
 	Terminal bool // In and Out are the terminal's master, one file
+
+	// sized says that Out is a terminal's master, which has a size.
+	sized bool
 }
 
 // pipeSize is asked for a rank's pipes: room to write on while the agent is busy. The kernel
@@ -80,7 +83,7 @@ func Pty(rows, columns uint16) (*Files, error) {
 		return nil, fmt.Errorf("pseudo terminal: %w (is /dev/pts mounted in the container?)", err)
 	}
 	defer master.Close()
-	f := &Files{Child: [3]*os.File{slave, slave, slave}, Terminal: true}
+	f := &Files{Child: [3]*os.File{slave, slave, slave}, Terminal: true, sized: true}
 	f.Out, err = nonblocking(master)
 	if err != nil {
 		f.Close()
@@ -125,10 +128,10 @@ func control(f *os.File, do func(fd int) error) error {
 	return done
 }
 
-// Resize sets the terminal's size; its foreground processes get SIGWINCH. 0 x 0 and pipes are
-// left alone.
+// Resize sets the terminal's size; its foreground processes get SIGWINCH, where it is the controlling terminal of any. 0 x 0 and pipes
+// are left alone.
 func (f *Files) Resize(rows, columns uint16) error {
-	if !f.Terminal || rows == 0 && columns == 0 {
+	if !f.sized || rows == 0 && columns == 0 {
 		return nil
 	}
 	err := control(f.Out, func(fd int) error {

@@ -15,7 +15,18 @@ import (
 // A process that writes to it after our end was closed gets EIO, where a pipe gives SIGPIPE. A session leader without
 // a terminal that opens it by name (/dev/stdout, without O_NOCTTY) makes it its own; what then is left in its process
 // group gets SIGHUP at its end (tty_ioctl(4)), as under Open MPI's mpirun.
-func PipesAndPty(stdin bool) (*Files, error) { return filesWith(stdin, rawPty) }
+func PipesAndPty(stdin bool, rows, columns uint16) (*Files, error) {
+	f, err := filesWith(stdin, rawPty)
+	if err != nil {
+		return nil, err
+	}
+	f.sized = true
+	if err := f.Resize(rows, columns); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
 
 func rawPty(string, int) (ours, theirs *os.File, err error) {
 	master, slave, err := pty.Open()

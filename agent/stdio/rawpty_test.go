@@ -10,13 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
+
 	"github.com/mpiup/mpiup/internal/job"
 )
 
 // onRawPty runs a shell command with a raw terminal as standard output and returns what arrives at once and what in all.
 func onRawPty(t *testing.T, cfg Config, command string) (out, errs []byte, cut bool, cmd *exec.Cmd) {
 	t.Helper()
-	f, err := PipesAndPty(false)
+	f, err := PipesAndPty(false, 33, 77)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +43,29 @@ func onRawPty(t *testing.T, cfg Config, command string) (out, errs []byte, cut b
 		t.Error(err)
 	}
 	return got[job.Stdout].Bytes(), got[job.Stderr].Bytes(), cut, cmd
+}
+
+// The terminal has the size that it was given, and takes another; where none is known, it has none.
+func TestRawPtySize(t *testing.T) {
+	for _, size := range [][2]uint16{{33, 77}, {0, 0}} {
+		f, err := PipesAndPty(false, size[0], size[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		shows := func(rows, columns uint16) {
+			t.Helper()
+			got, err := pty.GetsizeFull(f.Child[1])
+			if err != nil || got.Rows != rows || got.Cols != columns {
+				t.Errorf("the size is %+v, %v, want %d x %d", got, err, rows, columns)
+			}
+		}
+		shows(size[0], size[1])
+		if err := f.Resize(40, 100); err != nil {
+			t.Error(err)
+		}
+		shows(40, 100)
+	}
 }
 
 // Bytes arrive as they were written: every value there is, more than a terminal holds at one time, to the last one

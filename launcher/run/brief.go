@@ -78,7 +78,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 	d := &apiv1.Job{
 		Id: r.cfg.ID, Number: uint32(j.Number), Base: uint32(j.Base), Size: uint32(j.Size()), Hosts: uint32(len(j.Hosts)),
 		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: apiv1.Pmi(r.cfg.PMI),
-		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
+		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, PtyRows: uint32(r.cfg.Rows), PtyColumns: uint32(r.cfg.Columns), WorkerLogs: r.cfg.WorkerLogs,
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Meeting: r.meeting(j),
 		Fabric:      &apiv1.Fabric{Use: string(r.cfg.Fabric.Fabric), Nccl: r.cfg.Fabric.NCCL.String(), NoHints: r.cfg.Fabric.NoHints},
 		GpusPerRank: uint32(r.cfg.GPUs.PerRank), GpuBind: r.cfg.GPUs.Bind(), Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),

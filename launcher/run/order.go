@@ -57,6 +57,8 @@ type (
 	Turn struct{}
 	// Signal is one that the launcher got.
 	Signal struct{ Number int }
+	// Resized is another size of the launcher's terminal. The signal that says so comes after it.
+	Resized struct{ Rows, Columns uint16 }
 	// Expired is a timer's.
 	Expired struct{ Timer Timer }
 	// Unwritten is output that could not be written. Reader: nobody reads it any more.
@@ -106,6 +108,7 @@ func (Frame) event()     {}
 func (Ended) event()     {}
 func (Turn) event()      {}
 func (Signal) event()    {}
+func (Resized) event()   {}
 func (Expired) event()   {}
 func (Unwritten) event() {}
 func (NotCopied) event() {}
@@ -318,15 +321,18 @@ type Config struct {
 	Wishes
 	Grace, TermGrace time.Duration // as reach.Reach has them
 
-	Pty        bool        // ranks write to terminals
-	Dumps      bool        // the run's report is to have the dumps of flight recorders
-	SpawnFiles bool        // hostfiles are read that ranks name when they spawn
-	Verbose    bool        // what is no warning is said, too
-	Exec       *apiv1.Exec // how the agent is to run the command; nil: a run
-	Version    string      // of this build
-	PID        int         // ours, for the sentence that says how to go on
-	Pod        string      // this host, as messages call it
-	Bare       bool        // neither it nor, as far as it knows, a host of the run is a pod of Kubernetes
+	Pty bool // ranks write to terminals
+
+	// Rows and Columns are the size of those, which is that of the launcher's own; 0: unknown.
+	Rows, Columns uint16
+	Dumps         bool        // the run's report is to have the dumps of flight recorders
+	SpawnFiles    bool        // hostfiles are read that ranks name when they spawn
+	Verbose       bool        // what is no warning is said, too
+	Exec          *apiv1.Exec // how the agent is to run the command; nil: a run
+	Version       string      // of this build
+	PID           int         // ours, for the sentence that says how to go on
+	Pod           string      // this host, as messages call it
+	Bare          bool        // neither it nor, as far as it knows, a host of the run is a pod of Kubernetes
 
 	ID       string       // of the run, in all its sessions
 	Number   uint64       // of this incarnation, in every Launch

@@ -100,6 +100,8 @@ func (r *Run) Step(now Now, e Event) []Order {
 	case Signal:
 		r.signal(e.Number)
 		r.noteSignal(e.Number)
+	case Resized:
+		r.resize(e.Rows, e.Columns)
 	case Expired:
 		r.expired(e.Timer)
 	case Unwritten:

@@ -147,6 +147,20 @@ func (r *Run) leave(cause, how string, signals ...int) {
 	r.set(Grace, r.cfg.TermGrace)
 }
 
+// resize has the ranks' terminals follow our own; those of jobs that are spawned later begin with that size.
+func (r *Run) resize(rows, columns uint16) {
+	if !r.cfg.Pty || rows == r.cfg.Rows && columns == r.cfg.Columns {
+		return
+	}
+	r.cfg.Rows = rows
+	r.cfg.Columns = columns
+	for h, at := range r.hosts {
+		if at.running > 0 || r.job == jobLaunching {
+			r.send(h, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
+		}
+	}
+}
+
 // forwardSignals sends signals to all ranks; an agent that is being ended has sent its own that says so.
 func (r *Run) forwardSignals(signals []int) {
 	for _, s := range signals {

@@ -90,6 +90,9 @@ func (in *Input) Run(ctx context.Context) error {
 	src, err := openSource(in.cfg.File)
 	if err != nil {
 		in.cfg.Send(nil, true)
+		if errors.Is(err, errWriteOnly) {
+			return nil
+		}
 		return fmt.Errorf("standard input: %w", err)
 	}
 	defer src.close()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +106,28 @@ func TestInputFromNull(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 	<-done
+}
+
+// nohup puts a file there that can only be written to: that is the end of the input, and no error to be told.
+func TestInputThatIsNone(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	defer writer.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, f := range []*os.File{null, writer} {
+		var frames []bool
+		in := NewInput(InputConfig{File: f, Targets: []int{0}, Send: func(_ []byte, eof bool) { frames = append(frames, eof) }})
+		if err := in.Run(t.Context()); err != nil || !slices.Equal(frames, []bool{true}) {
+			t.Errorf("%s: %v, frames %v", f.Name(), err, frames)
+		}
+	}
 }
 
 // The slowest target sets the pace; one that has ended does not.

@@ -32,6 +32,15 @@ func (s *source) open(fd int) (err error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
+	// nohup opens /dev/null for writing in place of a terminal (coreutils: nohup.c): nobody is to read there.
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	if flags&unix.O_ACCMODE == unix.O_WRONLY {
+		return errWriteOnly
+	}
+
 	s.tty = term.IsTerminal(fd)
 	if s.tty || st.Mode&unix.S_IFMT == unix.S_IFIFO {
 		if n, err := reopen(fd, unix.O_RDONLY); err == nil {
@@ -77,6 +86,9 @@ func (s *source) serve(reads chan<- readResult) {
 var (
 	errStopped = errors.New("stopped")
 	errNotNow  = errors.New("in the background")
+
+	// errWriteOnly says that a file is no input.
+	errWriteOnly = errors.New("it is open for writing alone")
 )
 
 // read waits for data and reads up to n bytes of it.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,6 +74,7 @@ func Start(cmd *netns.Cmd) (*Process, error) { return begin(cmd.Cmd, cmd.Start, 
 func StartHere(cmd *exec.Cmd) (*Process, error) { return begin(cmd, cmd.Start, cmd.Wait) }
 
 func begin(cmd *exec.Cmd, start, wait func() error) (*Process, error) {
+	usualSignals()
 	p := &Process{Cmd: cmd, Stdout: new(Text), Stderr: new(Text), Begun: time.Now(), Done: make(chan struct{})}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.Stdout
@@ -87,6 +90,16 @@ func begin(cmd *exec.Cmd, start, wait func() error) (*Process, error) {
 		p.err = wait()
 	}()
 	return p, nil
+}
+
+// usualSignals has children begin with SIG_DFL, also those of a test that nohup has started or a shell in the background: Go leaves ignored
+// what it finds so (os/signal), and a child inherits that, but not a handler (execve(2)).
+func usualSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // Run runs a command of this machine to its end. After bound it is killed, which fails the test.

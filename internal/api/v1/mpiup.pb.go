@@ -3448,10 +3448,12 @@ type Job struct {
 	Await          bool                   `protobuf:"varint,16,opt,name=await,proto3" json:"await,omitempty"`                                           // after Chosen of each program here, wait for Proceed before any process is started
 	Window         uint32                 `protobuf:"varint,20,opt,name=window,proto3" json:"window,omitempty"`                                         // bytes of output a process may have in flight
 	Pty            bool                   `protobuf:"varint,21,opt,name=pty,proto3" json:"pty,omitempty"`                                               // each rank's stdout is a raw pseudo terminal, in place of a pipe
-	WorkerLogs     bool                   `protobuf:"varint,22,opt,name=worker_logs,json=workerLogs,proto3" json:"worker_logs,omitempty"`               // tee output to the agent's own stdout and stderr
-	GraceMs        uint64                 `protobuf:"varint,23,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`                        // between TERM and KILL
-	Net            string                 `protobuf:"bytes,30,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
-	MpiPorts       string                 `protobuf:"bytes,31,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
+	PtyRows        uint32                 `protobuf:"varint,60,opt,name=pty_rows,json=ptyRows,proto3" json:"pty_rows,omitempty"`                        // the size of those, 0 x 0: unknown; Resize tells of another
+	PtyColumns     uint32                 `protobuf:"varint,61,opt,name=pty_columns,json=ptyColumns,proto3" json:"pty_columns,omitempty"`
+	WorkerLogs     bool                   `protobuf:"varint,22,opt,name=worker_logs,json=workerLogs,proto3" json:"worker_logs,omitempty"` // tee output to the agent's own stdout and stderr
+	GraceMs        uint64                 `protobuf:"varint,23,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`          // between TERM and KILL
+	Net            string                 `protobuf:"bytes,30,opt,name=net,proto3" json:"net,omitempty"`                                  // interface or network (CIDR) for MPI's traffic; empty: the host chooses
+	MpiPorts       string                 `protobuf:"bytes,31,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`        // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Fabric         *Fabric                `protobuf:"bytes,32,opt,name=fabric,proto3" json:"fabric,omitempty"`
 	Meeting        *Meeting               `protobuf:"bytes,33,opt,name=meeting,proto3" json:"meeting,omitempty"`                                   // absent: frameworks get no variables
 	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"`     // ranks see so many GPUs of their host; 0: all
@@ -3631,6 +3633,20 @@ func (x *Job) GetPty() bool {
 		return x.Pty
 	}
 	return false
+}
+
+func (x *Job) GetPtyRows() uint32 {
+	if x != nil {
+		return x.PtyRows
+	}
+	return 0
+}
+
+func (x *Job) GetPtyColumns() uint32 {
+	if x != nil {
+		return x.PtyColumns
+	}
+	return 0
 }
 
 func (x *Job) GetWorkerLogs() bool {
@@ -10141,7 +10157,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xfa\t\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xb6\n" +
+	"\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -10161,7 +10178,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x10no_topology_hint\x18\x0f \x01(\bR\x0enoTopologyHint\x12\x14\n" +
 	"\x05await\x18\x10 \x01(\bR\x05await\x12\x16\n" +
 	"\x06window\x18\x14 \x01(\rR\x06window\x12\x10\n" +
-	"\x03pty\x18\x15 \x01(\bR\x03pty\x12\x1f\n" +
+	"\x03pty\x18\x15 \x01(\bR\x03pty\x12\x19\n" +
+	"\bpty_rows\x18< \x01(\rR\aptyRows\x12\x1f\n" +
+	"\vpty_columns\x18= \x01(\rR\n" +
+	"ptyColumns\x12\x1f\n" +
 	"\vworker_logs\x18\x16 \x01(\bR\n" +
 	"workerLogs\x12\x19\n" +
 	"\bgrace_ms\x18\x17 \x01(\x04R\agraceMs\x12\x10\n" +
