@@ -23,7 +23,9 @@ import (
 //
 // An answer that its asker does not read would be read by the first process as one to its own next request. So a refused
 // process gets one for each request, but for abort: MPICH up to 4.0 waits for an answer there (src/pmi/simple/simple_pmi.c,
-// PMI_Abort), and later ones do not (src/pmi/src/pmi_v1.c). There an answer follows once the process is seen to wait.
+// PMI_Abort), and later ones do not (src/pmi/src/pmi_v1.c). There an answer follows once the process is seen to wait. Two
+// that read at the same time take each other's answers all the same, as the kernel gives them to whoever asks first: a rank
+// mostly waits for what it has started, and where each has a connection of its own (PMI_PORT) nothing is shared.
 
 const (
 	// maxRefused bounds the processes that are remembered as refused. Beyond it only the first one may speak.
