@@ -3,13 +3,10 @@ package archtest
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
-
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 // vague are package names that say nothing; two users of a helper put it with the idea it serves.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "base", "types", "manager", "misc", "shared"}

@@ -258,8 +258,7 @@ func (b *binder) bindObjects() error {
 		case len(mapped) == 0 || object < 0:
 			cpus, err = b.take(objects, b.l.CPUs(), "the host")
 		case b.pe > 1 && b.count(mapped[object]) < b.pe:
-			err = fmt.Errorf("host %s: a %s has %s, fewer than the %d for each rank (PE=%d); map by slot or by a larger object, as --map-by slot:PE=%d does",
-				b.host.Name, kind, visible.Count(b.count(mapped[object]), "CPU"), b.pe, b.pe, b.pe)
+			err = b.tooSmall(kind, mapped[object])
 		case kind == b.to && b.pe <= 1:
 			cpus, err = b.inPlace(objects, object)
 		default:
@@ -271,6 +270,17 @@ func (b *binder) bindObjects() error {
 		b.give(rank, cpus)
 	}
 	return nil
+}
+
+// tooSmall says that a rank's CPUs (PE=n) do not fit into the object to which it was mapped, and what they fit into.
+func (b *binder) tooSmall(kind layout.Kind, object idset.Set) error {
+	has := visible.Count(b.count(object), "CPU")
+	if all := b.count(b.l.CPUs()); all < b.pe {
+		return fmt.Errorf("host %s: a %s has %s and all of the host %d, fewer than the %d for each rank (PE=%d); ask for PE=%d at most",
+			b.host.Name, kind, has, all, b.pe, b.pe, all)
+	}
+	return fmt.Errorf("host %s: a %s has %s, fewer than the %d for each rank (PE=%d); map by slot or by a larger object, as --map-by slot:PE=%d does",
+		b.host.Name, kind, has, b.pe, b.pe, b.pe)
 }
 
 // seats says to which object of which kind each rank was mapped; -1: to none.
