@@ -376,7 +376,12 @@ func (p *process) outsideOfLauncher(name, dir string, library func(argv []string
 const maxFoundFile = 1 << 20
 
 // daemonsOf are programs of a family's own launchers that mpiup has no name of, so that they show where those are installed.
-var daemonsOf = map[line.Family][]string{line.OpenMPI: {"orted", "prted"}, line.Hydra: {"hydra_pmi_proxy"}}
+func daemonsOf(f line.Family) []string {
+	if f == line.OpenMPI {
+		return []string{"orted", "prted"}
+	}
+	return []string{"hydra_pmi_proxy"}
+}
 
 // prefixOf is where a family's own launcher is installed: OPAL_PREFIX of Open MPI's, or the directory above that in which its daemon lies, as PATH
 // shows; "": there is none.
@@ -384,7 +389,7 @@ func (p *process) prefixOf(f line.Family, dir string) string {
 	if prefix := p.getenv("OPAL_PREFIX"); f == line.OpenMPI && filepath.IsAbs(prefix) {
 		return filepath.Clean(prefix)
 	}
-	for _, daemon := range daemonsOf[f] {
+	for _, daemon := range daemonsOf(f) {
 		for _, path := range foundOnPath(p, daemon, dir) {
 			if path, err := filepath.EvalSymlinks(path); err == nil {
 				return filepath.Dir(filepath.Dir(path))

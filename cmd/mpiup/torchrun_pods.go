@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
@@ -276,11 +276,11 @@ func hopeless(code int) bool {
 }
 
 // ofRank is how a sentence about a rank begins.
-var ofRank = regexp.MustCompile(`^(?:then: |before that: )?rank (\d+)( on \S+) `)
+var ofRank = pattern.Of(`^(?:then: |before that: )?rank (\d+)( on \S+) `)
 
 // renumber gives a sentence about a rank of this node's run the rank's number in the whole job, by which its RANK goes.
 func renumber(sentence string, first int) string {
-	at := ofRank.FindStringSubmatchIndex(sentence)
+	at := ofRank().FindStringSubmatchIndex(sentence)
 	if at == nil {
 		return sentence
 	}
@@ -294,7 +294,7 @@ func renumber(sentence string, first int) string {
 // jobwide is such a sentence without the host, for one that names the node.
 func jobwide(sentence string, first int) string {
 	sentence = renumber(sentence, first)
-	if at := ofRank.FindStringSubmatchIndex(sentence); at != nil {
+	if at := ofRank().FindStringSubmatchIndex(sentence); at != nil {
 		return sentence[:at[4]] + sentence[at[5]:]
 	}
 	return sentence
