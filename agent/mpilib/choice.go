@@ -16,7 +16,6 @@ type Choice struct {
 	Library  string       // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
 	Sure     bool         // the command runs a program that needs Library, as far as one can see
 	Mention  bool         // Sure is said of a script because it names a package that loads Library; it may not come to that
-	Linked   bool         // the command is a program that is linked with Library itself
 	First    string       // what a program that the command runs is linked with, and must be loaded before any other library: ASan's runtime; "": none
 	Why      string       // the end of "..., since "
 	Horovod  bool         // a Python that the command runs has the package horovod
@@ -61,8 +60,6 @@ func (k *look) settle(c command, h hit) Choice {
 	who := "it"
 	if exe := k.Resolve(c.Argv[0], c.Env, c.Dir); h.program != exe {
 		who = h.program + ", which it runs,"
-	} else {
-		choice.Linked = h.linked && choice.Library != ""
 	}
 	if h.module != "" {
 		who = h.module + " of " + h.program

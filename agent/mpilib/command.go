@@ -33,7 +33,6 @@ type hit struct {
 	module  string // of Python, which does: mpi4py; "" none
 	mention bool   // sure, since a script names its module
 	sure    bool   // the command will run the program, as far as one can see
-	linked  bool   // the program's own ELF needs it
 }
 
 func (h hit) found() bool { return h.mpi.family != noFamily }
@@ -169,14 +168,13 @@ func (k *look) elf(exe string, c command, inside bool) hit {
 		preloaded = strings.FieldsFunc(c.Env.Get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
 	}
 	l, ok := newLoader(k, o, c.Env, c.Dir).mpi(o, preloaded)
-	linked := ok && slices.ContainsFunc(o.Needed, func(name string) bool { return mpiLibrary().MatchString(path.Base(name)) })
 	if !ok && inside {
 		l, ok = within(o)
 	}
 	if !ok {
 		return hit{}
 	}
-	return hit{mpi: l, program: exe, sure: true, linked: linked}
+	return hit{mpi: l, program: exe, sure: true}
 }
 
 // isASan says that a library is gcc's or clang's runtime of AddressSanitizer, which ends the program where another is loaded before it
