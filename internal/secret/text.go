@@ -35,8 +35,13 @@ func MaskText(text string) string {
 
 // maskOptions takes out what programs are told by options whose names do not say that it is a secret (programOptions).
 func maskOptions(text string) string {
+	if !strings.Contains(text, "-") { // most lines: no option stands there
+		return text
+	}
+	inText := func(word string) bool { return strings.Contains(text, word) }
 	for i, of := range programOptions {
-		if slices.ContainsFunc(of.programs, func(program string) bool { return strings.Contains(text, program) }) {
+		hasOption := slices.ContainsFunc(of.options, inText) || slices.ContainsFunc(of.attached, inText)
+		if hasOption && slices.ContainsFunc(of.programs, inText) {
 			text = optionsInText()[i]().ReplaceAllString(text, "${1}"+Mask)
 		}
 	}
