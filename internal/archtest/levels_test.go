@@ -47,6 +47,7 @@ var levels = map[string]int{
 	"agent/outfit":             4,
 	"agent/watch":              4,
 	"launcher/slow":            2,
+	"launcher/witness":         1,
 	"launcher/progress":        1,
 	"agent/ranks":              5,
 	"agent/exchange":           6,

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // Words are how a run calls its ranks.
 type Words struct {
 	Running idset.Set                  // ids of the processes that run and may speak to mpiup
+	Places  witness.Places             // of those that run
 	Name    func(id int) string        // "rank 2 (w1, pid 4711)"
 	Names   func(ids idset.Set) string // "ranks 0-1,3"
 }
@@ -139,8 +141,8 @@ func (p *Picture) elsewhere(ids idset.Set) string {
 	return "in " + at
 }
 
-// Waiting is a line for each barrier that has been open for at least age and in which one is missing. Where fewer are in it than not, they may
-// have left the others, as one that skips a collective goes to MPI_Finalize.
+// Waiting is a line for each barrier that has been open for at least age and in which one is missing. Where those that are in it may not say whom
+// they wait for, they may have left the others, as one that skips a collective goes to MPI_Finalize: then it is told of them, and nobody is late.
 func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 	more := 0
 	for _, b := range p.open {
@@ -148,26 +150,38 @@ func (p *Picture) Waiting(r Words, age time.Duration) (lines []string) {
 		if missing.Empty() {
 			continue
 		}
-		who := missing.Sub(p.silent)
-		what := p.what(b, who)
-		if mute := missing.Intersect(p.silent); !mute.Empty() {
-			what, who = "called MPI_Init", mute
-		}
 		if len(lines) == maxLines {
 			more++
 			continue
 		}
-		line := fmt.Sprintf("%s not %s; %s for %s%s", r.subject(who), what, wait(b.Entered, r), object(who), since(b.Age))
-		if !missing.Overlaps(p.silent) && missing.Len() > b.Entered.Len() && !strings.HasSuffix(what, "'s barrier") {
-			line = fmt.Sprintf("%s waited in %s%s; %s are not there, and may wait for %s %s", r.subject(b.Entered), cmp.Or(p.at(b), "a barrier"), since(b.Age),
-				r.Names(missing), object(b.Entered), p.elsewhere(missing))
-		}
-		lines = append(lines, line)
+		lines = append(lines, p.waiting(r, b, missing))
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more barriers are open", more))
 	}
 	return lines
+}
+
+// waiting is the line of one.
+func (p *Picture) waiting(r Words, b Barrier, missing idset.Set) string {
+	mute := missing.Intersect(p.silent)
+	there := fmt.Sprintf("%s waited in %s%s; ", r.subject(b.Entered), cmp.Or(p.at(b), "a barrier"), since(b.Age))
+	switch {
+	case mute.Len() > b.Entered.Len():
+		return there + r.Names(mute) + " " + have(mute) + " not called MPI_Init"
+	case !mute.Empty():
+		return fmt.Sprintf("%s not called MPI_Init; %s for %s%s", r.subject(mute), wait(b.Entered, r), object(mute), since(b.Age))
+	}
+	late := b.late(r.Places, missing, r.Running)
+	what := p.what(b, missing)
+	switch {
+	case late.Empty() && strings.HasSuffix(what, "'s barrier"):
+		return there + fmt.Sprintf("%s %s not entered its barrier", r.Names(missing), have(missing))
+	case late.Empty():
+		are := map[bool]string{true: "is", false: "are"}[missing.Len() == 1]
+		return there + fmt.Sprintf("%s %s not there, and may wait for %s %s", r.Names(missing), are, object(b.Entered), p.elsewhere(missing))
+	}
+	return fmt.Sprintf("%s not %s; %s for %s%s", r.subject(late), p.what(b, late), wait(b.Entered, r), object(late), since(b.Age))
 }
 
 // Tell is what is said where b is to blame: what is known already, else who waits in exchanges, else b.
@@ -189,27 +203,45 @@ func (b Barrier) missing(running idset.Set, age time.Duration) idset.Set {
 	return b.Of.Intersect(running).Sub(b.Entered)
 }
 
-// missing are the ranks that run and that others have waited for, for an age: those that have not called MPI_Init, and those that have.
-// Of a barrier that lacks some of the former nobody else is named: a rank inside MPI_Init may wait there for one of its own host.
-func (p *Picture) missing(running idset.Set, age time.Duration) (silent, late idset.Set) {
+// missing are the ranks that run and that may be said to hold others up, for an age: those that have not called MPI_Init, as their own hosts see,
+// where no more lack than have come, and those that have. Of a barrier that lacks some of the former nobody else is named: a rank inside MPI_Init
+// may wait there for one of its own host. call is that of MPI in which others wait for the latter; "": it does not show, or there are several.
+func (p *Picture) missing(places witness.Places, running idset.Set, age time.Duration) (silent, late idset.Set, call string) {
+	several := false
 	for _, b := range p.open {
 		missing := b.missing(running, age)
-		mute := missing.Intersect(p.silent)
-		silent = silent.Union(mute)
-		if mute.Empty() && missing.Len() <= b.Entered.Len() { // else those few may have left the others, for MPI_Finalize after an error
-			late = late.Union(missing)
+		if mute := missing.Intersect(p.silent); !mute.Empty() {
+			if mute.Len() <= b.Entered.Len() {
+				silent = silent.Union(mute)
+			}
+			continue
 		}
+		named := b.late(places, missing, running)
+		if named.Empty() {
+			continue
+		}
+		late = late.Union(named)
+		at := p.at(b)
+		several = several || at == "" || call != "" && call != at
+		call = at
 	}
-	return silent, late
+	if several {
+		call = ""
+	}
+	return silent, late, call
 }
 
-// tied says that in a barrier as many have come as have not, all of which have called MPI_Init: either half may have left the other, for
-// MPI_Finalize after an error.
-func (p *Picture) tied(running idset.Set) bool {
-	return slices.ContainsFunc(p.open, func(b Barrier) bool {
-		missing := b.missing(running, 0)
-		return !missing.Empty() && !missing.Overlaps(p.silent) && missing.Len() == b.Entered.Len()
-	})
+// late are those of a barrier's missing who may be accused. A rank enters what barriers it likes, of whom it likes, and waits there: only in one of
+// all ranks is it known to wait for all, and fewer than half of these are late. Half may have left the others, for MPI_Finalize after an error.
+func (b Barrier) late(places witness.Places, missing, running idset.Set) idset.Set {
+	if missing.Len() >= b.Entered.Len() {
+		return idset.Set{}
+	}
+	claim := witness.Claim{About: missing, By: b.Entered}
+	if b.Of.Covers(running) {
+		claim.Seen, claim.Likely = places.Beside(missing, b.Entered), missing
+	}
+	return places.Accused(claim)
 }
 
 // Silent are those that run and have not called MPI_Init.
@@ -233,8 +265,11 @@ func (p *Picture) All(r Words, mpi bool) (lines []string) {
 	return []string{"all ranks are between MPI_Init and MPI_Finalize: in the program's own code, or in other calls of MPI"}
 }
 
-// Absent is a line for ranks that others wait for at a place.
+// Absent is a line for ranks that others wait for at a place: of those who are missing, or where these are more, of those who have come.
 func (r Words) Absent(missing, there idset.Set, place string, age time.Duration) string {
+	if missing.Len() > there.Len() {
+		return fmt.Sprintf("%s%s; %d others have not come to %s", wait(there, r), since(age), missing.Len(), place)
+	}
 	return fmt.Sprintf("%s not come to %s; %s for %s%s", r.subject(missing), place, wait(there, r), object(missing), since(age))
 }
 
@@ -263,6 +298,13 @@ func wait(ids idset.Set, r Words) string {
 		return name + " has waited"
 	}
 	return name + " have waited"
+}
+
+func have(ids idset.Set) string {
+	if ids.Len() == 1 {
+		return "has"
+	}
+	return "have"
 }
 
 func object(ids idset.Set) string {

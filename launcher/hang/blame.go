@@ -5,18 +5,21 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // Facts are what hosts have told of a run that does not go on. A stall, --init-timeout, --timeout and Ctrl-C ask them the same question.
 type Facts struct {
-	Running  idset.Set
-	Barriers *Picture  // what hosts have answered; nil: nobody was asked
-	Mute     bool      // ranks are offered neither PMI nor PMIx: barriers are nobody's
-	Away     []Away    // by flight recorders
-	Unmet    idset.Set // who has not come to where a framework's other ranks are
-	Watch    *Watch    // nil: what ranks do does not count
-	Now      time.Duration
-	Quiet    time.Duration // what ranks do counts once none has worked for so long
+	Running    idset.Set
+	Places     witness.Places // of those that run
+	Barriers   *Picture       // what hosts have answered; nil: nobody was asked
+	Mute       bool           // ranks are offered neither PMI nor PMIx: barriers are nobody's
+	Records    *Records       // of flight recorders; nil: there are none
+	Unmet, Met idset.Set      // who has not come to where a framework's other ranks are, and those
+	Watch      *Watch         // nil: what ranks do does not count
+	Stacks     []Stack        // where ranks are, as far as their hosts have looked
+	Now        time.Duration
+	Quiet      time.Duration // what ranks do counts once none has worked for so long
 }
 
 // Brief is how long no rank may have worked, at --timeout and on Ctrl-C, for what each does to tell who is waited for.
@@ -24,9 +27,10 @@ const Brief = 10 * time.Second
 
 // Blame is who others wait for, as far as it is known. The zero value names nobody.
 type Blame struct {
-	Odd  []Odd
-	Sure bool   // ranks wait for them in an exchange, or a collective; else it follows from what they do
-	Few  []Does // of one rank or two that idle, and of which neither is named
+	Odd    []Odd
+	Sure   bool    // ranks wait for them in an exchange, or a collective; else it follows from what they do
+	Few    []Does  // of one rank or two that idle, and of which neither is named
+	Doubts []Doubt // what ranks say of themselves, and names nobody
 }
 
 // Does is what a rank does.
@@ -46,28 +50,46 @@ type Odd struct {
 // Blame is the first that the facts tell: who is absent from a collective by the ranks' own records, who has not come to where others
 // wait in MPI_Init or another exchange, who does something else than the others.
 func (f Facts) Blame() Blame {
-	if len(f.Away) > 0 {
-		b := Blame{Sure: true}
-		if ids, own := ownOf(f.Away); len(f.Away) > maxSubject && own { // as a set
-			return Blame{Sure: true, Odd: []Odd{{IDs: ids, Many: fmt.Sprintf("they are absent from a collective; of rank %d: %s", f.Away[0].Rank, f.Away[0].Why)}}}
+	var doubts []Doubt
+	if f.Records != nil {
+		away, said := f.Records.Away(f.Places, f.seen)
+		if doubts = said; len(away) > 0 {
+			return blameAway(away, doubts)
 		}
-		for _, a := range f.Away {
-			o := Odd{Who: a.Name(), Why: a.Why}
-			if a.Own {
-				o.IDs = idset.Of(a.Rank)
-			}
-			b.Odd = append(b.Odd, o)
-		}
+	}
+	b := f.unrecorded()
+	b.Doubts = doubts
+	return b
+}
+
+// blameAway names those who are absent from a collective.
+func blameAway(away []Away, doubts []Doubt) Blame {
+	b := Blame{Sure: true, Doubts: doubts}
+	if ids, own := ownOf(away); len(away) > maxSubject && own { // as a set
+		b.Odd = []Odd{{IDs: ids, Many: fmt.Sprintf("they are absent from a collective; of rank %d: %s", away[0].Rank, away[0].Why)}}
 		return b
 	}
+	for _, a := range away {
+		o := Odd{Who: a.Name(), Why: a.Why}
+		if a.Own {
+			o.IDs = idset.Of(a.Rank)
+		}
+		b.Odd = append(b.Odd, o)
+	}
+	return b
+}
+
+// unrecorded is the blame by what hosts see themselves.
+func (f Facts) unrecorded() Blame {
 	if f.Barriers != nil && !f.Mute {
-		if odd := f.Barriers.odd(f.Running, 0); len(odd) > 0 {
-			return Blame{Odd: odd, Sure: !f.Barriers.tied(f.Running)}
+		if odd := f.Barriers.odd(f, 0); len(odd) > 0 {
+			return Blame{Odd: odd, Sure: true}
 		}
 	}
-	if !f.Unmet.Empty() {
+	unmet := f.Places.Accused(witness.Claim{About: f.Unmet, By: f.Met, Seen: f.Places.Beside(f.Unmet, f.Met)})
+	if 2*f.Unmet.Len() <= f.Running.Len() && !unmet.Empty() {
 		return Blame{
-			Odd:  []Odd{{IDs: f.Unmet, Why: "it has not come to where others wait for it", Many: "they have not come to where others wait for them"}},
+			Odd:  []Odd{{IDs: unmet, Why: "it has not come to where others wait for it", Many: "they have not come to where others wait for them"}},
 			Sure: true,
 		}
 	}
@@ -78,7 +100,7 @@ func (f Facts) Blame() Blame {
 	if !quiet {
 		return Blame{}
 	}
-	b := Blame{Odd: f.Watch.odd(s)}
+	b := Blame{Odd: oddOf(f.Places, f.Watch.odd(s), f.Running)}
 	if few := s.Idle.Len() <= 2 && s.Busy.Empty(); len(b.Odd) == 0 && few && !s.Asleep {
 		for id := range s.Idle.All() {
 			does := Does{id, "idles"}
@@ -89,6 +111,44 @@ func (f Facts) Blame() Blame {
 		}
 	}
 	return b
+}
+
+// seen are those of some ranks that are outside of calls that wait while others of their own hosts wait in some, as their hosts' looks show: at
+// stacks, else at what ranks that do not work do. They are half of the ranks at most.
+func (f Facts) seen(about, by idset.Set) idset.Set {
+	if 2*about.Len() > f.Running.Len() {
+		return idset.Set{}
+	}
+	waiting, outside := Waiting(f.Stacks).Intersect(by), elsewhere(f.Stacks).Intersect(about)
+	seen := f.Places.Beside(outside, waiting)
+	if f.Watch == nil || f.Quiet == 0 {
+		return seen
+	}
+	s, quiet := f.Watch.Look(f.Now, f.Quiet, f.Running)
+	if !quiet {
+		return seen
+	}
+	for _, o := range f.Watch.odd(s) {
+		seen = seen.Union(f.Places.Beside(o.IDs.Intersect(about), by))
+	}
+	return seen
+}
+
+// oddOf are those of odd ones out who may be accused by what hosts see of all that run: each by its own host, where that has others, or by most.
+func oddOf(p witness.Places, list []Odd, running idset.Set) (odd []Odd) {
+	var all idset.Set
+	for _, o := range list {
+		all = all.Union(o.IDs)
+	}
+	others := running.Sub(all)
+	claim := witness.Claim{About: all, By: others, Seen: p.Beside(all, others), Likely: all}
+	named := p.Accused(claim)
+	for _, o := range list {
+		if o.IDs = o.IDs.Intersect(named); !o.IDs.Empty() {
+			odd = append(odd, o)
+		}
+	}
+	return odd
 }
 
 // ownOf are ranks that are absent; all: the job counts them as torch does.
@@ -103,7 +163,7 @@ func ownOf(away []Away) (ids idset.Set, all bool) {
 
 // InInit is who has not called MPI_Init, where others have waited for that for an age.
 func (f Facts) InInit(age time.Duration) Blame {
-	odd := f.Barriers.odd(f.Running, age)
+	odd := f.Barriers.odd(f, age)
 	if f.Mute || len(odd) == 0 || odd[0].Many != silentMany {
 		return Blame{}
 	}
@@ -113,34 +173,19 @@ func (f Facts) InInit(age time.Duration) Blame {
 const silentMany = "they have not called MPI_Init, and others wait for them there"
 
 // odd are ranks that others have waited for, for an age: those that have not called MPI_Init, then those that have.
-func (p *Picture) odd(running idset.Set, age time.Duration) (list []Odd) {
-	silent, late := p.missing(running, age)
+func (p *Picture) odd(f Facts, age time.Duration) (list []Odd) {
+	silent, late, call := p.missing(f.Places, f.Running, age)
 	if !silent.Empty() {
 		list = append(list, Odd{IDs: silent, Why: "it has not called MPI_Init, and others wait for it there", Many: silentMany})
 	}
 	if !late.Empty() {
 		where := " in a fence (MPI_Init, MPI_Finalize or another exchange)"
-		if call := p.lateFor(running, age); call != "" {
+		if call != "" {
 			where = " in " + call
 		}
 		list = append(list, Odd{IDs: late, Why: "others wait for it" + where, Many: "others wait for them" + where})
 	}
 	return list
-}
-
-// lateFor is the call of MPI in which others wait for those that have called MPI_Init; "": it does not show, or there are several.
-func (p *Picture) lateFor(running idset.Set, age time.Duration) (call string) {
-	for i, b := range p.open {
-		if missing := b.missing(running, age); missing.Empty() || missing.Overlaps(p.silent) || missing.Len() > b.Entered.Len() {
-			continue
-		}
-		at := p.at(p.open[i])
-		if at == "" || call != "" && call != at {
-			return ""
-		}
-		call = at
-	}
-	return call
 }
 
 // IDs are all that are named, of the run.
@@ -173,10 +218,13 @@ func (b Blame) Lines(n Names) (lines []string) {
 	}
 	switch len(b.Few) {
 	case 1:
-		return append(lines, n.Rank(b.Few[0].ID)+" "+b.Few[0].What)
+		lines = append(lines, n.Rank(b.Few[0].ID)+" "+b.Few[0].What)
 	case 2:
 		one, other := b.Few[0], b.Few[1]
-		return append(lines, fmt.Sprintf("%s %s, %s %s: which waits for the other does not show", n.Rank(one.ID), one.What, n.Rank(other.ID), other.What))
+		lines = append(lines, fmt.Sprintf("%s %s, %s %s: which waits for the other does not show", n.Rank(one.ID), one.What, n.Rank(other.ID), other.What))
+	}
+	for _, d := range b.Doubts {
+		lines = append(lines, string(d))
 	}
 	if len(lines) == 0 {
 		lines = append(lines, "no rank is the odd one out by what it does")

@@ -15,8 +15,9 @@ import (
 //
 // A group's ranks call its collectives in one order, so each has a number. Ranks wait in number N of a group when it has not
 // ended. One whose last call has a lower number is absent from it. Where all have called it, those that called another operation, or with
-// another size, are. One that left no record at all is absent only where everybody else of the group waits. A rank may be
-// absent from one group's since it waits in another's: then the other group's absence is the reason, and is told.
+// another size, are. One that left no record at all is absent only where everybody else of the group waits, and all agree on who is of it.
+// A rank that waits itself, in whatever group, is absent from none. A process may write what it likes into its record, and into those of all
+// processes of its user on its host: who is absent is a claim (launcher/witness).
 type (
 	Record = frameworks.Flight
 	Group  = frameworks.FlightGroup
@@ -36,8 +37,9 @@ func firstOpen(g Group) (Op, bool) {
 // Absence is ranks that are not where others wait for them.
 type Absence struct {
 	Ranks, Waiting idset.Set
-	Op             Op     // in which the others wait
-	Group          string // its name and what it is for
+	By             idset.Set // who waits in a collective, of whatever group, as far as records say
+	Op             Op        // in which the others wait
+	Group          string    // its name and what it is for
 	why            why
 	last           map[int]Op // of each of Ranks: its own last one, or what it called in the place of Op
 }
@@ -50,92 +52,93 @@ const (
 	mute              // they left no record
 )
 
-// Find is the absence that explains the others. false: nobody waits, or nobody is absent.
-func Find(records []Record) (a Absence, found bool) {
+// A Dispute is between records that cannot both be true: of one group's calls, some say that a later one has begun than others say has ended.
+type Dispute struct {
+	Ahead, Behind     idset.Set
+	AheadOp, BehindOp Op
+	Group             string
+}
+
+// Find is each absence that may explain why the others wait, the likeliest first, and what records contradict. Who waits itself is absent from
+// nothing, and of who left a record nobody says that it left none.
+func Find(records []Record) (list []Absence, disputes []Dispute) {
 	groups := map[string]map[int]Group{}
-	waits := map[int]int{} // groups in which a rank waits
+	var left, waits idset.Set // who left a record, and who waits in some group
 	for _, r := range records {
+		left.Add(r.Rank)
 		for _, g := range r.Groups {
 			if groups[g.Name] == nil {
 				groups[g.Name] = map[int]Group{}
 			}
 			groups[g.Name][r.Rank] = g
 			if _, open := firstOpen(g); open {
-				waits[r.Rank]++
+				waits.Add(r.Rank)
 			}
 		}
 	}
-	var list []Absence
+
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		if a, ok := absent(groups[name]); ok {
+		a, d := absent(groups[name], left)
+		if !d.Ahead.Empty() {
+			disputes = append(disputes, d)
+		}
+		if a.why != other {
+			a.Ranks = a.Ranks.Sub(waits)
+		}
+		if !a.Ranks.Empty() {
+			a.By = waits.Sub(a.Ranks)
 			list = append(list, a)
 		}
 	}
-	if len(list) == 0 {
-		return Absence{}, false
-	}
-	victims := func(a *Absence) int { // 1: all of its ranks wait in another group; else those that do are no reason
-		var own idset.Set
-		for id := range a.Ranks.All() {
-			if a.why != behind || waits[id] == 0 {
-				own.Add(id)
-			}
-		}
-		if own.Empty() {
-			return 1
-		}
-		a.Ranks = own
-		return 0
-	}
-	score := make(map[string]int, len(list))
-	for i := range list {
-		score[list[i].Group] = victims(&list[i])
-	}
-	return slices.MinFunc(list, func(a, b Absence) int {
-		return cmp.Or(cmp.Compare(score[a.Group], score[b.Group]), cmp.Compare(a.why, b.why), -cmp.Compare(a.Waiting.Len(), b.Waiting.Len()))
-	}), true
+	slices.SortStableFunc(list, func(a, b Absence) int {
+		return cmp.Or(cmp.Compare(a.why, b.why), -cmp.Compare(a.Waiting.Len(), b.Waiting.Len()))
+	})
+	return list, disputes
 }
 
-// absent is who is absent from one group's operation.
-func absent(of map[int]Group) (a Absence, found bool) {
+// absent is who is absent from the first operation of one group that has not ended everywhere. Who waits in a later one has it behind itself:
+// that cannot be where all that have called it still wait.
+func absent(of map[int]Group, left idset.Set) (a Absence, d Dispute) {
 	ranks := slices.Sorted(maps.Keys(of))
+	found := false
 	for _, r := range ranks {
-		if o, open := firstOpen(of[r]); open && o.Seq > a.Op.Seq {
+		if o, open := firstOpen(of[r]); open && (!found || o.Seq < a.Op.Seq) {
 			a.Op, found = o, true
 		}
 	}
 	if !found {
-		return a, false
+		return a, d
 	}
-	var members idset.Set
+
 	a.last = map[int]Op{}
+	members, agreed := of[ranks[0]].Ranks, true
 	for _, r := range ranks {
 		g := of[r]
-		members = members.Union(g.Ranks)
+		agreed = agreed && g.Ranks.Equal(members)
 		a.Group = describe(g, a.Group)
 		switch o, open := firstOpen(g); {
+		case open && o.Seq == a.Op.Seq:
+			a.Waiting.Add(r)
+		case open:
+			d.Ahead.Add(r)
+			d.AheadOp = o
 		case g.Last < a.Op.Seq:
 			a.Ranks.Add(r)
 			if len(g.Ops) > 0 {
 				a.last[r] = g.Ops[len(g.Ops)-1]
 			}
-		case open && o.Seq == a.Op.Seq:
-			a.Waiting.Add(r)
 		}
 	}
-	if !a.Ranks.Empty() {
-		return a, true
+	d.Behind, d.BehindOp, d.Group = a.Waiting, a.Op, a.Group
+	if !a.Ranks.Empty() || a.odd(of, ranks) {
+		return a, d
 	}
-	if a.odd(of, ranks) {
-		return a, true
-	}
+
 	a.why = mute
-	for id := range members.All() {
-		if _, left := of[id]; !left {
-			a.Ranks.Add(id)
-		}
+	if agreed && a.Waiting.Len() == len(ranks) {
+		a.Ranks = members.Sub(left)
 	}
-	return a, !a.Ranks.Empty() && a.Waiting.Len() == len(ranks)
+	return a, d
 }
 
 // describe is a group's name, with what it is for where a record says it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/witness"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -55,7 +56,7 @@ func TestScripts(t *testing.T) {
 			if quiet := w.Quiet(at(t, f[1]), set(t, f[3])); quiet != s.For {
 				t.Errorf("%s: quiet for %v, and stalled for %v", line, quiet, s.For)
 			}
-			b := Facts{Running: set(t, f[3]), Barriers: &p, Watch: &w, Now: at(t, f[1]), Quiet: at(t, f[2])}.Blame()
+			b := Facts{Running: set(t, f[3]), Places: onHosts(set(t, f[3]), 2), Barriers: &p, Watch: &w, Now: at(t, f[1]), Quiet: at(t, f[2])}.Blame()
 			n := Names{Rank: func(id int) string { return fmt.Sprintf("rank %d on w%d (pid %d)", id, id/2, 100+id) },
 				Ranks: func(ids idset.Set) string { return "ranks " + ids.String() }}
 			for _, l := range append([]string{s.Sentence(n)}, b.Lines(n)...) {
@@ -87,6 +88,11 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	golden.Is(t, "testdata/stalls.txt", out.String())
+}
+
+// onHosts are processes of which so many in a row are on one host: w0, w1 and so on.
+func onHosts(ids idset.Set, each int) witness.Places {
+	return witness.Places{All: ids, Host: func(id int) string { return fmt.Sprint("w", id/each) }}
 }
 
 func words(t *testing.T, list []string) map[string]idset.Set {

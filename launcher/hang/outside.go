@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // Rank is a process of a run.
@@ -72,7 +73,7 @@ func (r *Run) outside() (lines []string) {
 	if len(r.stacks) != r.of || r.running.Len() != r.of {
 		return nil
 	}
-	o := ByStacks(r.stacks)
+	o := ByStacks(r.stacks, r.places())
 	names := Names{Ranks: r.names, Rank: func(id int) string {
 		k := r.ranks[id]
 		return fmt.Sprintf("%s on %s (pid %d)", k.name(), k.Host, k.PID)
@@ -119,6 +120,23 @@ func (r *Run) Record(host string, rec Record) error {
 	return r.records.Add(host, k.Host, rec)
 }
 
+// places are the ranks that run, with their hosts.
+func (r *Run) places() witness.Places {
+	return witness.Places{All: r.running, Host: func(id int) string { return r.ranks[id].Host }}
+}
+
+// firsts are those of the run's first job.
+func (r *Run) firsts() witness.Places {
+	p := r.places()
+	p.All = idset.Set{}
+	for id, k := range r.ranks {
+		if k.Number == 0 {
+			p.All.Add(id)
+		}
+	}
+	return p
+}
+
 // most are ranks in a collective's line.
 const most = 4
 
@@ -128,12 +146,10 @@ func (r *Run) Lines() (lines []string) {
 		lines = append(lines, unseen)
 	}
 	r.picture.See(r.stacks)
-	waiting := r.picture.Waiting(Words{Running: r.running, Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}, 0)
-	lines = append(lines, waiting...)
-	away := r.records.Away(func(rank int) string {
-		k, _ := r.first(rank)
-		return k.Host
-	})
+	words := Words{Running: r.running, Places: r.places(), Name: func(id int) string { return r.ranks[id].String() }, Names: r.names}
+	lines = append(lines, r.picture.Waiting(words, 0)...)
+	facts := Facts{Running: r.running, Places: r.places(), Stacks: r.stacks}
+	away, doubts := r.records.Away(r.firsts(), facts.seen)
 	for n, a := range away {
 		if n == most {
 			lines = append(lines, fmt.Sprintf("and %d more ranks are absent from it", len(away)-most))
@@ -144,6 +160,9 @@ func (r *Run) Lines() (lines []string) {
 			name = k.String()
 		}
 		lines = append(lines, name+": "+a.Why)
+	}
+	for _, d := range doubts {
+		lines = append(lines, string(d))
 	}
 	if len(lines) == 0 {
 		lines = r.outside()

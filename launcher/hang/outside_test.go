@@ -69,7 +69,7 @@ func TestSpawned(t *testing.T) {
 		r.Add(Rank{ID: 4 + i, Rank: uint32(i), Number: 1, Host: "w0", PID: int32(9 + i)})
 	}
 	r.Hear("w0", Barriers{Open: []Barrier{{Name: "4-5#1", Of: set(t, "4-5"), Entered: set(t, "5")}}})
-	lines(t, r, "rank 0 of spawned job 1 (w0, pid 9) has not entered the barrier; rank 1 of spawned job 1 has waited for it")
+	lines(t, r, "rank 1 of spawned job 1 (w0, pid 10) has waited in a barrier; rank 0 of spawned job 1 is not there, and may wait for it elsewhere")
 }
 
 func record(rank int, last uint64, open bool) Record {

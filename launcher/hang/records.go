@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // Records are what the flight recorders of a run's first job have, as hosts tell it. The zero value has none.
@@ -73,20 +74,79 @@ func (a Away) Name() string {
 	return name
 }
 
-// Away are those of the first job. hostOf is a rank's host there, "" where there is no such rank. Torch counts the ranks as
-// the job does where each record came from the host of that rank; under torchrun it does not.
-func (r *Records) Away(hostOf func(rank int) string) (list []Away) {
+// Away are those of the first job who may be accused, and what is said beside. places are the job's ranks and hosts. Torch counts the ranks as
+// the job does where each record came from the host of that rank; under torchrun it does not. seen says whom of some their own hosts saw
+// elsewhere while they saw others wait; nil: nobody looked.
+func (r *Records) Away(places witness.Places, seen func(about, by idset.Set) idset.Set) (list []Away, doubts []Doubt) {
 	records := slices.SortedFunc(maps.Values(r.of), func(a, b Record) int { return a.Rank - b.Rank })
-	a, found := Find(records)
-	if !found {
-		return nil
+	absences, disputes := Find(records)
+	if len(absences)+len(disputes) == 0 {
+		return nil, nil
 	}
+
 	same := true
 	for rank, host := range r.from {
-		same = same && hostOf(rank) == host
+		same = same && places.All.Contains(rank) && places.Host(rank) == host
 	}
-	const mostText, told = 200, 8
-	ranks := func(ids idset.Set) string {
+	if !same {
+		places, seen = r.places(places), nil
+	}
+	for _, d := range disputes[:min(len(disputes), maxDisputes)] {
+		doubts = append(doubts, d.doubt(same))
+	}
+
+	for i, a := range absences {
+		claim := witness.Claim{About: a.Ranks, By: a.By, Shared: true}
+		if seen != nil {
+			claim.Seen = seen(a.Ranks, a.By)
+		}
+		if named := places.Accused(claim); !named.Empty() {
+			a.Ranks = named
+			return r.told(a, places, same), doubts
+		}
+		if i == 0 {
+			doubts = append(doubts, a.doubt(same))
+		}
+	}
+	return nil, doubts
+}
+
+// maxDisputes are told of.
+const maxDisputes = 2
+
+// places are torch's ranks by the hosts whose records they are, where torch counts otherwise than the job, whose hosts count too.
+func (r *Records) places(of witness.Places) witness.Places {
+	hosts := map[string]bool{}
+	for id := range of.All.All() {
+		hosts[of.Host(id)] = true
+	}
+	var all idset.Set
+	for rank := range r.from {
+		all.Add(rank)
+	}
+	return witness.Places{All: all, Host: func(rank int) string { return r.from[rank] }, Hosts: len(hosts)}
+}
+
+// told are the absent of one collective.
+func (r *Records) told(a Absence, places witness.Places, same bool) (list []Away) {
+	const told = 8
+	for rank := range a.Ranks.All() {
+		e := Away{Rank: rank, Host: r.from[rank]}
+		if len(list) < told {
+			e.Why = a.Why(rank, ranksOfTorch(same))
+		}
+		if same && places.All.Contains(rank) {
+			e.Own, e.Host = true, places.Host(rank)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// ranksOfTorch names ranks as torch counts them; same: the job counts them so too.
+func ranksOfTorch(same bool) func(ids idset.Set) string {
+	const mostText = 200
+	return func(ids idset.Set) string {
 		name := ids.Named("rank")
 		if len(name) > mostText {
 			name = fmt.Sprintf("%d ranks", ids.Len())
@@ -96,15 +156,4 @@ func (r *Records) Away(hostOf func(rank int) string) (list []Away) {
 		}
 		return "torch's " + name
 	}
-	for rank := range a.Ranks.All() {
-		e := Away{Rank: rank, Host: r.from[rank]}
-		if len(list) < told {
-			e.Why = a.Why(rank, ranks)
-		}
-		if own := hostOf(rank); same && own != "" {
-			e.Own, e.Host = true, own
-		}
-		list = append(list, e)
-	}
-	return list
 }

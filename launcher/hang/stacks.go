@@ -7,6 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // Bounds of a look at where processes are, before a run is ended.
@@ -57,8 +58,26 @@ const several = "calls of MPI"
 
 // ByStacks finds those that are outside of MPI while all others wait in one call of it, or the only one that is while they wait in several.
 // They are half of all at most, and each stack is whole: one that a tool has read in part says nothing, nor does one that waits for a GPU.
-// Where nobody is outside, it is those that wait in a call of few while all others are in a collective.
-func ByStacks(list []Stack) (o Outside) {
+// Where nobody is outside, it is those that wait in a call of few while all others are in a collective. Each host tells where its own ranks are: those
+// are found of whom it shows besides others of their own host, or by most hosts (witness.Places).
+func ByStacks(list []Stack, places witness.Places) (o Outside) {
+	if o = outsideOf(list); o.IDs.Empty() {
+		return o
+	}
+	var all idset.Set
+	for _, s := range list {
+		all.Add(s.ID)
+	}
+	others := all.Sub(o.IDs)
+	claim := witness.Claim{About: o.IDs, By: others, Seen: places.Beside(o.IDs, others), Likely: o.IDs}
+	if !places.Accused(claim).Equal(o.IDs) {
+		return Outside{}
+	}
+	return o
+}
+
+// outsideOf are those by the stacks alone.
+func outsideOf(list []Stack) (o Outside) {
 	in := map[string]idset.Set{}
 	for _, s := range list {
 		call, whole := s.Wait()
@@ -102,7 +121,7 @@ func ofAll(call string) bool {
 
 // Alike says that all of several are in one call of MPI, each by a whole stack: whoever has not come to its end is not known to be at fault.
 func Alike(list []Stack) bool {
-	o := ByStacks(list)
+	o := outsideOf(list)
 	return len(list) > 1 && o.Call != "" && o.IDs.Empty() // in several calls: none
 }
 
@@ -148,6 +167,16 @@ func (s Stall) DoubtBy(list []Stack, n Names) string {
 func Waiting(list []Stack) (ids idset.Set) {
 	for _, s := range list {
 		if call, _ := s.Wait(); call != "" {
+			ids.Add(s.ID)
+		}
+	}
+	return ids
+}
+
+// elsewhere are those whose stacks are whole and show no call that waits, nor a wait for a GPU.
+func elsewhere(list []Stack) (ids idset.Set) {
+	for _, s := range list {
+		if call, whole := s.Wait(); whole && (call == "" || polls(call)) && !s.onDevice() {
 			ids.Add(s.ID)
 		}
 	}

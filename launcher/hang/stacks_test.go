@@ -62,7 +62,7 @@ func TestByStacks(t *testing.T) {
 		{"one is cut", barrier + "spin " + barrier, "", ""},
 		{"one is too long", barrier + strings.Repeat("f,", 63) + "main " + barrier, "", ""},
 	} {
-		if o := ByStacks(placed(tt.stacks)); o.IDs.String() != tt.ids || o.Call != tt.call && tt.ids != "" {
+		if o := ByStacks(placed(tt.stacks), onHosts(idset.Range(0, 9), 100)); o.IDs.String() != tt.ids || o.Call != tt.call && tt.ids != "" {
 			t.Errorf("%s: %s, and others in %q", tt.name, o.IDs, o.Call)
 		}
 	}
@@ -179,12 +179,12 @@ func TestAllAbsentAreNamed(t *testing.T) {
 		away = append(away, Away{Rank: rank, Own: true, Why: "it has not called nccl:all_reduce number 4"})
 	}
 	n := Names{Rank: func(id int) string { return fmt.Sprintf("rank %d", id) }, Ranks: func(ids idset.Set) string { return "ranks " + ids.String() }}
-	b := Facts{Away: away}.Blame()
+	b := blameAway(away, nil)
 	const want = "ranks 3-19 are the odd ones out: they are absent from a collective; of rank 3: it has not called nccl:all_reduce number 4"
 	if lines := b.Lines(n); !b.Sure || len(lines) != 1 || lines[0] != want || b.IDs().String() != "3-19" {
 		t.Errorf("%q", lines)
 	}
-	if lines := (Facts{Away: away[:2]}).Blame().Lines(n); len(lines) != 2 {
+	if lines := blameAway(away[:2], nil).Lines(n); len(lines) != 2 {
 		t.Errorf("%q", lines)
 	}
 }
@@ -220,7 +220,7 @@ func TestRecordedStacks(t *testing.T) {
 		t.Fatalf("%d runs", len(runs))
 	}
 	for name, list := range runs {
-		o := ByStacks(list)
+		o := ByStacks(list, onHosts(idset.Range(0, 1), 2))
 		groups, _ := Grouped(list)
 		waits, odd := groups[0].Told(), groups[1].Told()
 		if odd.Ranks == "0" {
@@ -233,7 +233,7 @@ func TestRecordedStacks(t *testing.T) {
 		for i := range list {
 			list[i].Means, list[i].Frames = "py-spy", slices.DeleteFunc(list[i].Frames, func(f string) bool { return !ofPython(f) })
 		}
-		if o := ByStacks(list); !o.IDs.Empty() {
+		if o := ByStacks(list, onHosts(idset.Range(0, 1), 2)); !o.IDs.Empty() {
 			t.Errorf("%s: %v is named by Python's lines alone", name, o.IDs)
 		}
 	}

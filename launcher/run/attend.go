@@ -50,19 +50,20 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	return nil
 }
 
-// missing says which ranks have not come to where others of their program are; nothing where none is missing.
-func (r *attending) missing(now time.Time) (lines []string, ids idset.Set) {
+// missing says which ranks have not come to where others of their program are, and those; nothing where none is missing.
+func (r *attending) missing(now time.Time) (lines []string, ids, met idset.Set) {
 	if r.met.IsZero() {
-		return nil, ids
+		return nil, ids, met
 	}
-	words := hang.Words{Running: r.running(), Names: r.named, Name: r.where}
+	words := hang.Words{Running: r.running(), Places: r.places(), Names: r.named, Name: r.where}
 	for _, of := range r.jobs[0].Programs {
 		if missing, there := r.roll.Missing(of.Ranks, words.Running); !missing.Empty() {
 			lines = append(lines, words.Absent(missing, there, r.roll.Place(), now.Sub(r.met).Round(time.Second)))
 			ids = ids.Union(missing)
+			met = met.Union(there)
 		}
 	}
-	return lines, ids
+	return lines, ids, met
 }
 
 // sayMissing tells of ranks that others wait for where they meet.
@@ -70,15 +71,18 @@ func (r *attending) sayMissing(now time.Time) {
 	if r.job == jobStopping {
 		return
 	}
-	lines, ids := r.missing(now)
+	lines, ids, met := r.missing(now)
 	if len(lines) == 0 {
 		return
 	}
 	for _, l := range lines {
 		r.say("%s", l)
 	}
-	first := ids.First()
-	r.say("see what it does: on %s py-spy dump --pid %d, or mpiup stacks", r.hosts[r.who.HostOf(first)].Name, r.ranks[first].pid)
+	if first := ids.First(); ids.Len() <= met.Len() {
+		r.say("see what it does: on %s py-spy dump --pid %d, or mpiup stacks", r.hosts[r.who.HostOf(first)].Name, r.ranks[first].pid)
+	} else {
+		r.say("see what they do: mpiup stacks")
+	}
 	r.told++
 	if at, more := hang.Again(r.told); more {
 		r.set(Missing, r.met.Add(at).Sub(now))

@@ -160,7 +160,7 @@ func TestNoRankIsMissing(t *testing.T) {
 		r.hears(0, tt.w0)
 		r.hears(1, tt.w1)
 		r.now.Wall = r.now.Wall.Add(time.Hour)
-		if lines, _ := r.Run.meet.missing(r.now.Wall); lines != nil {
+		if lines, _, _ := r.Run.meet.missing(r.now.Wall); lines != nil {
 			t.Errorf("%s: %q", tt.name, lines)
 		}
 	}

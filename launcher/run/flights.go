@@ -4,9 +4,11 @@ import (
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // flightUse is what agents are asked for of torch's flight recorders. Commands, and ranks that are no job, have none.
@@ -60,9 +62,27 @@ func (f *flights) owner(rank int) string {
 	return f.hosts[f.who.HostOf(rank)].Name
 }
 
+// firsts are the first job's ranks, with their hosts.
+func (r *roster) firsts() witness.Places {
+	return witness.Places{All: idset.Range(0, r.jobs[0].Size()-1), Host: r.hostName}
+}
+
+// places are those that run, of all jobs.
+func (r *roster) places() witness.Places {
+	return witness.Places{All: r.running(), Host: r.hostName}
+}
+
+func (r *roster) hostName(id int) string {
+	h := r.who.HostOf(id)
+	if h < 0 {
+		return ""
+	}
+	return r.hosts[h].Name
+}
+
 // away are those as a verdict has them.
 func (f *flights) away() (list []job.Absentee) {
-	away := f.records.Away(f.owner)
+	away, _ := f.records.Away(f.firsts(), nil)
 	for _, a := range away[:min(len(away), maxAbsent)] {
 		e := job.Absentee{Rank: a.Rank, Own: a.Own, Host: a.Host, Why: a.Why, Name: fmt.Sprintf("torch's rank %d", a.Rank)}
 		if a.Own {

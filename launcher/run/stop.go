@@ -197,21 +197,26 @@ func (r *Run) inquired() {
 		silent := r.inquiry.open
 		if f, s, blame := r.stalls.conclude(r.now.Clock); f != nil {
 			facts, names := r.stalls.facts(r.now.Clock, r.cfg.Stall.After), r.names()
-			tell := func() (hang.Blame, []string) { b := r.stalls.blame(facts); return b, b.Lines(names) }
+			tell := func(seen []hang.Stack) (hang.Blame, []string) {
+				facts.Stacks = seen
+				b := r.stalls.blame(facts)
+				return b, b.Lines(names)
+			}
 			r.inquiry.look = look{hung: f, stall: s, lines: blame.Lines(names), blame: blame, tell: tell}
 			r.lookBefore(silent)
 		}
 	case r.inquiry.last:
 		silent := r.inquiry.open
 		all := r.inquiry.close()
-		away, unmet := r.meet.missing(r.now.Wall)
+		away, unmet, met := r.meet.missing(r.now.Wall)
 		facts := r.stalls.facts(r.now.Clock, hang.Brief)
-		facts.Unmet = unmet
-		tell := func() (hang.Blame, []string) {
+		facts.Unmet, facts.Met = unmet, met
+		tell := func(seen []hang.Stack) (hang.Blame, []string) {
+			facts.Stacks = seen
 			b := r.stalls.blame(facts)
 			return b, facts.Barriers.Tell(b, away, r.inquiry.words(), r.names())
 		}
-		blame, lines := tell()
+		blame, lines := tell(nil)
 		if len(lines) == 0 && all {
 			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
@@ -260,9 +265,9 @@ func (r *Run) looked() {
 			l.again = hang.Waiting(l.found).Intersect(l.stall.Busy)
 		}
 	case l.seen != nil:
-		l.blame = l.outside.Blame(hang.ByStacks(l.found))
+		l.blame = l.outside.Blame(hang.ByStacks(l.found, r.places()))
 	case answered && l.all && len(l.blame.Odd) == 0 && len(l.found) == l.asked.Len():
-		if l.outside = hang.ByStacks(l.found); !l.outside.IDs.Empty() {
+		if l.outside = hang.ByStacks(l.found, r.places()); !l.outside.IDs.Empty() {
 			l.again = l.outside.Again(l.found)
 		}
 	}
@@ -302,8 +307,8 @@ func (r *Run) endHung() {
 	if !twice {
 		l.seen = l.found
 	}
-	if q.picture.See(l.seen) {
-		if b, told := l.tell(); len(b.Odd) > 0 {
+	if news := q.picture.See(l.seen); news || len(l.blame.Odd) == 0 && len(l.blame.Doubts) > 0 {
+		if b, told := l.tell(l.seen); len(b.Odd) > 0 {
 			l.blame, lines = b, told
 		} else if len(told) > 0 && l.hung == nil {
 			lines = told
@@ -355,7 +360,7 @@ func (r *Run) accuse(b hang.Blame) {
 
 // heldUp is who was waited for when the run is ended from outside: hosts are not asked, since that takes time.
 func (r *Run) heldUp() []string {
-	lines, _ := r.meet.missing(r.now.Wall)
+	lines, _, _ := r.meet.missing(r.now.Wall)
 	facts := r.stalls.facts(r.now.Clock, hang.Brief)
 	facts.Barriers = nil
 	if blame := r.stalls.blame(facts); len(lines) == 0 && len(blame.Odd) > 0 {

@@ -98,7 +98,7 @@ func (q *inquiry) close() (all bool) {
 
 // words are how barriers are told of.
 func (q *inquiry) words() hang.Words {
-	words := hang.Words{Names: q.named, Name: q.where}
+	words := hang.Words{Places: q.places(), Names: q.named, Name: q.where}
 	if !q.mute {
 		words.Running = q.running()
 	}
@@ -122,8 +122,8 @@ type look struct {
 	hung  *verdict.Fault // the run ends by it, unless it goes on meanwhile; nil: its time is up
 	stall hang.Stall     // where it ends by one
 	blame hang.Blame
-	lines []string                      // of the verdict
-	tell  func() (hang.Blame, []string) // both once more, by what stacks show
+	lines []string                                       // of the verdict
+	tell  func(seen []hang.Stack) (hang.Blame, []string) // both once more, by what stacks show
 
 	begun   time.Duration // Clock time
 	asked   idset.Set
@@ -258,8 +258,8 @@ func (g *stalls) look(now time.Duration) (done bool) {
 // facts are what is known of who is waited for.
 func (g *stalls) facts(now, quiet time.Duration) hang.Facts {
 	g.inquiry.picture.In(g.slow.Calls())
-	return hang.Facts{Running: g.running(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute,
-		Away: g.flights.records.Away(g.flights.owner), Watch: &g.watch, Now: now, Quiet: quiet}
+	return hang.Facts{Running: g.running(), Places: g.places(), Barriers: &g.inquiry.picture, Mute: g.inquiry.mute,
+		Records: &g.flights.records, Watch: &g.watch, Now: now, Quiet: quiet}
 }
 
 // names are how odd ones out are told of.
