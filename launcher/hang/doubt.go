@@ -1,10 +1,6 @@
 package hang
 
-import (
-	"fmt"
-
-	"github.com/mpiup/mpiup/internal/idset"
-)
+import "fmt"
 
 // A Doubt is what ranks say of themselves that names nobody: too little bears out whom they wait for, or others say the contrary.
 type Doubt string

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/slow"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // mpiup top and ps --for show for whom the others wait, by what agents tell of the last window at each look.
@@ -129,6 +130,7 @@ type waiting struct {
 	called bool // tardy is measured
 
 	names map[int]string // "rank 3 (w1, pid 4711)"
+	hosts map[int]string // of each
 	rows  []topRow       // of all jobs, at the last look
 }
 
@@ -157,7 +159,7 @@ func (a *waits) hear(now time.Duration, t told) {
 			if len(a.runs) == maxRuns {
 				continue
 			}
-			r = &waiting{Watch: slow.Watch{Window: a.window}, names: map[int]string{}}
+			r = &waiting{Watch: slow.Watch{Window: a.window}, names: map[int]string{}, hosts: map[int]string{}}
 			a.runs[key] = r
 		}
 		w := m.Waited
@@ -166,6 +168,7 @@ func (a *waits) hear(now time.Duration, t told) {
 			continue
 		}
 		waited[key] = append(waited[key], w)
+		r.hosts[int(m.Rank)] = t.host
 		r.names[int(m.Rank)] = fmt.Sprintf("rank %d (%s, pid %d)", m.Rank, visible.Line(t.host), m.Pid)
 	}
 	for key, w := range waited {
@@ -207,8 +210,20 @@ func (r *waiting) ranks() int { return max(r.size, len(r.names)) }
 // judge finds for whom the run's ranks wait.
 func (r *waiting) judge(now time.Duration) {
 	r.now = now
+	r.place()
 	r.late, r.found = r.Awaited(now, r.ranks()), r.Finding(r.ranks())
 	r.tardy, r.called = r.calls.Find(r.Window)
+}
+
+// place says on which host each rank is.
+func (r *waiting) place() {
+	all, hosts := idset.Set{}, map[string]bool{}
+	for id, host := range r.hosts {
+		all.Add(id)
+		hosts[host] = true
+	}
+	r.Places = witness.Places{All: all, Host: func(id int) string { return r.hosts[id] }}
+	r.calls.Hosts = len(hosts)
 }
 
 // cost fills in what a rank costs the others.
@@ -222,11 +237,11 @@ func (r *waiting) cost(row *topRow) {
 	}
 	var cause slow.Cause
 	switch {
-	case slices.Contains(r.late.Ranks, id):
+	case !r.late.Alleged && slices.Contains(r.late.Ranks, id):
 		row.Lost, cause = 1, r.Reason(id, 1).Cause
-	case slices.Contains(r.found.Ranks, id):
+	case !r.found.Alleged && slices.Contains(r.found.Ranks, id):
 		row.Lost, cause = r.found.Share, r.Reason(id, r.found.Share).Cause
-	case r.tardy.Share > 0 && r.tardy.Rank == id && r.tardy.Host == row.Host:
+	case r.tardy.Share > 0 && !r.tardy.Alleged && r.tardy.Rank == id && r.tardy.Host == row.Host:
 		row.Lost, cause = r.tardy.Share, r.Reason(id, r.tardy.Share).Cause
 	default:
 		return
@@ -249,7 +264,7 @@ func (a *waits) said(absent []absence) (list []saying) {
 			text = r.late.Sentence(names)
 		case len(r.found.Ranks) > 0 || r.found.Moves:
 			text = r.found.Sentence(names)
-		case r.tardy.Share > 0:
+		case r.tardy.Share > 0 && !r.tardy.Alleged:
 			text = r.tardy.Sentence(r.Reason(r.tardy.Rank, r.tardy.Share).Sentence())
 		case text != "":
 		case r.found.Measured || r.called:

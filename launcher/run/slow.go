@@ -38,6 +38,7 @@ func (g *stalls) waited(is Now, h int, m *apiv1.Waited) error {
 	if err != nil {
 		return err
 	}
+	g.slow.Places = g.firsts()
 	g.slow.Hear(is.Clock, at, reports)
 	line := g.slow.News(is.Clock, g.jobs[0].Size(), g.slowNames())
 	if g.job != jobRunning {
@@ -112,7 +113,7 @@ func (g *stalls) blame(f hang.Facts) hang.Blame {
 	if b.Sure && len(b.Odd) > 0 || g.slow.Window == 0 {
 		return b
 	}
-	if l := g.slow.Awaited(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 {
+	if l := g.slow.Awaited(f.Now, g.jobs[0].Size()); len(l.Ranks) > 0 && !l.Alleged {
 		return hang.Blame{Sure: l.Sure && !l.Also.Doubts, Odd: []hang.Odd{{IDs: idset.Of(l.Ranks...), Why: l.Why(), Many: l.Why()}}}
 	}
 	return b

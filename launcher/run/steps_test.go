@@ -15,13 +15,13 @@ func TestStepsBecomeSlower(t *testing.T) {
 		records bool
 		want    string
 	}{
-		"a recorder": {true, "  say torch's rank 1 on w1: it was the last to call 63 of the last 63 collectives of group 0, 300ms after the others"},
+		"a recorder": {true, "  say torch's rank 2 on w2: it was the last to call 63 of the last 63 collectives of group 0, 300ms after the others"},
 		"none":       {false, "  say no rank can be named"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			s := &script{t: t, out: &out}
-			for _, line := range []string{"run 2 2 watch=60s", "start 0", "start 1", "enter w0 0-1/1", "enter w1 0-1/1"} {
+			for _, line := range []string{"run 3 3 watch=60s", "start 0", "start 1", "start 2", "enter w0 0-2/1", "enter w1 0-2/1", "enter w2 0-2/1"} {
 				words := strings.Fields(line)
 				s.do(words[0], words[1:])
 			}
@@ -34,7 +34,7 @@ func TestStepsBecomeSlower(t *testing.T) {
 				if at > 150 {
 					long = 1300 * time.Millisecond
 				}
-				for h := range 2 {
+				for h := range 3 {
 					from(h, &apiv1.Waited{AtNs: int64(s.now.Clock + time.Hour), Ranks: []*apiv1.RankWaited{{Id: uint32(h), StepNs: int64(long), StepCalls: 12}}})
 				}
 				if strings.Contains(out.String(), "say steps") && asked.IsZero() {
@@ -48,24 +48,24 @@ func TestStepsBecomeSlower(t *testing.T) {
 			if text := out.String(); strings.Count(text, "say steps have taken 1.3 s for 60 s, 1 s before (30 % slower") != 1 || s.run.inquiry.what != whoSlows || s.run.inquiry.open == nil {
 				t.Fatalf("it says\n%s", text)
 			}
-			ahead := []time.Duration{0, time.Hour}
-			for h := range 2 {
+			ahead := []time.Duration{0, time.Hour, -time.Hour}
+			for h := range 3 {
 				g := &apiv1.FlightGroup{Name: "0"}
 				for i := range 64 {
-					at := s.now.Wall.Add(time.Duration(i-64)*time.Second/2 + ahead[h] + time.Duration(h)*300*time.Millisecond)
+					at := s.now.Wall.Add(time.Duration(i-64)*time.Second/2 + ahead[h] + time.Duration(h/2)*300*time.Millisecond)
 					g.Calls = append(g.Calls, &apiv1.FlightCall{Seq: uint64(i + 1), AtNs: at.UnixNano()})
 				}
 				if c.records {
 					from(h, &apiv1.Flight{Rank: uint32(h), Groups: []*apiv1.FlightGroup{g}})
 				}
 			}
-			for h := range 2 {
+			for h := range 3 {
 				from(h, &apiv1.Waits{Id: s.run.inquiry.id, AskedNs: asked.Add(ahead[h] + time.Millisecond).UnixNano(), AnsweredNs: s.now.Wall.Add(ahead[h] - time.Millisecond).UnixNano()})
 			}
 			if text := out.String(); !strings.Contains(text, c.want) {
 				t.Errorf("it says\n%s", text)
 			}
-			if stand := s.run.Stand(); stand.Step != 1300*time.Millisecond || (stand.For[1] == "w1") != c.records || stand.For[0] != "" {
+			if stand := s.run.Stand(); stand.Step != 1300*time.Millisecond || (stand.For[2] == "w2") != c.records || stand.For[0] != "" {
 				t.Errorf("%+v", stand)
 			}
 		})

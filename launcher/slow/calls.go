@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // Offset is how far a host's wall clock is from ours, and by how much that may be wrong: half of a round trip.
@@ -14,7 +16,10 @@ type Offset struct{ By, Within time.Duration }
 
 // Calls are when torch's processes called collectives, by their flight recorders: the last to call is who the others wait for. These are wall
 // clocks of hosts, so that a difference within what is known of these clocks accuses nobody. The zero value knows none.
-type Calls struct{ of map[int]caller }
+type Calls struct {
+	of    map[int]caller
+	Hosts int // of the run, at least
+}
 
 // caller is one process, by torch's rank.
 type caller struct {
@@ -45,6 +50,10 @@ type Tardy struct {
 	Share  float64       // of Window that these lost by it, about
 	Window time.Duration
 	Unsure time.Duration // by how much the clocks may be wrong
+
+	// Alleged says that it may not be named: too few others say that they call before it (launcher/witness).
+	Alleged bool
+	by      map[int]int // how often each of the others did, by half of what is usual at least
 }
 
 // Find finds who is the last in most of a group's collectives of the last window. measured: there were collectives enough that several
@@ -62,11 +71,28 @@ func (c *Calls) Find(window time.Duration) (found Tardy, measured bool) {
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		t, enough := c.tardy(groups[name], window)
 		measured = measured || enough
-		if t.Share > found.Share && t.Share >= Enough && float64(t.Times) >= Held*float64(t.Of) {
-			found, found.Group = t, name
+		if t.Share < Enough || float64(t.Times) < Held*float64(t.Of) {
+			continue
+		}
+		t.Group, t.Alleged = name, !c.may(t)
+		if found.Share == 0 || found.Alleged && !t.Alleged || t.Share > found.Share && t.Alleged == found.Alleged {
+			found = t
 		}
 	}
 	return found, measured
+}
+
+// may says that others enough say that they called before it. A process may have written the records of all of its host.
+func (c *Calls) may(t Tardy) bool {
+	var all, by idset.Set
+	for rank := range c.of {
+		all.Add(rank)
+		if float64(t.by[rank]) >= Held*float64(t.Times) {
+			by.Add(rank)
+		}
+	}
+	places := witness.Places{All: all, Host: func(rank int) string { return c.of[rank].host }, Hosts: c.Hosts}
+	return !places.Accused(witness.Claim{About: idset.Of(t.Rank), By: by, Shared: true}).Empty()
 }
 
 // tardy is the one that was last most often in one group.
@@ -91,11 +117,12 @@ func (c *Calls) tardy(of map[int][]frameworks.FlightCall, window time.Duration) 
 		rank         int
 		after, since time.Duration
 		unsure       time.Duration
+		before       []int
 	}
 	var lasts []last
 	var before, end time.Time
 	for i := len(seqs) - 1; i >= 0; i-- { // the newest first
-		l, at := c.last(byRank, seqs[i])
+		l, at, earlier := c.last(byRank, seqs[i])
 		if end.IsZero() {
 			end = at
 		} else {
@@ -105,7 +132,7 @@ func (c *Calls) tardy(of map[int][]frameworks.FlightCall, window time.Duration) 
 			break
 		}
 		before = at
-		lasts = append(lasts, last{rank: l.Rank, after: l.After, unsure: l.Unsure})
+		lasts = append(lasts, last{rank: l.Rank, after: l.After, unsure: l.Unsure, before: earlier})
 	}
 	if n := len(lasts); n > 0 && lasts[n-1].since == 0 {
 		lasts = lasts[:n-1] // nobody knows when the one before was
@@ -122,10 +149,13 @@ func (c *Calls) tardy(of map[int][]frameworks.FlightCall, window time.Duration) 
 		}
 		t := all[l.rank]
 		if t == nil {
-			t = &Tardy{Rank: l.rank, Host: c.of[l.rank].host}
+			t = &Tardy{Rank: l.rank, Host: c.of[l.rank].host, by: map[int]int{}}
 			all[l.rank] = t
 		}
 		t.Times++
+		for _, rank := range l.before {
+			t.by[rank]++
+		}
 		t.After += min(l.after, maxSum)
 		t.Unsure = max(t.Unsure, l.unsure)
 		t.Share += float64(min(l.after, l.since))
@@ -141,8 +171,9 @@ func (c *Calls) tardy(of map[int][]frameworks.FlightCall, window time.Duration) 
 	return best, true
 }
 
-// last is who called a collective last, how long after the one in the middle of the others, and when that one did.
-func (c *Calls) last(byRank map[int]map[uint64]time.Time, seq uint64) (t Tardy, at time.Time) {
+// last is who called a collective last, how long after the one in the middle of the others, when that one did, and who was earlier than the last
+// by half of that.
+func (c *Calls) last(byRank map[int]map[uint64]time.Time, seq uint64) (t Tardy, at time.Time, earlier []int) {
 	type call struct {
 		rank int
 		at   time.Time
@@ -163,7 +194,12 @@ func (c *Calls) last(byRank map[int]map[uint64]time.Time, seq uint64) (t Tardy, 
 	if a, b := c.of[own.rank], c.of[middle.rank]; a.host != b.host {
 		t.Unsure = a.offset.Within + b.offset.Within
 	}
-	return t, middle.at
+	for _, l := range list[:n] {
+		if 2*own.at.Sub(l.at) >= t.After {
+			earlier = append(earlier, l.rank)
+		}
+	}
+	return t, middle.at, earlier
 }
 
 // Sentence names it.

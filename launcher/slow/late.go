@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -15,6 +16,10 @@ type Late struct {
 	Sure  bool          // two looks saw the same, and were not nearer than a window's Looks are
 	Cause Reason        // of the first of Ranks
 	Also  Opinion
+
+	// Alleged says that Ranks may not be named: too little bears out what By, those inside, say of themselves (launcher/witness).
+	Alleged bool
+	By      idset.Set
 
 	seq  uint64        // collectives that were over
 	seen time.Duration // when it was seen first
@@ -41,8 +46,12 @@ func (w *Watch) Awaited(now time.Duration, ranks int) Late {
 	default:
 		found.seen = now
 	}
-	found.Cause = w.cause(Finding{Ranks: found.Ranks, Share: 1})
-	found.Also = w.also(found.Ranks)
+	late, cause := found.Ranks, w.cause(Finding{Ranks: found.Ranks, Share: 1})
+	found.Ranks, found.Alleged = w.accused(late, found.By, cause.Cause)
+	if found.told = found.told && found.Alleged == w.late.Alleged; len(found.Ranks) != len(late) {
+		cause = w.cause(Finding{Ranks: found.Ranks, Share: 1})
+	}
+	found.Cause, found.Also = cause, w.also(found.Ranks)
 	w.late = found
 	return found
 }
@@ -65,6 +74,7 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 	for id, t := range w.ranks {
 		switch {
 		case t.Inside > 0 && t.Seq == l.seq:
+			l.By.Add(id)
 			switch waits := t.at - t.Inside; {
 			case first:
 				l.For, l.Call, first = waits, t.Call, false
@@ -86,6 +96,7 @@ func (w *Watch) absent(now time.Duration, ranks int) (l Late) {
 	}
 	switch {
 	case len(waiting) < len(l.Ranks):
+		l.By = l.By.Union(idset.Of(waiting...))
 		l.Ranks = slices.DeleteFunc(l.Ranks, func(id int) bool { return slices.Contains(waiting, id) })
 	case len(waiting) > 1: // each may wait for another of them, or for what the network has lost
 		return Late{}

@@ -28,7 +28,7 @@ func TestLate(t *testing.T) {
 		want  []int
 	}{
 		"one of four":              {[]job.Waits{in, in, out, in}, 20 * second, []int{2}},
-		"two of four":              {[]job.Waits{in, out, out, in}, 20 * second, []int{1, 2}},
+		"two of six":               {[]job.Waits{in, out, out, in, in, in}, 20 * second, []int{1, 2}},
 		"three of four":            {[]job.Waits{in, out, out, out}, 20 * second, nil},
 		"not yet for a window":     {[]job.Waits{in, in, out, in}, 13 * second, nil},
 		"one waits for the other":  {[]job.Waits{in, in, out, recv}, 20 * second, []int{2}},
@@ -43,7 +43,7 @@ func TestLate(t *testing.T) {
 		"one in MPI_Finalize":      {[]job.Waits{barrier, barrier, out, final}, 20 * second, nil},
 		"all but one in it":        {[]job.Waits{final, final, out, final}, 20 * second, []int{2}},
 	} {
-		w := Watch{Window: 4 * second}
+		w := Watch{Window: 4 * second, Places: onHosts(len(c.ranks), 1)}
 		hear := func(now time.Duration) {
 			for i, r := range c.ranks {
 				r.ID = i
@@ -90,7 +90,7 @@ func TestOpine(t *testing.T) {
 		"its quota throttles it":  {1, false, false},
 		"others than was thought": {2, true, false},
 	} {
-		w := Watch{Window: 24 * second}
+		w := Watch{Window: 24 * second, Places: onHosts(3, 1)}
 		hear := func(points map[int][]job.WaitPoint, from time.Duration) (news []string) {
 			for i := range points[0] {
 				at := from + points[0][i].At
@@ -138,7 +138,7 @@ func TestOpine(t *testing.T) {
 			t.Errorf("%s: afterwards it names %q", name, news)
 		}
 	}
-	w := Watch{Window: 4 * second}
+	w := Watch{Window: 4 * second, Places: onHosts(3, 1)}
 	late := func(now time.Duration) string {
 		for i, in := range []time.Duration{10 * second, 10 * second, 0} {
 			w.Hear(now, 20*second+now, []job.Waits{{ID: i, State: job.Measured, Seq: 7, Inside: in}})
@@ -208,7 +208,7 @@ func TestUnderway(t *testing.T) {
 
 // What the ranks of a run leave at their ends measures it, if it was over before anybody looked.
 func TestShortRun(t *testing.T) {
-	w := Watch{Window: 60 * second}
+	w := Watch{Window: 60 * second, Places: onHosts(3, 3)}
 	for r, points := range program(12, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3) {
 		w.Hear(0, 24*second, []job.Waits{{ID: r, State: job.Finalized, Seq: 12, Points: points}})
 	}

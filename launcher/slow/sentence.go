@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // Names are how ranks are told of.
@@ -26,6 +28,13 @@ func (w *Watch) News(now time.Duration, ranks int, names Names) string {
 	if l := w.Awaited(now, ranks); len(l.Ranks) > 0 {
 		if w.late.told || !l.Sure || w.lates == maxLates {
 			return ""
+		}
+		if l.Alleged {
+			if w.late.told = true; w.said {
+				return ""
+			}
+			w.said = true
+			return l.Sentence(names)
 		}
 		w.late.told = true
 		w.lates++
@@ -56,6 +65,8 @@ func (w *Watch) End(ranks int, names Names) string {
 		return "--watch-ranks: who is slow was not measured: " + why
 	case !f.Measured:
 		return "--watch-ranks: who is slow was not measured: the ranks had no " + long(min(w.Window, shortest)) + " in which each had enough collectives"
+	case f.Alleged:
+		return "--watch-ranks: " + f.sentence("of "+long(f.Window), names)
 	case len(f.Ranks) > 0, f.Moves && !w.moved:
 		return f.sentence("of "+long(f.Window), names) + w.also(f.Ranks).sentence()
 	case f.Crowded >= Enough:
@@ -87,7 +98,7 @@ func (w *Watch) Before(now time.Duration, ranks int, names Names) string {
 // Tells says that one of these lines has what Before says: who all others wait for now, or who has not come to a call.
 func (w *Watch) Tells(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool {
-		return len(w.late.Ranks) > 0 && strings.Contains(l, ": all others have waited ") ||
+		return len(w.late.Ranks) > 0 && !w.late.Alleged && strings.Contains(l, ": all others have waited ") ||
 			len(w.late.Ranks)+len(w.told) == 0 && strings.Contains(l, " not come to MPI_")
 	})
 }
@@ -106,7 +117,7 @@ func (w *Watch) Calls() map[int]string {
 // Last is who the others wait for, and for what share of a window; nobody where none is named now.
 func (w *Watch) Last() ([]int, float64) {
 	switch {
-	case len(w.late.Ranks) > 0:
+	case len(w.late.Ranks) > 0 && !w.late.Alleged:
 		return w.late.Ranks, 1
 	case len(w.told) > 0:
 		return w.told, w.last.Share
@@ -131,8 +142,13 @@ func (w *Watch) Suspects() ([]int, float64) {
 	if len(w.late.Ranks) > 0 {
 		cause = w.late.Cause.Cause
 	}
-	if cause != Unclear && cause != Busy && cause != Still || len(w.late.Ranks) > 0 && !w.late.told {
+	switch {
+	case cause != Unclear && cause != Busy && cause != Still, len(w.late.Ranks) > 0 && !w.late.told:
 		return nil, 0
+	case len(w.late.Ranks) > 0:
+		return w.late.Ranks, 1
+	case w.last.Alleged: // stacks may bear it out
+		return w.last.Ranks, w.last.Share
 	}
 	return w.Last()
 }
@@ -158,6 +174,9 @@ func (w *Watch) Opine(now time.Duration, ranks []int, o Opinion, names Names) st
 		return ""
 	}
 	w.opined, w.opinion = ranks, o
+	if named, _ := w.Last(); !slices.Equal(ranks, named) { // they are only alleged: what bears that out is told with their names
+		return ""
+	}
 	who, _ := names.of(ranks)
 	return who + ": " + o.Says
 }
@@ -177,6 +196,9 @@ func (f Finding) Sentence(names Names) string {
 
 func (f Finding) sentence(when string, names Names) string {
 	share := fmt.Sprintf("%.0f %% %s", 100*f.Share, when)
+	if f.Alleged {
+		return names.says(f.By) + fmt.Sprintf(" waited %s for others: %s", share, alleged(f.By))
+	}
 	if f.Moves {
 		return fmt.Sprintf("the ranks wait for each other %s, now for one and now for another: no host is slow all the time, and their work may be uneven", share)
 	}
@@ -184,8 +206,31 @@ func (f Finding) sentence(when string, names Names) string {
 	return fmt.Sprintf("%s: the others waited %s for %s%s", who, share, it, f.Cause.Sentence())
 }
 
+// alleged is why nobody is named.
+func alleged(by idset.Set) string {
+	if by.Len() == 1 {
+		return "its word alone names nobody; where ranks are: mpiup stacks"
+	}
+	return "their words alone name nobody; where ranks are: mpiup stacks"
+}
+
+// says begins what ranks say of themselves.
+func (n Names) says(by idset.Set) string {
+	if by.Empty() {
+		return "ranks say that they"
+	}
+	who, it := n.of(by.Slice())
+	if it == "it" {
+		return who + " says that it"
+	}
+	return who + " say that they"
+}
+
 // Sentence says who is waited for.
 func (l Late) Sentence(names Names) string {
+	if l.Alleged {
+		return names.says(l.By) + fmt.Sprintf(" waited %s in %s for others: %s", long(l.For), cmp.Or(l.Call, "a collective over all ranks"), alleged(l.By))
+	}
 	who, _ := names.of(l.Ranks)
 	return who + ": " + l.Why()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -27,6 +28,8 @@ const (
 type Finding struct {
 	Measured bool          // there were points enough to say anything
 	Ranks    []int         // that the others wait for, ascending; empty: nobody
+	By       idset.Set     // who says that it waits for those
+	Alleged  bool          // Ranks may not be named: too little bears out what By say of themselves (launcher/witness)
 	Share    float64       // of the window that the others waited for them, 0 to 1
 	Unclear  float64       // share of the window that the ranks waited in calls that do not show for whom, half of them at least so long
 	Crowded  float64       // share of the window that all ranks alike were ready to run and had no processor: nobody is named for what that explains
@@ -47,6 +50,7 @@ func Find(ranks map[int][]job.WaitPoint, window time.Duration) (f Finding) {
 	f.Measured = true
 	var lost, unclear time.Duration
 	by := map[int][]time.Duration{} // what the others lost in each block in which this rank was among those that waited least
+	more := map[int]time.Duration{} // that each waited, than who waited least
 	for _, b := range blocks {
 		f.Window += b.long
 		unclear += b.other
@@ -54,6 +58,9 @@ func Find(ranks map[int][]job.WaitPoint, window time.Duration) (f Finding) {
 		lost += each
 		for _, r := range late {
 			by[r] = append(by[r], each)
+		}
+		for _, p := range b.parts {
+			more[p.rank] += min(p.waited-b.parts[0].waited, 2*each)
 		}
 	}
 	f.Share, f.Unclear = share(lost, f.Window), share(unclear, f.Window)
@@ -75,6 +82,11 @@ func Find(ranks map[int][]job.WaitPoint, window time.Duration) (f Finding) {
 		}
 	}
 	slices.Sort(f.Ranks)
+	for r, waited := range more {
+		if 2*waited >= lost && !slices.Contains(f.Ranks, r) {
+			f.By.Add(r)
+		}
+	}
 	f.Moves = len(f.Ranks) == 0
 	return f
 }

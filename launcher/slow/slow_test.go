@@ -8,10 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 const second = time.Second
+
+// onHosts are so many ranks of which so many in a row are on one host.
+func onHosts(ranks, each int) witness.Places {
+	return witness.Places{All: idset.Range(0, ranks-1), Host: func(id int) string { return fmt.Sprint("w", id/each) }}
+}
 
 // program makes the points of ranks over so many steps of a second: each rank works, in all but what it waits for the last.
 func program(steps int, work func(step, rank int) time.Duration, ranks int) map[int][]job.WaitPoint {
@@ -133,9 +140,115 @@ func TestALiarAccusesItself(t *testing.T) {
 	}
 }
 
+// Ranks that say that they wait name nobody, however large a part of the ranks, or of the hosts, they are up to half, as long as nothing bears them
+// out: they are named themselves, as those who say so. The others compute all the time, as do these.
+func TestLiarsNameNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		ranks, each int // of a host
+		liars       []int
+		work        func(at time.Duration) job.RankWork // of the others
+		want        string                              // who is named; "": nobody
+	}{
+		"one of two, on one host":                     {ranks: 2, each: 2, liars: []int{0}},
+		"one of two, on two":                          {ranks: 2, each: 1, liars: []int{0}},
+		"one of two, and the other rests":             {ranks: 2, each: 1, liars: []int{0}, work: func(time.Duration) job.RankWork { return job.RankWork{} }},
+		"one of four":                                 {ranks: 4, each: 2, liars: []int{0}},
+		"half of four, on one host":                   {ranks: 4, each: 4, liars: []int{0, 1}},
+		"half of four, on four hosts":                 {ranks: 4, each: 1, liars: []int{0, 1}},
+		"half of four, on both hosts":                 {ranks: 4, each: 2, liars: []int{0, 2}},
+		"one host of two":                             {ranks: 4, each: 2, liars: []int{0, 1}},
+		"one host of three":                           {ranks: 6, each: 2, liars: []int{0, 1}},
+		"half of eight hosts":                         {ranks: 8, each: 1, liars: []int{0, 1, 2, 3}},
+		"honest: all but one":                         {ranks: 4, each: 2, liars: []int{0, 1, 2}, want: "3"},
+		"honest: all but one, on one host":            {ranks: 3, each: 3, liars: []int{0, 1}, want: "2"},
+		"honest: one of two, the other was throttled": {ranks: 2, each: 1, liars: []int{0}, want: "1", work: func(at time.Duration) job.RankWork { return job.RankWork{CPU: at / 2, Throttled: at / 2} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := Watch{Window: 24 * second, Places: onHosts(c.ranks, c.each)}
+			points := program(40, func(_, _ int) time.Duration { return second }, c.ranks)
+			var news []string
+			for i := range 40 {
+				at := points[0][i].At
+				for r := range c.ranks {
+					p := points[r][i]
+					work := job.RankWork{CPU: at}
+					if slices.Contains(c.liars, r) {
+						p.Waited = at / 2
+					} else if c.work != nil {
+						work = c.work(at)
+					}
+					w.Hear(at, at, []job.Waits{{ID: r, State: job.Measured, Seq: p.Seq, Points: []job.WaitPoint{p}, RankWork: work}})
+				}
+				if line := w.News(at, c.ranks, plain); line != "" {
+					news = append(news, line)
+				}
+			}
+			end := w.End(c.ranks, plain)
+			said := strings.Join(append(news, end), "\n")
+			named := ""
+			if ranks, _ := w.Last(); len(ranks) > 0 {
+				named = idset.Of(ranks...).String()
+			}
+			if named != c.want || strings.Contains(said, "the others waited") != (c.want != "") {
+				t.Errorf("%q is named:\n%s", named, said)
+			}
+			if alone := strings.Contains(said, " alone name"); c.want == "" && !alone && 2*len(c.liars) >= c.ranks || len(news) > 1 {
+				t.Errorf("it is not said who says what, once:\n%s", said)
+			}
+			for r := range c.ranks {
+				if c.want == "" && !slices.Contains(c.liars, r) && strings.Contains(said, fmt.Sprint("rank ", r)) {
+					t.Errorf("rank %d is told of:\n%s", r, said)
+				}
+			}
+		})
+	}
+}
+
+// A rank that is in a collective by its word, or has never been out of one, names none of those that are not: half of them, or one host of two.
+func TestLiarsAreInACollective(t *testing.T) {
+	in, out := job.Waits{State: job.Measured, Seq: 7, Inside: 10 * second}, job.Waits{State: job.Measured, Seq: 7}
+	for name, c := range map[string]struct {
+		each  int
+		ranks []job.Waits
+		seen  bool // stacks show the other elsewhere
+		want  []int
+	}{
+		"one of two, on one host":      {2, []job.Waits{in, out}, false, nil},
+		"one of two, on two":           {1, []job.Waits{in, out}, false, nil},
+		"half of four":                 {1, []job.Waits{in, in, out, out}, false, nil},
+		"one host of two":              {2, []job.Waits{in, in, out, out}, false, nil},
+		"honest: one of two, by looks": {1, []job.Waits{in, out}, true, []int{1}},
+	} {
+		w := Watch{Window: 4 * second, Places: onHosts(len(c.ranks), c.each)}
+		hear := func(now time.Duration) string {
+			for i, r := range c.ranks {
+				r.ID = i
+				w.Hear(now, 20*second+now, []job.Waits{r})
+			}
+			return w.News(now, len(c.ranks), plain)
+		}
+		if said := hear(0) + hear(second); !strings.Contains(said, " alone name") || strings.Contains(said, "all others") {
+			t.Errorf("%s: it says %q", name, said)
+		}
+		suspects, share := w.Suspects()
+		if len(suspects) == 0 || share != 1 {
+			t.Errorf("%s: nobody looks where the others are: %v", name, suspects)
+		}
+		if c.seen {
+			if line := w.Opine(2*second, suspects, Opinion{Says: "in 5 of 5 looks it was in load"}, plain); line != "" {
+				t.Errorf("%s: before it is named it says %q", name, line)
+			}
+		}
+		said := hear(3 * second)
+		if ranks, _ := w.Last(); !slices.Equal(ranks, c.want) || (said != "") != c.seen || c.seen && !strings.Contains(said, "rank 1: all others have waited 13 s for it in a collective over all ranks, as several looks show") {
+			t.Errorf("%s: %v are named: %q", name, ranks, said)
+		}
+	}
+}
+
 // A Watch tells once of a rank, after its window, and why.
 func TestWatch(t *testing.T) {
-	w := Watch{Window: 24 * second}
+	w := Watch{Window: 24 * second, Places: onHosts(3, 1)}
 	points := program(40, func(_, r int) time.Duration { return second + second*b(r == 1) }, 3)
 	var told []Finding
 	for i := range 40 {
@@ -182,7 +295,7 @@ func TestCrowded(t *testing.T) {
 		want   []int
 		end    string
 	}{{others: 0, want: []int{1}}, {others: 1, end: "--watch-ranks: who is slow does not show: all ranks were ready to run 33 % of "}} {
-		w := Watch{Window: 24 * second}
+		w := Watch{Window: 24 * second, Places: onHosts(3, 1)}
 		points := program(40, func(_, r int) time.Duration { return second + second/2*b(r == 1) }, 3)
 		var last Finding
 		for i := range 40 {

@@ -227,7 +227,7 @@ func (w *Watch) Clock(host string, wall time.Time, asked, answered int64) {
 
 // Tardy says who is the last to call collectives by the flight recorders of all hosts, or that nobody can be named. owner is the host of a rank.
 func (w *Watch) Tardy(records iter.Seq2[string, frameworks.Flight], owner func(rank int) string) string {
-	var calls Calls
+	calls := Calls{Hosts: len(w.steps.offsets)}
 	for host, rec := range records {
 		if offset, known := w.steps.offsets[host]; known {
 			calls.Hear(host, offset, rec)
@@ -235,6 +235,8 @@ func (w *Watch) Tardy(records iter.Seq2[string, frameworks.Flight], owner func(r
 	}
 	t, measured := calls.Find(w.Window)
 	switch {
+	case t.Alleged:
+		return "no rank can be named: too few hosts have ranks that call collectives before others, by torch's flight recorder"
 	case t.Share == 0 && measured:
 		return "no rank can be named: none is the last to call collectives, by torch's flight recorder"
 	case t.Share == 0:

@@ -73,7 +73,7 @@ func TestTardy(t *testing.T) {
 	if !w.Asks(begun) || w.Asks(begun) {
 		t.Error("it is asked once")
 	}
-	ahead := map[string]time.Duration{"w0": 0, "w1": 5 * time.Second}
+	ahead := map[string]time.Duration{"w0": 0, "w1": 5 * time.Second, "w2": 0}
 	record := func(rank int, late time.Duration, host string) frameworks.Flight {
 		g := frameworks.FlightGroup{Name: "0"}
 		for i := range 40 {
@@ -81,16 +81,23 @@ func TestTardy(t *testing.T) {
 		}
 		return frameworks.Flight{Rank: rank, Groups: []frameworks.FlightGroup{g}}
 	}
-	records := map[string]frameworks.Flight{"w0": record(0, 0, "w0"), "w1": record(1, 300*time.Millisecond, "w1")}
-	owner := func(rank int) string { return []string{"w0", "w1"}[rank] }
+	records := map[string]frameworks.Flight{"w0": record(0, 0, "w0"), "w1": record(1, 300*time.Millisecond, "w1"), "w2": record(2, 0, "w2")}
+	owner := func(rank int) string { return []string{"w0", "w1", "w2"}[rank] }
 	if line := w.Tardy(maps.All(records), owner); !strings.HasPrefix(line, "no rank can be named") {
 		t.Error(line)
 	}
 	w.Clock("w0", begun.Add(3*time.Second), begun.Add(time.Millisecond).UnixNano(), begun.Add(2999*time.Millisecond).UnixNano())
+	w.Clock("w2", begun.Add(3*time.Second), begun.Add(time.Millisecond).UnixNano(), begun.Add(2999*time.Millisecond).UnixNano())
 	w.Clock("w1", begun.Add(3*time.Second), begun.Add(5001*time.Millisecond).UnixNano(), begun.Add(7999*time.Millisecond).UnixNano())
 	line := w.Tardy(maps.All(records), owner)
 	if ranks, share := w.Last(); !strings.HasPrefix(line, "torch's rank 1 on w1: it was the last to call ") || !slices.Equal(ranks, []int{1}) || share < 0.2 {
 		t.Error(line, ranks, share)
+	}
+	one := map[string]frameworks.Flight{"w0": record(0, 0, "w0"), "w1": record(1, 0, "w1"), "w2": record(2, 0, "w2")}
+	one["w0"] = record(0, -300*time.Millisecond, "w0") // it says that it calls before the others
+	delete(one, "w2")
+	if line := w.Tardy(maps.All(one), owner); !strings.HasPrefix(line, "no rank can be named: too few hosts have ranks that call") {
+		t.Errorf("by the word of one of two: %s", line)
 	}
 	w.steps.offsets = map[string]Offset{}
 	w.Clock("w0", begun.Add(3*time.Second), begun.UnixNano(), begun.Add(time.Second).UnixNano()) // two seconds on the way

@@ -5,17 +5,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/witness"
 )
 
 // A Watch hears what hosts tell, and finds who makes the others wait. The zero value has no window: set it first.
 type Watch struct {
 	// Window is for how long a rank must hold the others up to be named; 0: nobody has asked.
 	Window time.Duration
+	// Places are the ranks of the job that is watched, with their hosts: whose word may name whom.
+	Places witness.Places
 
 	ranks  map[int]*track
 	looked time.Duration
 	told   []int // who was named, and is still
+	said   bool  // that ranks say that they wait for some who may not be named
 	moved  bool  // that it changes was said
 	last   Finding
 	late   Late
@@ -46,6 +51,8 @@ type moment struct {
 // sums is what the whole of a run comes to, a window after the other.
 type sums struct {
 	window  time.Duration
+	alleged Finding               // the last in which ranks may not be named
+	claimed time.Duration         // that others waited for such, as they say
 	unclear time.Duration         // that ranks waited where it does not show for whom
 	crowded time.Duration         // that all were ready to run, and had no processor
 	by      map[int]time.Duration // and for whom
@@ -112,11 +119,17 @@ func (w *Watch) Look(now time.Duration, ranks int) (f Finding, news bool) {
 	switch {
 	case f.Moves:
 		news, w.moved = !w.moved, true
+	case f.Alleged:
+		news, w.said, w.told = !w.said, true, nil
+		w.last = f
 	case len(f.Ranks) > 0:
 		news = !slices.Equal(f.Ranks, w.told)
 		w.told, w.last = f.Ranks, f
 	default:
 		w.told = nil
+		if w.last.Alleged {
+			w.last = Finding{}
+		}
 	}
 	return f, news
 }
@@ -136,7 +149,26 @@ func (w *Watch) explained(f Finding) Finding {
 		return f
 	}
 	f.Cause = w.cause(f)
+	f.Ranks, f.Alleged = w.accused(f.Ranks, f.By, f.Cause.Cause)
 	return f
+}
+
+// accused are those of some ranks that may be named by what others say of themselves, that they wait: all of them, where alleged, which may not.
+// What their own host saw bears it out where it explains the delay, or stacks show them elsewhere; that they compute or rest goes with it, and with
+// much else.
+func (w *Watch) accused(ranks []int, by idset.Set, c Cause) (named []int, alleged bool) {
+	claim := witness.Claim{About: idset.Of(ranks...), By: by}
+	also := w.also(ranks)
+	switch {
+	case c != Unclear && c != Busy && c != Still, also.Says != "" && !also.Doubts:
+		claim.Seen = claim.About
+	case !also.Doubts:
+		claim.Likely = claim.About
+	}
+	if may := w.Places.Accused(claim); !may.Empty() {
+		return may.Slice(), false
+	}
+	return ranks, true
 }
 
 func (w *Watch) find(ranks int, window time.Duration, counts func(*track) bool) Finding {
@@ -161,6 +193,11 @@ func (s *sums) add(f Finding, part time.Duration) {
 	if s.by == nil {
 		s.by = map[int]time.Duration{}
 	}
+	if f.Alleged {
+		s.alleged = f
+		s.claimed += lost
+		return
+	}
 	for _, r := range f.Ranks {
 		s.by[r] += lost
 	}
@@ -183,6 +220,9 @@ func (w *Watch) Total(ranks int) (f Finding) {
 		}
 	}
 	slices.Sort(f.Ranks)
+	if claimed := share(w.sum.claimed, w.sum.window); len(f.Ranks) == 0 && claimed >= Enough {
+		f.Ranks, f.By, f.Alleged, f.Share = w.sum.alleged.Ranks, w.sum.alleged.By, true, claimed
+	}
 	if slices.Equal(f.Ranks, w.last.Ranks) {
 		f.Cause = w.last.Cause
 	}
