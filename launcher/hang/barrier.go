@@ -184,13 +184,16 @@ func (p *Picture) waiting(r Words, b Barrier, missing idset.Set) string {
 	return fmt.Sprintf("%s not %s; %s for %s%s", r.subject(late), p.what(b, late), wait(b.Entered, r), object(late), since(b.Age))
 }
 
-// Tell is what is said where b is to blame: what is known already, else who waits in exchanges, else b.
+// Tell is what is said where b is to blame: what is known already, else who waits in exchanges, else b; and what ranks say that names nobody.
 func (p *Picture) Tell(b Blame, known []string, w Words, n Names) []string {
 	if len(known) == 0 {
 		known = p.Waiting(w, 0)
 	}
-	if len(known) == 0 && len(b.Odd) > 0 {
-		known = b.Lines(n)
+	if len(known) == 0 && len(b.Odd)+len(b.Doubts) > 0 {
+		return b.Lines(n)
+	}
+	for _, d := range b.Doubts {
+		known = append(known, string(d))
 	}
 	return known
 }
