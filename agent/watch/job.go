@@ -147,11 +147,73 @@ func (j *Job) look(leaders map[uint32]look.Leader) (news []job.Waits) {
 	defer j.mu.Unlock()
 	for id, w := range j.ranks {
 		if !w.over {
+			w.claim(leaders[id])
 			w.learnMain(leaders[id].Main)
 			news = append(news, w.news(id, &j.read))
 		}
 	}
 	return news
+}
+
+// wants says that a rank's process has a page that was not claimed yet.
+func (j *Job) wants() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, w := range j.ranks {
+		if !w.over && w.page.Wants() {
+			return true
+		}
+	}
+	return false
+}
+
+// claim opens the pages that ranks' processes have by now.
+func (j *Job) claim(leaders map[uint32]look.Leader) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, w := range j.ranks {
+		w.claim(leaders[id])
+	}
+}
+
+// claim opens the rank's page, if it is of the rank's first process, of the one in MPI, or of one that descends from them.
+func (w *watched) claim(of look.Leader) {
+	w.page.Claim(func(owner int) (pid int) {
+		switch {
+		case descends(owner, of):
+			return owner
+		case of.Main != 0 && slices.Equal(namesOf(of.Main), []string{strconv.Itoa(of.Main), strconv.Itoa(owner)}):
+			return of.Main
+		}
+		return 0
+	})
+}
+
+// descends says that a process is one of a rank.
+func descends(pid int, of look.Leader) bool {
+	const deepest = 64
+	proc := proctree.Proc{Root: "/proc"}
+	for range deepest {
+		if pid == of.PID || pid == of.Main {
+			return pid != 0
+		}
+		s, err := proc.Stat(pid)
+		if err != nil || s.PPID <= 1 {
+			return false
+		}
+		pid = s.PPID
+	}
+	return false
+}
+
+// namesOf are a process's numbers, in this PID namespace and in those below it down to its own.
+func namesOf(pid int) []string {
+	text, err := proctree.ReadSome(fmt.Sprintf("/proc/%d/status", pid), maxStatus)
+	list, ok := sysfs.Field(string(text), "NSpid:")
+	if err != nil || !ok {
+		return nil
+	}
+	return strings.Fields(list)
 }
 
 // learnMain notes the process that is in MPI for the rank. One in a PID namespace of its own counts its processes

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,32 +72,131 @@ func TestPageOfAnother(t *testing.T) {
 	if _, err := j.environment(3, "", nil); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 8)
-	binary.NativeEndian.PutUint32(b, uint32(os.Getppid())) // the page's owner, and that it is in MPI
-	binary.NativeEndian.PutUint32(b[4:], stateInitialized)
-	page, err := os.OpenFile(j.shared+"3", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer page.Close()
-	if _, err := page.WriteAt(b, 12); err != nil {
-		t.Fatal(err)
-	}
-	binary.NativeEndian.PutUint64(b, 77) // collectives
-	if _, err := page.WriteAt(b, 64); err != nil {
-		t.Fatal(err)
-	}
+	page := sealed(t, os.Getpid(), 77)
+	write(t, j.shared+"3", os.Getpid(), page)
 
 	// In this order: who is not known, and who has ended, leaves it as it was.
 	for _, tt := range []struct {
 		main int
 		want uint64
-	}{{0, 77}, {os.Getppid(), 77}, {os.Getpid(), 0}, {0, 0}, {1 << 30, 0}, {os.Getppid(), 77}} {
+	}{{0, 77}, {os.Getpid(), 77}, {os.Getppid(), 0}, {0, 0}, {1 << 30, 0}, {os.Getpid(), 77}} {
+		if got := j.look(map[uint32]look.Leader{3: {PID: os.Getpid(), Main: tt.main}}); len(got) != 1 || got[0].Seq != tt.want {
+			t.Errorf("with process %d in MPI a look says %+v, want %d", tt.main, got, tt.want)
+		}
 		if got := j.Seen(3, tt.main, 0); got.Seq != tt.want {
 			t.Errorf("with process %d in MPI the page says %d, want %d", tt.main, got.Seq, tt.want)
 		}
-		if got := j.look(map[uint32]look.Leader{3: {Main: tt.main}}); len(got) != 1 || got[0].Seq != tt.want {
-			t.Errorf("with process %d in MPI a look says %+v, want %d", tt.main, got, tt.want)
+	}
+}
+
+// sealed is a descriptor of a page in memory, of a process that is in MPI and has called so many collectives.
+func sealed(t *testing.T, owner int, seq uint64) (fd int) {
+	t.Helper()
+	fd, err := unix.MemfdCreate("page", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	b := newPage()
+	b.u32(12, uint32(owner))
+	b.u64(64, seq)
+	if _, err := unix.Pwrite(fd, b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// write writes into a page's file who has the page, and its descriptor.
+func write(t *testing.T, path string, owner, fd int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 4)
+	for at, n := range map[int64]int{12: owner, sealedAt: fd + 1} {
+		binary.NativeEndian.PutUint32(b, uint32(n))
+		if _, err := f.WriteAt(b, at); err != nil {
+			t.Fatal(err)
 		}
+	}
+}
+
+// Whoever writes to the file of a rank's page makes nothing up about the rank: neither there, nor by memory of its own, which is none of the rank's, nor by
+// memory that others may write to, nor by what is none. What the rank's own process has sealed nobody can open for writing.
+func TestPageThatAnotherRankWrites(t *testing.T) {
+	if !canSeal() {
+		t.Skip("the kernel has no such seal")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "page")
+	own, parent := func(owner int) int { return owner }, func(int) int { return 0 }
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(name string, flags int) int {
+		fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, newPage(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loose, err := unix.MemfdCreate("loose", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(loose) })
+	if _, err := unix.Pwrite(loose, newPage(), 0); err != nil {
+		t.Fatal(err)
+	}
+	page := sealed(t, os.Getpid(), 77)
+	for _, c := range []struct {
+		name string
+		fd   int
+		of   func(int) int
+		want uint64
+	}{
+		{"into the file alone", -1, own, 0},
+		{"of another rank's process", page, parent, 0},
+		{"that is not sealed", loose, own, 0},
+		{"that is a file", open(file, unix.O_RDWR), own, 0},
+		{"that is a pipe", open(pipe, unix.O_RDWR), own, 0},
+		{"that is a device", open("/dev/zero", unix.O_RDONLY), own, 0},
+		{"that is not open", 1 << 20, own, 0},
+		{"of the rank's own", page, own, 77},
+	} {
+		p, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newPage() // with all that a rank would say
+		b.u64(64, 5)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, os.Getpid(), c.fd)
+		p.Claim(c.of)
+		if s, err := p.Read(&Copies{}); err != nil || s.Seq != c.want {
+			t.Errorf("%s: it says %d collectives, want %d, %v", c.name, s.Seq, c.want, err)
+		}
+		p.Close()
+		os.Remove(path)
+	}
+	again := open("/proc/self/fd/"+strconv.Itoa(page), unix.O_RDWR)
+	if _, err := unix.Pwrite(again, []byte("x"), 0); err == nil {
+		t.Error("what is sealed is written to")
+	}
+	if _, err := unix.Mmap(again, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
+		t.Error("what is sealed is mapped for writing")
 	}
 }

@@ -19,7 +19,7 @@ import (
 const (
 	pageBytes = binsAt + 2*bins
 	magic     = 0x6d707777
-	version   = 4
+	version   = 5
 	levels    = 4
 	perLevel  = 48
 	shift     = 5
@@ -30,6 +30,7 @@ const (
 	bin       = 20 * time.Millisecond
 	flagTicks = 1
 
+	sealedAt         = 152
 	stateInitialized = 1
 	stateFinalized   = 2
 	stateUnknown     = 3
@@ -58,10 +59,84 @@ type Sample struct {
 // Copies are of one page, taken one after the other.
 type Copies [2][pageBytes]byte
 
-// A Page is the agent's end of one rank's page.
+// A Page is the agent's end of one rank's page. Its file is where the rank's process says which of its descriptors has the page itself, in memory that no
+// other process can map for writing:
+//
+//	agent: Create ──file──▶ rank: memfd, mapped, sealed ──file: pid, descriptor──▶ agent: Claim, by /proc/PID/fd ──▶ Read
+//
+// Whoever may write to the file may keep a rank from being watched, and no more: what Claim takes is of a process of the rank.
 type Page struct {
-	file  *os.File
-	since time.Duration // CLOCK_MONOTONIC at its making: nothing in it is older
+	file     *os.File
+	since    time.Duration // CLOCK_MONOTONIC at its making: nothing in it is older
+	sealed   *os.File      // nil: none yet
+	sealable bool          // the kernel has such a seal, and the file is no page
+}
+
+// seals are those that a page has: who has not mapped it before writes to it no more.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
+
+// canSeal says whether the kernel has these seals, as Linux has since 5.1.
+func canSeal() bool {
+	fd, err := unix.MemfdCreate("mpiup-watch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	return err == nil
+}
+
+// claimed is who has the page, and its descriptor of it, as the file says; 0: nobody yet.
+func (p *Page) claimed() (owner, fd int) {
+	var head [sealedAt + 4]byte
+	if n, err := p.file.ReadAt(head[:], 0); n != len(head) || err != nil {
+		return 0, 0
+	}
+	owner, fd = int(binary.NativeEndian.Uint32(head[12:])), int(binary.NativeEndian.Uint32(head[sealedAt:]))
+	if fd == 0 {
+		return 0, 0
+	}
+	return owner, fd - 1
+}
+
+// Wants says that a process has the page which was not claimed yet.
+func (p *Page) Wants() bool {
+	if p.sealed != nil {
+		return false
+	}
+	owner, _ := p.claimed()
+	return owner != 0
+}
+
+// Claim opens the page of a process. of is that process as we count, by how it counts itself; 0: it is none of the rank's. What is no sealed memory of a
+// page's size is not opened.
+func (p *Page) Claim(of func(owner int) (pid int)) {
+	owner, fd := p.claimed()
+	if p.sealed != nil || owner == 0 {
+		return
+	}
+	pid := of(owner)
+	if pid == 0 {
+		return
+	}
+	path, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), unix.O_PATH|unix.O_CLOEXEC, 0) // which opens nothing
+	if err != nil {
+		return
+	}
+	defer unix.Close(path)
+	var is unix.Stat_t
+	if unix.Fstat(path, &is) != nil || is.Mode&unix.S_IFMT != unix.S_IFREG || is.Size != pageBytes {
+		return
+	}
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", path), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	if has, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil || has&seals != seals || of(owner) != pid {
+		f.Close()
+		return
+	}
+	p.sealed = f
 }
 
 // Create makes the file of a page, which must not exist. Ranks run as the user of their agent.
@@ -80,11 +155,16 @@ func Create(path string) (*Page, error) {
 	if _, err = f.Write(b); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close(), os.Remove(path))
 	}
-	return &Page{file: f, since: now}, nil
+	return &Page{file: f, since: now, sealable: canSeal()}, nil
 }
 
 // Close ends reading; the file is its maker's to remove.
-func (p *Page) Close() error { return p.file.Close() }
+func (p *Page) Close() error {
+	if p.sealed != nil {
+		p.sealed.Close() // it was read only
+	}
+	return p.file.Close()
+}
 
 // counterIsClock says whether Linux itself keeps time by the processor's counter, so that it runs at one pace on all processors
 // (/sys/devices/system/clocksource). Arm's always does (Arm ARM, D12: the system counter).
@@ -104,12 +184,19 @@ func monotonic() time.Duration {
 
 // Read reads the page twice and keeps what did not change in between: the rank may be writing.
 func (p *Page) Read(b *Copies) (Sample, error) {
+	from := p.file
+	if p.sealed != nil {
+		from = p.sealed
+	}
 	for i := range b {
-		if n, err := p.file.ReadAt(b[i][:], 0); n != pageBytes && (err == nil || errors.Is(err, io.EOF)) {
+		if n, err := from.ReadAt(b[i][:], 0); n != pageBytes && (err == nil || errors.Is(err, io.EOF)) {
 			return Sample{}, fmt.Errorf("%s was cut to %d bytes by its rank", p.file.Name(), n)
 		} else if n != pageBytes {
 			return Sample{}, err
 		}
+	}
+	if p.sealed == nil && p.sealable { // anybody may have written it
+		return Sample{}, nil
 	}
 	return parse(b[0][:], b[1][:], p.since, monotonic()), nil
 }

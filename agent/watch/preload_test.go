@@ -101,7 +101,7 @@ func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...stri
 	for _, pages := range []string{"", filepath.Join(dir, "page")} {
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
-		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := claimed(t, page, cmd); err != nil || out != "" {
 			t.Fatalf("with the page %q: %v\n%s", pages, err, out)
 		}
 	}
@@ -110,6 +110,26 @@ func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...stri
 		t.Fatal(err)
 	}
 	return s
+}
+
+// claimed runs a program to its end, and claims its page meanwhile.
+func claimed(t *testing.T, page *Page, cmd *exec.Cmd) (out string, err error) {
+	t.Helper()
+	var text strings.Builder
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			return text.String(), err
+		default:
+			page.Claim(func(owner int) int { return map[bool]int{true: owner}[owner == cmd.Process.Pid] })
+		}
+	}
 }
 
 // Calls of NCCL by a program without MPI are counted, those of its children are not, and one that its NCCL does not have fails.
@@ -152,8 +172,8 @@ func TestRealNCCL(t *testing.T) {
 	for i, env := range [][]string{{}, {"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + filepath.Join(dir, "page")}} {
 		cmd := exec.CommandContext(t.Context(), program)
 		cmd.Env = env
-		out, err := cmd.Output()
-		if said[i] = string(out); err != nil {
+		out, err := claimed(t, page, cmd)
+		if said[i] = out; err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

@@ -15,19 +15,21 @@ import (
 // looksFar is at how many looks memory is looked for once: it moves seldom, and counting it walks all pages.
 const looksFar = 8
 
+// claims is how often it is looked whether a rank's process has a page now: one that ends before takes it along.
+const claims = 200 * time.Millisecond
+
 // Tell looks at all ranks now and then, until ctx ends: often at first, since the run may be short. leaders are the processes of those
 // that run, by id.
 func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func() map[uint32]look.Leader, send func(*apiv1.Frame)) {
 	every = min(max(every, time.Second/2), bins*bin*3/4) // of bins none may be missed
 	next := min(every, time.Second)
-	t := time.NewTicker(next)
+	t, c := time.NewTicker(next), time.NewTicker(claims)
 	defer t.Stop()
+	defer c.Stop()
 	proc := proctree.Proc{Root: "/proc"}
 	far := map[uint32]float64{}
 	for looks := 0; ; looks++ {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+		if !j.await(ctx, t.C, c.C, leaders) {
 			return
 		}
 		if next < every {
@@ -50,6 +52,22 @@ func (j *Job) Tell(ctx context.Context, every time.Duration, leaders func() map[
 			m.Ranks = append(m.Ranks, apiv1.PackWaits(r))
 		}
 		send(m.Frame())
+	}
+}
+
+// await claims pages until it is time for a look; false: ctx has ended.
+func (j *Job) await(ctx context.Context, next, claim <-chan time.Time, leaders func() map[uint32]look.Leader) bool {
+	for {
+		select {
+		case <-next:
+			return true
+		case <-claim:
+			if j.wants() {
+				j.claim(leaders())
+			}
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 

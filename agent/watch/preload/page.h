@@ -1,6 +1,8 @@
 /* The page of memory between a rank and its agent. agent/watch/page.go reads what stands here; both change together, with
-   PAGE_VERSION. Numbers are in the machine's byte order. The agent makes the file and writes magic, version and flags; the rank
-   writes the rest, and the agent trusts nothing of it. */
+   PAGE_VERSION. Numbers are in the machine's byte order. The agent makes a file of this form and writes magic, version and flags. The
+   process that is watched writes into it who it is, and in which of its descriptors the page itself is: memory of its own, of the same form,
+   which nobody else can map for writing any more (F_SEAL_FUTURE_WRITE, Linux 5.1). Where the kernel has no such seal the file is the page.
+   The agent trusts nothing of what the rank writes. */
 #ifndef MPIUP_WATCH_PAGE_H
 #define MPIUP_WATCH_PAGE_H
 
@@ -9,7 +11,7 @@
 enum {
 	PAGE_BYTES = 12288,
 	PAGE_MAGIC = 0x6d707777, /* "mpww" */
-	PAGE_VERSION = 4,
+	PAGE_VERSION = 5,
 	LEVELS = 4,  /* rings of points, each with 32 times the stride of the one before */
 	POINTS = 48, /* of each ring */
 	SHIFT = 5,   /* the stride of ring l is 1 << (SHIFT * l) collectives */
@@ -55,7 +57,8 @@ struct page {
 	uint32_t call, pad;  /* which; CALL_NONE: it is in none. Of several threads only their collectives over all are told */
 	uint64_t passes;     /* calls that were not measured, begun: while it stands still a rank is in the same one */
 	uint64_t bin;        /* CLOCK_MONOTONIC / BIN at the last call of NCCL's; 0: there was none */
-	uint8_t reserved[512 - 152];
+	uint32_t sealed;     /* of the file: one more than the owner's descriptor of its page; 0: there is none */
+	uint8_t reserved[512 - 156];
 	struct point points[LEVELS][POINTS];
 	uint16_t bins[BINS]; /* calls in each, at its number's rest; those before bin - BINS + 1 are gone, and in those after it there was none */
 };

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,9 +22,26 @@
 #pragma weak madvise
 #pragma weak getpid
 #pragma weak clock_gettime
+#pragma weak fcntl
+#pragma weak ftruncate
+#pragma weak syscall
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18 /* linux/mman.h, Linux 4.14 */
+#endif
+
+#ifndef F_ADD_SEALS /* linux/fcntl.h */
+#define F_ADD_SEALS 1033
+#define F_SEAL_SEAL 1
+#define F_SEAL_SHRINK 2
+#define F_SEAL_GROW 4
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 16 /* Linux 5.1 */
+#endif
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 1 /* linux/memfd.h, Linux 3.17 */
+#define MFD_ALLOW_SEALING 2
 #endif
 
 struct page *page;
@@ -96,6 +114,37 @@ static struct page *map(void) {
 	return at == MAP_FAILED ? 0 : at;
 }
 
+/* sealed_page makes the page of this process, which its agent opens by the descriptor that stands in the file. Other processes of the same user may
+   read it, and map it for reading; who wants to write to it must write to this process's memory. 0 where the kernel has no such seal. The
+   descriptor is a high one: programs count on the low ones. */
+static struct page *sealed_page(struct page *file) {
+	enum { HIGH = 700 };
+	if (!syscall || !fcntl || !ftruncate)
+		return 0;
+	int fd = (int)syscall(SYS_memfd_create, "mpiup-watch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return 0;
+	void *at = MAP_FAILED;
+	if (ftruncate(fd, PAGE_BYTES) == 0)
+		at = mmap(0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+		close(fd);
+		return 0;
+	}
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+	if (high >= 0) {
+		close(fd);
+		fd = high;
+	}
+	struct page *p = at;
+	p->magic = PAGE_MAGIC;
+	p->version = PAGE_VERSION;
+	p->flags = file->flags;
+	p->owner = (uint32_t)getpid();
+	__atomic_store_n(&file->sealed, (uint32_t)fd + 1, __ATOMIC_RELEASE);
+	return p;
+}
+
 static uint32_t *flags; /* *mine and *counts */
 
 /* What this process executes from now on is not measured, and may bear no library before it, as of another class or with ASan: the name of
@@ -127,6 +176,9 @@ static int own(void) {
 	uint32_t owner = 0;
 	if (!__atomic_compare_exchange_n(&p->owner, &owner, (uint32_t)getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return 0;
+	struct page *own_page = sealed_page(p);
+	if (own_page)
+		p = own_page;
 	flags = two;
 	flags[1] = 1;
 	__atomic_store_n(&page, p, __ATOMIC_RELEASE);
