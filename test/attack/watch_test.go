@@ -9,7 +9,8 @@ import (
 )
 
 // A rank that writes what it likes to the page by which it is watched names nobody, ends nothing and costs its agent no memory: bytes by
-// chance, a page that says of itself that it is fine and has points of another time, a page that is cut, removed, or a link to somewhere.
+// chance, a page that says of itself that it is fine and has points of another time, a page that is cut, removed, or a link to somewhere, and what
+// it writes to the other rank's.
 func TestAWatchedRankLies(t *testing.T) {
 	need.File(t, "watch", filepath.Join(filepath.Dir(bin), "libmpiup-watch.so"), "make watch")
 	for name, lie := range map[string]string{
@@ -18,6 +19,8 @@ func TestAWatchedRankLies(t *testing.T) {
 		"no page any more":     `: >"$p"; sleep 1; rm "$p"; sleep 1`,
 		"a link":               `rm "$p"; ln -s /dev/zero "$p"; sleep 2`,
 		"a pipe":               `rm "$p"; mkfifo "$p"; sleep 2`,
+		"the other's page": `for q in "${p%?}0" "${p%?}1"; do printf '\001\000\000\000' | dd of="$q" bs=1 seek=16 conv=notrunc 2>/dev/null
+			for fd in 3 7 700; do printf "$(printf '\\%03o\\%03o\\000\\000' $((fd % 256)) $((fd / 256)))" | dd of="$q" bs=1 seek=152 conv=notrunc 2>/dev/null; sleep 0.3; done; done; sleep 1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
