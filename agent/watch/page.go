@@ -75,15 +75,17 @@ type Page struct {
 // seals are those that a page has: who has not mapped it before writes to it no more.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
-// canSeal says whether the kernel has these seals, as Linux has since 5.1.
-func canSeal() bool {
+// trySeals seals memory of its own: an error says that the kernel has no such seals, as Linux has since 5.1.
+func trySeals() error {
 	fd, err := unix.MemfdCreate("mpiup-watch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return false
+		return fmt.Errorf("memfd_create: %w", err)
 	}
 	defer unix.Close(fd)
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
-	return err == nil
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return fmt.Errorf("F_SEAL_FUTURE_WRITE: %w", err)
+	}
+	return nil
 }
 
 // claimed is who has the page, and its descriptor of it, as the file says; 0: nobody yet.
@@ -155,7 +157,7 @@ func Create(path string) (*Page, error) {
 	if _, err = f.Write(b); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close(), os.Remove(path))
 	}
-	return &Page{file: f, since: now, sealable: canSeal()}, nil
+	return &Page{file: f, since: now, sealable: trySeals() == nil}, nil
 }
 
 // Close ends reading; the file is its maker's to remove.

@@ -47,7 +47,7 @@ func (w *Watch) News(now time.Duration, ranks int, names Names) string {
 	if !news {
 		return ""
 	}
-	return f.sentence("of the last "+long(f.Window), names)
+	return f.sentence("of the last "+long(f.Window), names) + w.also(f.Ranks).sentence()
 }
 
 // End says what the whole run came to, or why nothing can be said of it; "" where nobody held the others up, or nobody
