@@ -55,6 +55,7 @@ func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants 
 	if s.proc.Verify() != nil {
 		return remnants{sure: true}
 	}
+	over, forks := s.sessionsWithoutChildren()
 	all, whole, err := s.proc.Census()
 	if err != nil {
 		return remnants{sure: true}
@@ -63,19 +64,67 @@ func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants 
 	t := s.tree(all, nil)
 	for _, p := range all {
 		_, own := t.Children[p.PID]
-		if own || p.PID == t.Self || s.adopts && !t.Descends(p.PID) {
+		if own || p.PID == t.Self || t.Exempt[p.PID] || s.adopts && !t.Descends(p.PID) {
 			continue
 		}
 		if !p.Alive() {
 			seen.sure = false
 			continue
 		}
-		if o := t.Owner(p.PID); o.Ours && o.Session != "" && len(seen.found) < maxRemnants {
+		o := t.Owner(p.PID)
+		switch {
+		case o.Ours && o.Session != "" && len(seen.found) < maxRemnants:
 			environ, _ := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(p.PID), "environ"), maxEnvironment)
 			seen.found = append(seen.found, Remnant{PID: p.PID, Start: p.Start, Session: o.Session, Bare: len(environ) == 0, Key: pick(environ)})
+		case o.Ours && o.Session != "", !o.Ours && s.adopts && s.proc.Unsettled(p): // as search.look has it
+			seen.sure = false
 		}
 	}
+	if seen.sure && s.adopts {
+		s.dropSessions(over, forks, seen.found)
+	}
 	return seen
+}
+
+// sessionsWithoutChildren are those that have no child in the table, and how many processes were started so far; none
+// while one is being started.
+func (s *Supervisor) sessionsWithoutChildren() (names []string, forks uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forking != nil {
+		return nil, s.forks
+	}
+	busy := map[string]bool{}
+	for _, p := range s.table {
+		if !p.guard {
+			busy[p.session] = true
+		}
+	}
+	for name := range s.known {
+		if !busy[name] {
+			names = append(names, name)
+		}
+	}
+	return names, s.forks
+}
+
+// dropSessions forgets those sessions of which a look that is sure has found nobody, so that no other look is needed at
+// their end: if nothing was started since it began.
+func (s *Supervisor) dropSessions(over []string, forks uint64, found []Remnant) {
+	left := map[string]bool{}
+	for _, r := range found {
+		left[r.Session] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forking != nil || s.forks != forks {
+		return
+	}
+	for _, name := range over {
+		if !left[name] {
+			s.dropSession(name)
+		}
+	}
 }
 
 // maxEnvironment bounds what is read of one process's.
