@@ -25,17 +25,49 @@ func (h *Host) SessionsDir() string {
 }
 
 // SessionDir makes a directory that ranks of a session may use for files, and returns what
-// removes it. A container without a writable one has "".
+// removes it. A container without a writable one has "", and so has one whose file system does not answer.
 func (h *Host) SessionDir(session string) (dir string, remove func()) {
 	base := h.SessionsDir()
 	dir = guard.SessionDir(base, session)
-	if os.MkdirAll(base, 0o700) != nil || bounded.OwnedDir(base) != nil || os.MkdirAll(dir, 0o700) != nil {
+	_, err := answered(base, func() (struct{}, error) {
+		if err := os.MkdirAll(base, 0o700); err != nil {
+			return struct{}{}, err
+		}
+		if err := bounded.OwnedDir(base); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, os.MkdirAll(dir, 0o700)
+	})
+	if err != nil {
 		return "", func() {}
 	}
-	return dir, func() {
-		os.RemoveAll(dir)
-		os.Remove(base) // if nothing else is in it
+	return dir, func() { h.RemoveDirs(dir) }
+}
+
+// RemoveDirs removes directories of a session, with all that is in them, and then what holds sessions' directories, if nothing else is in it. A file
+// system that does not answer is not waited for.
+func (h *Host) RemoveDirs(dirs ...string) {
+	base := h.SessionsDir()
+	_, err := answered(base, func() (struct{}, error) {
+		for _, dir := range dirs {
+			os.RemoveAll(dir)
+		}
+		os.Remove(base)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		h.cfg.Log.Warn("a session's files are not removed", "dirs", dirs, "cause", err)
 	}
+}
+
+// RemoveEmpty is RemoveDirs of a session's directory if nothing is in it.
+func (h *Host) RemoveEmpty(session string) {
+	base := h.SessionsDir()
+	_, _ = answered(base, func() (struct{}, error) { // what does not answer stays, as what is not empty does
+		os.Remove(guard.SessionDir(base, session))
+		os.Remove(base)
+		return struct{}{}, nil
+	})
 }
 
 // RemoveSegments removes shared memory that killed ranks left behind, and that nobody uses: of a session that has
