@@ -18,7 +18,7 @@ var blocking = []string{"os.Open", "os.ReadDir", "os.ReadFile", "os.OpenRoot", "
 var mayBlock = map[string]string{
 	"agent/look/asleep.go":             "/proc: the kernel's",
 	"agent/look/usage.go":              "/proc: the kernel's",
-	"agent/ranks/unspoken.go":          "/proc: the kernel's",
+	"agent/ranks/crash.go":             "/proc: the kernel's",
 	"agent/reap/daemon.go":             "a device",
 	"agent/reap/files.go":              "/proc: the kernel's",
 	"agent/reap/prepare.go":            "/proc: the kernel's",

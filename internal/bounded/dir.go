@@ -7,9 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
+
+// openPath is O_PATH, which package syscall lacks (include/uapi/asm-generic/fcntl.h; the same on amd64 and arm64). This package is behind pure ones,
+// which have no golang.org/x/sys/unix.
+const openPath = 0x200000
 
 // Dir is a directory that is held open. What is opened in it lies in it, whatever its path leads to by now: no link is followed below it. What is not
 // of the kind that was asked for is looked at (O_PATH) and not opened, by which a pipe would wait and a device act. Its methods may be used by several
@@ -20,7 +23,7 @@ type Dir struct {
 
 // HoldDir opens a directory to hold it. Links on the way to it are followed.
 func HoldDir(path string) (*Dir, error) {
-	at, err := os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	at, err := os.OpenFile(path, openPath|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +40,7 @@ func (d *Dir) Close() error { return d.at.Close() }
 func (d *Dir) Dir(name string) (*Dir, error) {
 	at := d
 	for part := range strings.SplitSeq(filepath.Clean(name), "/") {
-		below, err := at.open(part, unix.O_PATH|unix.O_DIRECTORY)
+		below, err := at.open(part, openPath|syscall.O_DIRECTORY)
 		if at != d {
 			at.Close()
 		}
@@ -51,7 +54,7 @@ func (d *Dir) Dir(name string) (*Dir, error) {
 
 // Names are the names in it, at most most of them, in the order of the file system. They are those that could be read.
 func (d *Dir) Names(most int) []string {
-	dir, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
+	dir, err := d.open(".", syscall.O_RDONLY|syscall.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}
@@ -86,7 +89,7 @@ func (d *Dir) Regular(name string, most int) ([]byte, error) {
 
 // Lstat is what a name in it is, without opening that.
 func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
-	seen, err := d.open(name, unix.O_PATH)
+	seen, err := d.open(name, openPath)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +104,11 @@ func (d *Dir) Follow(path string) (*os.File, error) {
 	var err error
 	switch {
 	case filepath.IsAbs(path):
-		seen, err = os.OpenFile(path, unix.O_PATH, 0)
+		seen, err = os.OpenFile(path, openPath, 0)
 	case d == nil:
 		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
 	default:
-		seen, err = d.openAt(path, unix.O_PATH)
+		seen, err = d.openAt(path, openPath)
 	}
 	if err != nil {
 		return nil, err
@@ -116,7 +119,7 @@ func (d *Dir) Follow(path string) (*os.File, error) {
 
 // of opens what is of a kind (fs.ModeType); 0: a file.
 func (d *Dir) of(name string, kind fs.FileMode, how int) (*os.File, error) {
-	seen, err := d.open(name, unix.O_PATH)
+	seen, err := d.open(name, openPath)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +137,7 @@ func reopened(seen *os.File, kind fs.FileMode, how int) (*os.File, error) {
 		return nil, err
 	}
 	fd, err := unlessInterrupted(func() (int, error) {
-		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", seen.Fd()), how|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		return syscall.Open(fmt.Sprintf("/proc/self/fd/%d", seen.Fd()), how|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: seen.Name(), Err: err}
@@ -147,7 +150,7 @@ func (d *Dir) open(name string, how int) (*os.File, error) {
 	if name == "" || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return nil, &fs.PathError{Op: "open", Path: filepath.Join(d.Name(), name), Err: fs.ErrInvalid}
 	}
-	return d.openAt(name, how|unix.O_NOFOLLOW)
+	return d.openAt(name, how|syscall.O_NOFOLLOW)
 }
 
 // openAt is openat(2).
@@ -155,7 +158,7 @@ func (d *Dir) openAt(name string, how int) (*os.File, error) {
 	path := filepath.Join(d.Name(), name)
 	fd := -1
 	err := d.use(func(at int) (err error) {
-		fd, err = unlessInterrupted(func() (int, error) { return unix.Openat(at, name, how|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) })
+		fd, err = unlessInterrupted(func() (int, error) { return syscall.Openat(at, name, how|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0) })
 		return err
 	})
 	if err != nil {
@@ -168,7 +171,7 @@ func (d *Dir) openAt(name string, how int) (*os.File, error) {
 func unlessInterrupted(open func() (int, error)) (int, error) {
 	for {
 		fd, err := open()
-		if !errors.Is(err, unix.EINTR) {
+		if !errors.Is(err, syscall.EINTR) {
 			return fd, err
 		}
 	}
