@@ -57,8 +57,8 @@ func (st *Job) CopyData(data []byte) error {
 	return st.copies.Write(data)
 }
 
-// removeTime is how long a session's end waits for its files to go: 8 GiB may have been copied.
-const removeTime = 15 * time.Second
+// removeTime is how long a session's end waits for its files to go, of which there may be 8 GiB. What takes longer goes on.
+const removeTime = 5 * time.Second
 
 // RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps. What a file system holds up it does not wait for.
 func (st *Job) RemoveFiles() {
