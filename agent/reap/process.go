@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -149,8 +148,7 @@ func (p *Process) Dumped() *User {
 // dumpedAs is as whom a child ran that has ended and left a core. It stays as it is: once it is reaped nothing shows any more. kind and id are
 // waitid's. nil: it has not, or its ids differ, as those of a process that is changing its user.
 func (s *Supervisor) dumpedAs(pid, kind, id int) *User {
-	var info siginfoChild
-	err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	info, err := endOf(kind, id)
 	if err != nil || int(info.pid) != pid || info.code != cldDumped {
 		return nil
 	}

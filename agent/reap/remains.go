@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -127,7 +126,8 @@ func (s *Supervisor) exitOf(targets proctree.Targets) (exit job.Exit, dumped *Us
 	}
 	var info siginfoChild
 	ok := targets[0].WithPidfd(func(fd int) bool {
-		err := unix.Waitid(unix.P_PIDFD, fd, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		var err error
+		info, err = endOf(unix.P_PIDFD, fd)
 		dumped = s.dumpedAs(targets[0].PID, unix.P_PIDFD, fd)
 		return err == nil && info.pid != 0
 	})
