@@ -138,6 +138,6 @@ func gpuUnits(inv gpu.Inventory) (units []*apiv1.GpuUnit) {
 
 // runForOutput runs a tool that tells of GPUs, as one of this agent's processes.
 func (a *Agent) runForOutput(ctx context.Context, argv []string) (gpu.Result, error) {
-	o, err := reap.CollectTool(ctx, a.super, argv, a.cfg.Env, nil, gpu.MaxReport)
+	o, err := reap.CollectTool(ctx, a.super, reap.Tool{Argv: argv, Env: a.cfg.Env}, gpu.MaxReport)
 	return gpu.Result{Out: o.Out, Err: o.Err, Code: o.Exit.Status()}, err
 }

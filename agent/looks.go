@@ -188,7 +188,7 @@ func (a *Agent) stacks(signal int) func(ctx context.Context, targets []look.Targ
 
 // runTool runs a tool of the container's for what it prints, as one of this agent's processes; as another user where as is not nil.
 func (a *Agent) runTool(ctx context.Context, argv []string, as *reap.User, limit int) (string, error) {
-	o, err := reap.CollectTool(ctx, a.super, argv, a.cfg.Env, as, limit)
+	o, err := reap.CollectTool(ctx, a.super, reap.Tool{Argv: argv, Env: a.cfg.Env, As: as}, limit)
 	switch {
 	case errors.Is(err, reap.ErrNoTool):
 		return "", trace.ErrNoProgram

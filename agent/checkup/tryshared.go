@@ -33,7 +33,8 @@ import (
 // A trial touches nothing in DIR but a directory of its own, ".mpiup-doctor-" and the launcher's random token, and follows no
 // link out of it. What it writes is bounded by its caller and by job.MaxTrialSize.
 //
-// Each function of a trial blocks until it is done, and waits for all that it started. A trial judges nothing.
+// Each function of a trial blocks until it is done, and waits for all that it started but for what a file system holds up: that of a directory which
+// does not answer within openTime, or of any when the trial is ended. A trial judges nothing.
 
 // Shared is one host's part in the trial of a directory.
 type Shared struct {
@@ -66,20 +67,57 @@ func (s *Shared) Phase(ctx context.Context, name string) job.DirTrial {
 		s.Size < job.MinTrialSize || s.Size > job.MaxTrialSize:
 		r.Error = "the trial's words are out of range; is the launcher's mpiup of another version?"
 	default:
-		if err := phase(ctx, &r); err != nil {
-			if r.Error = err.Error(); errors.Is(err, context.Canceled) {
-				r.Error = "it was ended before it was done"
-			}
-		}
+		return s.ended(ctx, phase)
 	}
 	return r
+}
+
+// ended is what a phase has done, also where it is ended in the middle of a call that a file system does not answer.
+func (s *Shared) ended(ctx context.Context, phase func(context.Context, *job.DirTrial) error) job.DirTrial {
+	const early = "it was ended before it was done"
+	r, answered := awake.InTurn(ctx, make(chan struct{}, 1), func() (r job.DirTrial) {
+		err := phase(ctx, &r)
+		switch {
+		case errors.Is(err, context.Canceled):
+			r.Error = early
+		case err != nil:
+			r.Error = err.Error()
+		}
+		if errors.Is(err, ErrSilent) {
+			r.Fix = "see to the mount and its server, or name another directory"
+		}
+		return r
+	})
+	if !answered {
+		r.Error = early
+	}
+	return r
+}
+
+// openTime is how long a file system has to open the directory.
+const openTime = 10 * time.Second
+
+// top is the directory that the user has named, for as long as its file system takes to answer, and no longer than openTime.
+func (s *Shared) top() (*os.Root, error) {
+	type opened struct {
+		root *os.Root
+		err  error
+	}
+	o, answered := awake.Call(openTime, func() (o opened) {
+		o.root, o.err = bounded.OpenRoot(s.Dir)
+		return o
+	})
+	if !answered {
+		return nil, &fs.PathError{Op: "open", Path: s.Dir, Err: ErrSilent}
+	}
+	return o.root, o.err
 }
 
 func (s *Shared) own() string { return ".mpiup-doctor-" + s.Token }
 
 // open is the trial's directory; nothing in it leads out.
 func (s *Shared) open() (*os.Root, error) {
-	dir, err := bounded.OpenRoot(s.Dir)
+	dir, err := s.top()
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +128,29 @@ func (s *Shared) open() (*os.Root, error) {
 	return dir.OpenRoot(s.own())
 }
 
+// free is how many bytes can be written there.
+func (s *Shared) free() (bytes float64, err error) {
+	type asked struct {
+		is  unix.Statfs_t
+		err error
+	}
+	a, answered := awake.Call(openTime, func() (a asked) {
+		a.err = unix.Statfs(s.Dir, &a.is)
+		return a
+	})
+	if !answered {
+		a.err = &fs.PathError{Op: "statfs", Path: s.Dir, Err: ErrSilent}
+	}
+	return float64(a.is.Bavail) * float64(a.is.Bsize), a.err
+}
+
 func (s *Shared) write(ctx context.Context, r *job.DirTrial) error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(s.Dir, &st); err != nil {
+	free, err := s.free()
+	if err != nil {
 		r.Fix = "mount it on every host, or name another directory"
 		return err
 	}
-	if free, need := float64(st.Bavail)*float64(st.Bsize), float64(s.Size)*float64(s.Hosts); need > least*free {
+	if need := float64(s.Size) * float64(s.Hosts); need > least*free {
 		r.Fix = "free some, or write less: --shared-size"
 		return fmt.Errorf("%d MiB of %d hosts would take more than %d %% of what is free, %.0f MiB", s.Size>>20, s.Hosts, int(least*100), free/(1<<20))
 	}
@@ -293,7 +347,7 @@ func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *job.Dir
 }
 
 func (s *Shared) clean(_ context.Context, r *job.DirTrial) error {
-	dir, err := bounded.OpenRoot(s.Dir)
+	dir, err := s.top()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // so nothing was written
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/test/deadmount"
 )
 
 const tokenOfTests = "0123456789abcdef0123456789abcdef"
@@ -35,6 +36,37 @@ func phase(t *testing.T, name string, dirs []string) []job.DirTrial {
 	}
 	running.Wait()
 	return all
+}
+
+// A directory on a dead mount, and a pipe in its place, hold no phase up; nor does one that is ended in the middle of a call.
+func TestSharedThatDoesNotAnswer(t *testing.T) {
+	dead, pipe := deadmount.New(t), filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	for _, name := range []string{"write", "read", "lock", "clean"} {
+		for _, dir := range []string{dead, pipe} {
+			running.Go(func() {
+				s := Shared{Dir: dir, Token: tokenOfTests, Hosts: 1, Size: 5 << 20, Patience: time.Second}
+				r := s.Phase(t.Context(), name)
+				if want := map[string]string{dead: "does not answer", pipe: "not a directory"}[dir]; !strings.Contains(r.Error, want) || !strings.Contains(r.Error, dir) {
+					t.Errorf("%s in %s: %q", name, dir, r.Error)
+				}
+				if dir == dead && r.Fix == "" {
+					t.Errorf("%s in %s does not say what to do", name, dir)
+				}
+			})
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	s := Shared{Dir: dead, Token: tokenOfTests, Hosts: 1, Size: 5 << 20, Patience: time.Second}
+	if r := s.Phase(ctx, "read"); r.Error != "it was ended before it was done" || time.Since(begun) > openTime/2 {
+		t.Errorf("ended after %v: %q", time.Since(begun), r.Error)
+	}
+	running.Wait()
 }
 
 func TestShared(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,17 +26,74 @@ func (h *Host) SessionsDir() string {
 }
 
 // SessionDir makes a directory that ranks of a session may use for files, and returns what
-// removes it. A container without a writable one has "".
+// removes it. A container without a writable one has "", and so has one whose file system does not answer.
 func (h *Host) SessionDir(session string) (dir string, remove func()) {
 	base := h.SessionsDir()
 	dir = guard.SessionDir(base, session)
-	if os.MkdirAll(base, 0o700) != nil || bounded.OwnedDir(base) != nil || os.MkdirAll(dir, 0o700) != nil {
+	err := h.atBase(func() error {
+		if err := os.MkdirAll(base, 0o700); err != nil {
+			return err
+		}
+		if err := bounded.OwnedDir(base); err != nil {
+			return err
+		}
+		return os.MkdirAll(dir, 0o700)
+	})
+	if err != nil {
 		return "", func() {}
 	}
-	return dir, func() {
-		os.RemoveAll(dir)
-		os.Remove(base) // if nothing else is in it
+	return dir, func() { h.RemoveDirs(dir) }
+}
+
+// RemoveDirs removes directories of a session, with all that is in them, and then what holds sessions' directories, if nothing else is in it. A file
+// system that does not answer is not waited for.
+func (h *Host) RemoveDirs(dirs ...string) {
+	err := h.atBase(func() error {
+		for _, dir := range dirs {
+			os.RemoveAll(dir)
+		}
+		os.Remove(h.SessionsDir())
+		return nil
+	})
+	if err != nil {
+		h.cfg.Log.Warn("a session's files are not removed", "dirs", dirs, "cause", err)
 	}
+}
+
+// RemoveEmpty is RemoveDirs of a session's directory if nothing is in it.
+func (h *Host) RemoveEmpty(session string) {
+	base := h.SessionsDir()
+	_ = h.atBase(func() error { // what does not answer stays, as what is not empty does
+		os.Remove(guard.SessionDir(base, session))
+		os.Remove(base)
+		return nil
+	})
+}
+
+// atBase asks something of what holds sessions' directories, and does not wait for a file system that does not answer: once for StatBound, and not at all
+// while that question stands.
+func (h *Host) atBase(ask func() error) error {
+	silent := fmt.Errorf("%s: %w", h.SessionsDir(), ErrNoAnswer)
+	if h.unanswered.Load() > 0 {
+		return silent
+	}
+	const over = 1
+	var state atomic.Int32
+	err, in := awake.Call(StatBound, func() error {
+		err := ask()
+		if state.Swap(over) == over { // the caller has gone on
+			h.unanswered.Add(-1)
+		}
+		return err
+	})
+	if in {
+		return err
+	}
+	h.unanswered.Add(1)
+	if state.Swap(over) == over { // the answer has come since
+		h.unanswered.Add(-1)
+	}
+	return silent
 }
 
 // RemoveSegments removes shared memory that killed ranks left behind, and that nobody uses: of a session that has

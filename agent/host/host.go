@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -45,6 +46,8 @@ type Host struct {
 	machine known
 	gpus    gpus
 	cgroups func() *discover.Cgroups
+
+	unanswered atomic.Int32 // questions about the directory of sessions' directories that were given up and still stand
 }
 
 // New reads nothing yet.

@@ -40,14 +40,17 @@ func (h *Host) Announce(incarnation string, bound netip.AddrPort) (remove func()
 	}
 	path := filepath.Join(h.cfg.RunDir, recordName)
 	r := Record{Incarnation: incarnation, Address: netip.AddrPortFrom(ip, bound.Port()).String(), PID: os.Getpid()}
-	if err := writeRecord(h.cfg.RunDir, r); err != nil {
+	if err := h.atBase(func() error { return writeRecord(h.cfg.RunDir, r) }); err != nil {
 		h.cfg.Log.Info("no record of this agent; mpiup agent --check will search its ports", "file", path, "cause", err)
 		return func() {}
 	}
 	return func() {
-		if cur, err := ReadRecord(h.cfg.RunDir); err == nil && cur == r {
-			os.Remove(path)
-		}
+		_ = h.atBase(func() error { // what does not answer stays, with an incarnation that is no more
+			if cur, err := ReadRecord(h.cfg.RunDir); err == nil && cur == r {
+				os.Remove(path)
+			}
+			return nil
+		})
 	}
 }
 

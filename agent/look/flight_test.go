@@ -3,15 +3,20 @@ package look
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/test/deadmount"
 )
 
 func flightDump(t testing.TB, name string) []byte {
@@ -251,4 +256,67 @@ func TestAskRecorder(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	r.Ask(over, func(rec Record) { t.Errorf("%v", rec) })
+}
+
+// What ranks put in the place of the directory, or into it, leads nowhere else and holds nobody up; nor does one that reads its full pipe no more.
+func TestRecorderWhoseDirectoryIsAttacked(t *testing.T) {
+	top := t.TempDir()
+	r, err := NewRecorder(filepath.Join(top, "flight-0"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.Prefix()+"1", flightDump(t, "nccl-2.4-rank_0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := r.Pipe() + "2.pipe"
+	if err := syscall.Mkfifo(full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(full, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	conn, err := reader.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Control(func(fd uintptr) {
+		for n := 1; n > 0; n, _ = syscall.Write(int(fd), make([]byte, 4096)) {
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+
+	moved := filepath.Join(top, "moved")
+	if err := errors.Join(os.Rename(filepath.Join(top, "flight-0"), moved), syscall.Mkfifo(filepath.Join(top, "flight-0"), 0o600),
+		os.Mkdir(filepath.Join(top, "other"), 0o700), os.WriteFile(filepath.Join(top, "other", "rank_3"), flightDump(t, "nccl-2.4-rank_0"), 0o600),
+		os.Symlink(filepath.Join(top, "other", "rank_3"), filepath.Join(moved, "rank_4"))); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	r.Ask(t.Context(), func(rec Record) { got = append(got, rec.Rank) })
+	if !slices.Equal(got, []int{1}) {
+		t.Errorf("news of %v, want those of what is in the directory that was held", got)
+	}
+	r.Remove()
+}
+
+// A directory that does not answer, as on a dead mount, holds nobody up beyond their time, and costs one goroutine however often it is asked.
+func TestRecorderOnADeadMount(t *testing.T) {
+	dir, err := bounded.HoldDir(deadmount.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Recorder{dir: dir, ranks: 64, asks: make(chan struct{}, 1), turn: make(chan struct{}, 1), read: map[string]stamp{}, told: map[int]int{}}
+	before := runtime.NumGoroutine()
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		r.News(ctx, func(Record) { t.Error("there is news of a directory that does not answer") })
+		r.Ask(ctx, func(Record) { t.Error("there is an answer of a directory that does not answer") })
+		cancel()
+	}
+	if n := runtime.NumGoroutine(); n > before+3 { // timers of contexts end at their time
+		t.Errorf("there are %d goroutines, and there were %d", n, before)
+	}
 }

@@ -1,16 +1,20 @@
 package metrics
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/scrape"
 )
@@ -26,6 +30,8 @@ import (
 const (
 	inspectorFolder = "nccl-inspector" // in the directory of a session: JOB.RANK/*.prom
 	inspectorStale  = 2 * time.Minute  // its files are written anew every 30 s
+	inspectorTime   = 5 * time.Second  // for all of them
+	inspectorLeave  = 3 * time.Second  // after which no further one is begun
 	inspectorRanks  = 1024             // of one session
 	inspectorFiles  = 16               // of one rank: one a GPU
 	inspectorBytes  = 256 << 10        // of one file: 1,000 a communicator and metric
@@ -54,70 +60,117 @@ func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix st
 	}
 	dir, _ := m.cfg.Host.SessionDir(session)
 	prefix = filepath.Join(dir, inspectorFolder, fmt.Sprint(job)+".")
-	for _, rank := range ranks {
-		if err := os.MkdirAll(prefix+fmt.Sprint(rank), 0o700); dir == "" || err != nil {
-			m.cfg.Log.Info("NCCL's Inspector is left as it is, since it has no folder to write to", "dir", prefix, "cause", err)
-			return ""
+	err, answered := awake.Call(inspectorTime, func() error {
+		for _, rank := range ranks {
+			if err := os.MkdirAll(prefix+fmt.Sprint(rank), 0o700); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if !answered {
+		err = errors.New("its file system does not answer")
+	}
+	if dir == "" || err != nil {
+		m.cfg.Log.Info("NCCL's Inspector is left as it is, since it has no folder to write to", "dir", prefix, "cause", err)
+		return ""
 	}
 	return prefix
 }
 
 // inspectorCollector shows what ranks' files say. It describes nothing before: which labels a series has is as its line has it.
-type inspectorCollector struct{ m *Metrics }
+type inspectorCollector struct {
+	m     *Metrics
+	time  time.Duration // that a page waits
+	turn  chan struct{} // held by who reads the files
+	lacks *atomic.Bool  // they did not answer the last time
+}
 
-func newInspectorCollector(m *Metrics) inspectorCollector { return inspectorCollector{m} }
+func newInspectorCollector(m *Metrics) inspectorCollector {
+	return inspectorCollector{m, inspectorTime, make(chan struct{}, 1), new(atomic.Bool)}
+}
 
 // Describe says nothing, which makes a collector of any series.
 func (inspectorCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads the files of all ranks that have written lately.
+// Collect reads the files of all ranks that have written lately. Where they do not answer the page has the rest of its series, and the log says so once.
 func (c inspectorCollector) Collect(to chan<- prometheus.Metric) {
-	var folders []string
-	sessions := c.m.cfg.Host.SessionsDir()
+	ctx, cancel := awake.Within(context.Background(), c.time)
+	defer cancel()
+	samples, answered := awake.InTurn(ctx, c.turn, func() []prometheus.Metric { return c.samples(ctx) })
+	if lacked := c.lacks.Swap(!answered); !answered && !lacked {
+		c.m.cfg.Log.Warn("/metrics lacks what NCCL's Inspector writes: the file system does not answer; see to its mount, or give the agent another TMPDIR",
+			"dir", c.m.cfg.Host.SessionsDir())
+	}
+	for _, sample := range samples {
+		to <- sample
+	}
+}
+
+// samples are the series of all ranks' files, as far as there is time for them. No folder is followed that is a link.
+func (c inspectorCollector) samples(ctx context.Context) (samples []prometheus.Metric) {
+	path := c.m.cfg.Host.SessionsDir()
+	if bounded.OwnedDir(path) != nil { // another user has made it first, and what is in it
+		return nil
+	}
+	sessions, err := bounded.HoldDir(path)
+	if err != nil {
+		return nil
+	}
+	defer sessions.Close()
+
+	ctx, cancel := awake.Within(ctx, inspectorLeave)
+	defer cancel()
+	bytesLeft := inspectorAll
 	for _, session := range firstNames(sessions, inspectorRuns) {
 		if !strings.HasPrefix(session, "session-") {
 			continue
 		}
-		folder := filepath.Join(sessions, session, inspectorFolder)
-		for _, name := range firstNames(folder, inspectorRanks) {
-			folders = append(folders, filepath.Join(folder, name))
-		}
-	}
-
-	left := inspectorSeries
-	bytesLeft := inspectorAll
-	for _, folder := range folders {
-		own, ok := c.labelsOf(folder)
-		if !ok {
+		folder, err := sessions.Dir(filepath.Join(session, inspectorFolder))
+		if err != nil {
 			continue
 		}
-
-		seen := map[string]bool{} // a series stands once on a page
-		for _, text := range freshFiles(folder, bytesLeft) {
-			bytesLeft -= len(text)
-			for line := range strings.Lines(string(text)) {
-				name, labels, value, ok := inspectorLine(strings.TrimSpace(line))
-				key := name + strings.Join(labels, "\x00")
-				if !ok || seen[key] || left == 0 {
-					continue
-				}
-				seen[key] = true
-				left--
-				to <- inspectorSample(name, value, slices.Concat(own, labels))
+		for _, name := range firstNames(folder, inspectorRanks) {
+			own, ok := c.labelsOf(session, name)
+			if !ok || ctx.Err() != nil {
+				continue
 			}
+			texts := freshFiles(folder, name, bytesLeft)
+			for _, text := range texts {
+				bytesLeft -= len(text)
+			}
+			samples = append(samples, samplesOf(texts, own, inspectorSeries-len(samples))...)
 		}
+		folder.Close()
 	}
+	return samples
 }
 
-// labelsOf are the labels that a rank's folder gives its series, names and values in turn; false where the folder is no rank's.
-func (c inspectorCollector) labelsOf(folder string) (labels []string, ok bool) {
-	job, rank, ok := strings.Cut(filepath.Base(folder), ".")
+// samplesOf are the series of one rank's files, at most most.
+func samplesOf(texts [][]byte, own []string, most int) (samples []prometheus.Metric) {
+	seen := map[string]bool{} // a series stands once on a page
+	for _, text := range texts {
+		for line := range strings.Lines(string(text)) {
+			name, labels, value, ok := inspectorLine(strings.TrimSpace(line))
+			key := name + strings.Join(labels, "\x00")
+			if !ok || seen[key] || len(samples) >= most {
+				continue
+			}
+			seen[key] = true
+			samples = append(samples, inspectorSample(name, value, slices.Concat(own, labels)))
+		}
+	}
+	return samples
+}
+
+// labelsOf are the labels that a rank's folder in a session's directory gives its series, names and values in turn; false where the folder is no rank's.
+func (c inspectorCollector) labelsOf(session, folder string) (labels []string, ok bool) {
+	job, rank, ok := strings.Cut(folder, ".")
 	if _, err := strconv.ParseUint(rank, 10, 32); err != nil || !ok {
 		return nil, false
 	}
-	_, session, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(folder))), "-")
-	run := session[:min(8, len(session))] + "/" + job
+	_, id, _ := strings.Cut(session, "-")
+	run := id[:min(8, len(id))] + "/" + job
 	return []string{"rank", rank, "pod", scrape.Text(c.m.cfg.Name), "run", scrape.Text(run)}, true
 }
 
@@ -133,11 +186,16 @@ func inspectorSample(name string, value float64, labels []string) prometheus.Met
 }
 
 // freshFiles are a rank's files that Inspector has written lately, most bytes of them at most.
-func freshFiles(folder string, most int) (texts [][]byte) {
+func freshFiles(folders *bounded.Dir, name string, most int) (texts [][]byte) {
+	folder, err := folders.Dir(name)
+	if err != nil {
+		return nil
+	}
+	defer folder.Close()
+
 	oldest := time.Now().Add(-inspectorStale)
 	for _, name := range firstNames(folder, 4*inspectorFiles) {
-		path := filepath.Join(folder, name)
-		fi, err := os.Lstat(path)
+		fi, err := folder.Lstat(name)
 		if filepath.Ext(name) != ".prom" || err != nil || fi.ModTime().Before(oldest) || len(texts) == inspectorFiles {
 			continue
 		}
@@ -145,7 +203,7 @@ func freshFiles(folder string, most int) (texts [][]byte) {
 		if fi.Size() > int64(limit) { // nothing of it is read: there may be very many like it
 			continue
 		}
-		if text, err := bounded.Regular(path, limit); err == nil {
+		if text, err := folder.Regular(name, limit); err == nil {
 			texts = append(texts, text)
 			most -= len(text)
 		}
@@ -154,8 +212,8 @@ func freshFiles(folder string, most int) (texts [][]byte) {
 }
 
 // firstNames are names in a folder, sorted, at most so many: anything may have been put there.
-func firstNames(folder string, most int) []string {
-	names := bounded.Names(folder, most)
+func firstNames(folder *bounded.Dir, most int) []string {
+	names := folder.Names(most)
 	slices.Sort(names)
 	return names
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,8 +18,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/scrape"
 	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/test/deadmount"
 )
 
 // As the README of NCCL's Inspector shows its output.
@@ -126,7 +130,12 @@ nccl_bus_bandwidth_gbs{`+strings.Repeat(`l="1",`, 100)+"} x\n")
 			t.Fatal(err)
 		}
 	}
-	if n := len(firstNames(filepath.Dir(folder), inspectorRanks)); n != inspectorRanks {
+	folders, err := bounded.HoldDir(filepath.Dir(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folders.Close()
+	if n := len(firstNames(folders, inspectorRanks)); n != inspectorRanks {
 		t.Errorf("%d folders are read", n)
 	}
 	if off := New(Config{Address: "off", Host: m.cfg.Host}); off.Inspect("1", 1, []uint32{0}) != "" {
@@ -181,4 +190,45 @@ func FuzzInspectorLine(f *testing.F) {
 			t.Fatalf("%q is shown as\n%s", line, page)
 		}
 	})
+}
+
+// A folder that a rank makes a link of, to another's or to where nothing answers, is none; and a file of such a kind is none.
+func TestInspectorOfLinks(t *testing.T) {
+	m, write, page := inspector(t)
+	write(0, "a.prom", inspected)
+	session := filepath.Join(m.cfg.Host.SessionsDir(), "session-0123abcd45")
+	theirs := filepath.Join(session, inspectorFolder)
+	dead := deadmount.New(t)
+	if err := errors.Join(os.Remove(filepath.Join(theirs, "1.3")), os.Symlink(dead, filepath.Join(theirs, "1.3")),
+		os.Symlink(filepath.Join(theirs, "1.0"), filepath.Join(theirs, "1.5")), os.Symlink(dead+"/x", filepath.Join(theirs, "1.0", "b.prom")),
+		os.Symlink(dead, filepath.Join(m.cfg.Host.SessionsDir(), "session-ff"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := page(); !strings.Contains(got, fmt.Sprintf(shownOf, 0)) || strings.Contains(got, `rank="5"`) {
+		t.Errorf("the page is\n%s", got)
+	}
+}
+
+// A directory that does not answer costs each page its time, the agent one goroutine and the log one line, and the page has the rest.
+func TestInspectorOnADeadMount(t *testing.T) {
+	dead := deadmount.New(t)
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	m := New(Config{Address: ":0", Host: host.New(host.Config{RunDir: dead, Log: logger}), Name: "w0", Log: logger})
+	c := newInspectorCollector(m)
+	c.time = 100 * time.Millisecond
+	before := runtime.NumGoroutine()
+	for range 3 {
+		begun := time.Now()
+		show(t, c)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("a page took %v", took)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > before+1 {
+		t.Errorf("there are %d goroutines, and there were %d", n, before)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), dead) {
+		t.Errorf("the log is\n%s", log.String())
+	}
 }

@@ -14,16 +14,18 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
 )
 
-func newProc(st *Job, spec *apiv1.Proc, dir string, stdin bool) *Process {
+func newProc(st *Job, spec *apiv1.Proc, dir string, held *bounded.Dir, stdin bool) *Process {
 	return &Process{
 		Job:     st,
 		Spec:    spec,
 		ID:      st.Launch.Job.Base + spec.Rank,
 		dir:     dir,
+		held:    held,
 		stdin:   stdin,
 		changed: make(chan struct{}, 1),
 		over:    make(chan struct{}),
@@ -159,7 +161,7 @@ func (p *Process) follow() {
 	end := &apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames, Devices: told(troubles)}
 	if failed {
 		ex, _ := p.exit()
-		end.Placed = placed(st.ctx, ex, p.heard.Last(), p.dir)
+		end.Placed = p.placed(ex)
 	}
 	st.send(end.Frame())
 }

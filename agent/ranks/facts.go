@@ -2,12 +2,14 @@ package ranks
 
 import (
 	"os"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -73,7 +75,7 @@ func factsFor(st *Job) outfit.Host {
 		}
 	}
 	if needs.MCAFiles && pmix {
-		h.MCAFiles = host.MCAFiles(sysfs.Host(), st.s.Variable)
+		h.MCAFiles = st.mcaFiles()
 	}
 	if needs.GPUs {
 		h.GPUs = s.Host.GPUs(st.may)
@@ -81,6 +83,19 @@ func factsFor(st *Job) outfit.Host {
 	_, err := os.Stat("/usr/lib/python3/dist-packages/torch/version.py") // which Debian 12 has in version 1.13
 	h.OldTorchrun = needs.Torch && err == nil
 	return h
+}
+
+// mcaTime is how long Open MPI's files of parameters may take to be read, which lie where users name.
+const mcaTime = 2 * time.Second
+
+// mcaFiles are what they set.
+func (st *Job) mcaFiles() map[string]rdma.Param {
+	found, answered := awake.Call(mcaTime, func() map[string]rdma.Param { return host.MCAFiles(sysfs.Host(), st.s.Variable) })
+	if !answered {
+		st.s.Notice(true, "Open MPI's own files of parameters are left out: where $HOME, $OPAL_PREFIX, $PATH or OMPI_MCA_mca_base_param_files lead, a file system "+
+			"does not answer; see to its mount")
+	}
+	return found
 }
 
 // verifyBinding says when a rank that was just started runs on CPUs that it was not bound to.

@@ -57,8 +57,21 @@ func (st *Job) CopyData(data []byte) error {
 	return st.copies.Write(data)
 }
 
-// RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps.
+// removeTime is how long a session's end waits for its files to go, of which there may be 8 GiB. What takes longer goes on.
+const removeTime = 5 * time.Second
+
+// RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps. What a file system holds up it does not wait for.
 func (st *Job) RemoveFiles() {
+	_, answered := awake.Call(removeTime, func() struct{} {
+		st.removeFiles()
+		return struct{}{}
+	})
+	if !answered {
+		st.s.Log.Warn("a job's files are not removed yet: their file system does not answer, or is slow", "job", st.Launch.Job.Number, "dir", st.s.Host.SessionsDir())
+	}
+}
+
+func (st *Job) removeFiles() {
 	st.Waits.Close()
 	st.trails.Close()
 	if st.flight != nil {
@@ -67,13 +80,11 @@ func (st *Job) RemoveFiles() {
 	if st.copies != nil {
 		st.copies.Remove()
 	}
-	dir := guard.SessionDir(st.s.Host.SessionsDir(), st.s.ID)
-	if st.files != "" {
-		os.RemoveAll(dir)
-	}
-	if st.files != "" || st.flight != nil || st.Waits != nil || st.trails != nil {
-		os.Remove(dir) // if nothing else is in it, and so is theirs
-		os.Remove(st.s.Host.SessionsDir())
+	switch {
+	case st.files != "":
+		st.s.Host.RemoveDirs(guard.SessionDir(st.s.Host.SessionsDir(), st.s.ID))
+	case st.flight != nil || st.Waits != nil || st.trails != nil:
+		st.s.Host.RemoveEmpty(st.s.ID)
 	}
 }
 

@@ -35,6 +35,7 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
@@ -124,10 +125,12 @@ func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn)
 type Job struct {
 	s      *Shared
 	Launch *outfit.Launch
-	Since  time.Time     // when it came
-	apps   []*apiv1.App  // of launch, with copied files in their places once receive has returned
-	copies *incoming.Set // nil: no files come
-	files  string        // where they are; "": nowhere
+	Since  time.Time      // when it came
+	held   []*bounded.Dir // working directories, by program
+	looks  chan struct{}  // held by looks at what may not answer
+	apps   []*apiv1.App   // of launch, with copied files in their places once receive has returned
+	copies *incoming.Set  // nil: no files come
+	files  string         // where they are; "": nowhere
 	recorders
 	space    *kvs.Space       // nil without PMI
 	unfit    error            // why space could not be made

@@ -138,7 +138,7 @@ func TestKillAtBirthIsOurs(t *testing.T) {
 	may, halt := context.WithCancelCause(t.Context())
 	st := &Job{may: may, halt: halt, Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}}), procs: map[uint32]*Process{}, noted: make(chan struct{})}
 	st.MarkStopped(time.Now().Add(time.Hour), "a test")
-	born := newProc(st, &apiv1.Proc{}, "", false)
+	born := newProc(st, &apiv1.Proc{}, "", nil, false)
 	born.process = p
 	if !st.note(born) {
 		t.Error("a process of a stopped step is not known to be stopped")

@@ -83,9 +83,10 @@ type member struct {
 
 // ending is how a client has ended that was not the rank's first process.
 type ending struct {
-	exit  job.Exit
-	known bool // exit is: this process had become its parent
-	at    time.Time
+	exit   job.Exit
+	known  bool       // exit is: this process had become its parent
+	dumped *reap.User // as whom it has left a core; nil: it has not, or that does not show
+	at     time.Time
 }
 
 // note remembers who is in MPI for the rank from here on, and calls follow with who is new, if that is not the first
@@ -210,8 +211,8 @@ func (p *Process) followClient(who client.Process) {
 		m.after = p.process.Over()
 		st.wg.Go(func() {
 			defer close(m.done)
-			exit, known, _ := st.s.Super.Await(st.ctx, who.PID, who.Start)
-			m.end = ending{exit: exit, known: known, at: time.Now()}
+			exit, dumped, known, _ := st.s.Super.Await(st.ctx, who.PID, who.Start)
+			m.end = ending{exit: exit, dumped: dumped, known: known, at: time.Now()}
 		})
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/client"
 	"golang.org/x/sys/unix"
@@ -38,6 +39,7 @@ type Process struct {
 	Spec    *apiv1.Proc
 	ID      uint32 // in the run
 	dir     string
+	held    *bounded.Dir // that, held open since before the start; nil: it was not to be had
 	stdin   bool
 	files   *stdio.Files
 	process *reap.Process
@@ -282,6 +284,7 @@ func (st *Job) Wait() {
 	}
 	st.kill()
 	st.wg.Wait()
+	st.releaseDirs()
 }
 
 // logEnds tells the agent's log how the ranks ended: those that failed by themselves one by one, and all by number.

@@ -31,6 +31,7 @@ func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
 		noted:  make(chan struct{}),
 		word:   make(chan string, 1),
 		over:   make(chan struct{}),
+		looks:  make(chan struct{}, maxLooks),
 	}
 	st.bound = sync.OnceValue(func() *outfit.Bound { return bindingOf(st) })
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
@@ -82,6 +83,7 @@ func (st *Job) Start() {
 		return
 	}
 	dirs := st.directories()
+	st.holdDirs(dirs)
 	st.choose(dirs)
 	err := st.prepare()
 	if err == nil {
@@ -119,7 +121,7 @@ func (st *Job) Start() {
 		if st.isStopped() {
 			return
 		}
-		pr := newProc(st, p, dirs[p.App], stdin[l.Job.Base+p.Rank])
+		pr := newProc(st, p, dirs[p.App], st.held[p.App], stdin[l.Job.Base+p.Rank])
 		if err := pr.start(); err != nil && !st.isStopped() {
 			st.send(startFailed(pr.ID, err).Frame())
 			return

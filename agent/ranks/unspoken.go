@@ -2,19 +2,14 @@ package ranks
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
-	"github.com/mpiup/mpiup/agent/reap"
-	"github.com/mpiup/mpiup/agent/trace"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
@@ -188,44 +183,4 @@ func tellLack(p *Process, ex job.Exit, x *apiv1.Exited) {
 func tempDir(p *Process) string {
 	dir, _ := host.Lookup("TMPDIR", p.Job.apps[p.Spec.App].Env)
 	return cmp.Or(dir, p.Job.s.Host.TempDir())
-}
-
-// lookAtCore tells the user where the process crashed, by its core file. Its exit was told of before, and the job's end waits for its
-// output only.
-func lookAtCore(p *Process) (frames []string) {
-	p.mu.Lock()
-	ours := p.ours
-	p.mu.Unlock()
-	if ex, _ := p.exit(); !ex.Core || ours {
-		return nil
-	}
-	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
-	if err != nil {
-		return nil
-	}
-	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
-		o, err := reap.CollectTool(ctx, p.Job.s.Super, argv, p.Job.s.Env, nil, limit)
-		if errors.Is(err, reap.ErrNoTool) {
-			return "", trace.ErrNoProgram
-		}
-		return string(o.Out), err
-	}
-	file, frames := trace.Core(p.Job.ctx, tool, trace.Process{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
-	if len(frames) > 0 {
-		p.Job.s.Notice(true, "%v crashed in %s, by its core file %s", p, strings.Join(frames, ", called by "), file)
-	} else if file != "" {
-		p.Job.s.Notice(true, "%v left a core file: %s", p, file)
-	}
-	return frames
-}
-
-// placed is where a process was that a signal has ended, by what its own handler wrote.
-func placed(ctx context.Context, ex job.Exit, wrote, dir string) (list []*apiv1.Placed) {
-	if ex.Signal == 0 || ex.Signal == int(unix.SIGKILL) {
-		return nil
-	}
-	for _, f := range trace.Resolve(ctx, wrote, dir) {
-		list = append(list, &apiv1.Placed{Frame: f.Frame, Place: f.Place})
-	}
-	return list
 }

@@ -107,7 +107,12 @@ type siginfoChild struct {
 
 // peek is the pid of some ended child, which stays a zombie; 0: no child has ended.
 func peek() (int, error) {
-	var info siginfoChild
-	err := unix.Waitid(unix.P_ALL, 0, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	info, err := endOf(unix.P_ALL, 0)
 	return int(info.pid), err
+}
+
+// endOf is how a child has ended that waitid's kind and id name, which stays a zombie; pid 0: none has.
+func endOf(kind, id int) (info siginfoChild, err error) {
+	err = unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return info, err
 }

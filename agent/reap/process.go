@@ -3,7 +3,9 @@ package reap
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,6 +37,7 @@ type Process struct {
 	exit   job.Exit  // guarded by mu until done is closed
 	ended  time.Time // guarded by mu until done is closed
 	peak   uint64    // bytes resident at most, guarded by mu
+	dumped *User     // as whom it has left a core, guarded by mu
 }
 
 func newProcess(s *Supervisor, pid, pidfd int, req *request) *Process {
@@ -135,6 +138,37 @@ func (p *Process) Peak() uint64 {
 	return p.peak
 }
 
+// Dumped is as whom it ran when the kernel wrote its core; nil before Done is closed, where it has left none, or where that does not show.
+func (p *Process) Dumped() *User {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dumped
+}
+
+// dumpedAs is as whom a child ran that has ended and left a core. It stays as it is: once it is reaped nothing shows any more. kind and id are
+// waitid's. nil: it has not, or its ids differ, as those of a process that is changing its user.
+func (s *Supervisor) dumpedAs(pid, kind, id int) *User {
+	info, err := endOf(kind, id)
+	if err != nil || int(info.pid) != pid || info.code != cldDumped {
+		return nil
+	}
+	const most = 16 << 10 // bytes
+	text, err := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(pid), "status"), most)
+	if err != nil {
+		return nil
+	}
+	users, groups := proctree.IDs(string(text), "Uid:"), proctree.IDs(string(text), "Gid:")
+	if !oneOnly(users) || !oneOnly(groups) {
+		return nil
+	}
+	return &User{UID: users[0], GID: groups[0]}
+}
+
+// oneOnly says that there are ids, and all are the same.
+func oneOnly(ids []uint32) bool {
+	return len(ids) > 0 && !slices.ContainsFunc(ids, func(id uint32) bool { return id != ids[0] })
+}
+
 // Ended is when its end was noticed, by this host's clock; zero before Done is closed.
 func (p *Process) Ended() time.Time {
 	p.mu.Lock()
@@ -195,6 +229,7 @@ func (p *Process) tryReap() bool {
 		p.mu.Unlock()
 		return true
 	}
+	dumped := p.s.dumpedAs(p.pid, unix.P_PID, p.pid)
 	var ws unix.WaitStatus
 	var used unix.Rusage
 	pid, err := unix.Wait4(p.pid, &ws, unix.WNOHANG, &used)
@@ -202,7 +237,7 @@ func (p *Process) tryReap() bool {
 		p.mu.Unlock()
 		return false
 	}
-	p.reaped, p.ended = true, time.Now()
+	p.reaped, p.ended, p.dumped = true, time.Now(), dumped
 	if err == nil {
 		p.peak = uint64(max(used.Maxrss, 0)) << 10
 	}

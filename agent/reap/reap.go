@@ -109,6 +109,7 @@ type Supervisor struct {
 	orphans   orphans
 	keeper    guardKeeper
 	priority  priority // the spawner's once Run has begun
+	lesser    lesser   // the spawner's
 	programs  program.Finder
 	looks     singleflight.Group // at what sessions have open, by session
 	remaining freshLooks[remnants]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -157,8 +156,8 @@ func (s *Supervisor) askedOther(t proctree.Target, sig unix.Signal) bool {
 }
 
 // Await waits until a process has ended that was not started here, or ctx has; ended says which. Its exit is known where
-// it had become a child of this process, as those do whose parents have ended before them.
-func (s *Supervisor) Await(ctx context.Context, pid int, start uint64) (exit job.Exit, known, ended bool) {
+// it had become a child of this process, as those do whose parents have ended before them. dumped is as Process.Dumped.
+func (s *Supervisor) Await(ctx context.Context, pid int, start uint64) (exit job.Exit, dumped *User, known, ended bool) {
 	s.watch(pid, 1)
 	defer func() {
 		s.watch(pid, -1)
@@ -167,10 +166,10 @@ func (s *Supervisor) Await(ctx context.Context, pid int, start uint64) (exit job
 	targets := s.proc.Aim([]proctree.Stat{{PID: pid, Start: start}}, !s.noPidfd.Load())
 	defer targets.Close()
 	if !targets.Await(ctx) {
-		return job.Exit{}, false, false
+		return job.Exit{}, nil, false, false
 	}
-	exit, known = s.exitOf(targets)
-	return exit, known, true
+	exit, dumped, known = s.exitOf(targets)
+	return exit, dumped, known, true
 }
 
 // watch counts who waits for a process, which the orphan loop leaves alone meanwhile.
@@ -192,20 +191,22 @@ const (
 )
 
 // exitOf is how a process has ended, if it is a child of this one. It stays a zombie, which the orphan loop reaps.
-func (s *Supervisor) exitOf(targets proctree.Targets) (exit job.Exit, known bool) {
+func (s *Supervisor) exitOf(targets proctree.Targets) (exit job.Exit, dumped *User, known bool) {
 	if len(targets) == 0 {
-		return exit, false
+		return exit, nil, false
 	}
 	var info siginfoChild
 	ok := targets[0].WithPidfd(func(fd int) bool {
-		err := unix.Waitid(unix.P_PIDFD, fd, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		var err error
+		info, err = endOf(unix.P_PIDFD, fd)
+		dumped = s.dumpedAs(targets[0].PID, unix.P_PIDFD, fd)
 		return err == nil && info.pid != 0
 	})
 	switch {
 	case !ok: // another's child, or a kernel without pidfds
-		return exit, false
+		return exit, nil, false
 	case info.code == cldExited:
-		return job.Exit{Code: int(info.status)}, true
+		return job.Exit{Code: int(info.status)}, nil, true
 	}
-	return job.Exit{Signal: int(info.status), Core: info.code == cldDumped}, true
+	return job.Exit{Signal: int(info.status), Core: info.code == cldDumped}, dumped, true
 }

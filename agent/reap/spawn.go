@@ -45,7 +45,7 @@ type Command struct {
 	// in another. Ranks that share CPUs and yield while they wait would then keep them for whole slices.
 	SameSession bool
 
-	User *User // nil: this process's own. No other groups, and no capabilities, come with another one
+	User *User // nil: this process's own. No other groups, no capabilities and no way to either (no_new_privs) come with another one. Not with CPUs, Memory
 
 	CPUs    []int  // affinity by kernel CPU number; empty: inherited
 	Memory  *int   // NUMA node whose memory is taken first, by its kernel number; nil: inherited
@@ -258,10 +258,9 @@ func (s *Supervisor) killUnborn() {
 // spawner does every fork, on one thread that does nothing else. The thread ends with Run, when no child is left: its
 // end would send the children their parent-death signal.
 func (s *Supervisor) spawner() {
-	runtime.LockOSThread()                                           // never unlocked: the thread has a mask, an affinity and a slice of its own
-	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) // Go passes it on to the child
-	setSlice(0, usualSlice)
-	s.priority.spawner()
+	runtime.LockOSThread() // never unlocked: the thread has a mask, an affinity and a slice of its own
+	s.prepareThread()
+	defer s.lesser.end()
 	for {
 		select {
 		case req := <-s.requests:
@@ -277,6 +276,13 @@ func (s *Supervisor) spawner() {
 			return
 		}
 	}
+}
+
+// prepareThread gives the calling thread what its children are to have.
+func (s *Supervisor) prepareThread() {
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) // Go passes it on to the child
+	setSlice(0, usualSlice)
+	s.priority.spawner()
 }
 
 func (s *Supervisor) serve(req *request) {
@@ -356,7 +362,7 @@ func (s *Supervisor) forkExec(req *request, files fileSet) (*Process, error) {
 	defer preferMemory(cmd.Memory)()
 	defer s.mark(cmd.Session)()
 	closeOnExec()
-	pidfd := -1
+	pid, pidfd := 0, -1
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{
 		Setsid: !cmd.SameSession, Setpgid: cmd.SameSession, Setctty: cmd.Terminal, Ctty: 0,
 	}}
@@ -372,10 +378,18 @@ func (s *Supervisor) forkExec(req *request, files fileSet) (*Process, error) {
 	if attr.Env == nil {
 		attr.Env = []string{}
 	}
-	pid, err := syscall.ForkExec(req.path, cmd.Argv, attr)
+	fork := func() { pid, err = syscall.ForkExec(req.path, cmd.Argv, attr) }
+	if cmd.User != nil {
+		if err := s.lesser.begin(s.prepareThread); err != nil {
+			return nil, &program.Error{Phase: program.PhaseInit, Path: req.path, Cause: err.Error()}
+		}
+		here := fork
+		fork = func() { s.lesser.do(here) }
+	}
+	fork()
 	if attr.Sys.PidFD != nil && (err == syscall.EINVAL || err == syscall.ENOSYS) { // a sandbox without pidfds?
 		attr.Sys.PidFD = nil
-		if pid, err = syscall.ForkExec(req.path, cmd.Argv, attr); err == nil {
+		if fork(); err == nil {
 			s.noPidfd.Store(true)
 		}
 	}

@@ -61,7 +61,7 @@ func TestRootTakesNoPlantedTool(t *testing.T) {
 		{name: "not root", tool: name, path: "", env: env},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd, err := toolCommand([]string{c.tool}, env, c.as, c.isRoot)
+			cmd, err := Tool{Argv: []string{c.tool}, Env: env, As: c.as}.command(c.isRoot)
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
@@ -73,14 +73,14 @@ func TestRootTakesNoPlantedTool(t *testing.T) {
 
 	for _, as := range []*User{nil, nobody} {
 		s := supervise(t)
-		o, err := CollectTool(t.Context(), s, []string{name}, env, as, 1000)
+		o, err := CollectTool(t.Context(), s, Tool{Argv: []string{name}, Env: env, As: as}, 1000)
 		secret := map[bool]string{true: "it", false: "no secret"}[as == nil]
 		want := "from " + filepath.Join(roots, name) + ", " + "PATH " + trusted[len("PATH="):] + ", " + secret + "\n"
 		if err != nil || string(o.Out) != want {
 			t.Errorf("as %v: %q, %v; want %q", as, o.Out, err, want)
 		}
 		for _, dir := range []string{planted, temporary, "."} {
-			if o, err := CollectTool(t.Context(), s, []string{name}, []string{"PATH=" + dir}, as, 1000); !errors.Is(err, ErrNoTool) {
+			if o, err := CollectTool(t.Context(), s, Tool{Argv: []string{name}, Env: []string{"PATH=" + dir}, As: as}, 1000); !errors.Is(err, ErrNoTool) {
 				t.Errorf("as %v from %s: %q, %v", as, dir, o.Out, err)
 			}
 		}

@@ -20,8 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/pattern"
@@ -30,42 +28,53 @@ import (
 // ErrNoProgram is RunTool's error where a program is not there.
 var ErrNoProgram = errors.New("not on PATH")
 
-// RunTool runs a tool for what it prints, of which no more than limit bytes are kept. ErrNoProgram: it is not there.
-type RunTool func(ctx context.Context, argv []string, limit int) (string, error)
+// RunTool runs a tool as the user of the process, to which it gives core as standard input, for what it prints, of which no more than limit bytes are
+// kept. ErrNoProgram: it is not there.
+type RunTool func(ctx context.Context, argv []string, core *os.File, limit int) (string, error)
 
 // Process is one that the kernel says has left a core file (WCOREDUMP).
 type Process struct {
 	PID     int
-	Dir     string    // its working directory
-	Since   time.Time // its start
-	Pattern string    // /proc/sys/kernel/core_pattern
+	UID     uint32       // its user
+	Dir     *bounded.Dir // its working directory, held since before its start; nil: it is not known
+	Since   time.Time    // its start
+	Pattern string       // /proc/sys/kernel/core_pattern
 }
 
 // Bounds of a look at a core file.
 const (
 	maxOutput = 1 << 20 // bytes of a tool
 	coreTime  = 5 * time.Second
-	maxCores  = 4    // files that may be it
-	maxBeside = 4096 // names looked at
+	maxCore   = 8 << 40 // bytes, holes included: more than machines have in memory
+	maxCores  = 4       // files that may be it
+	maxBeside = 4096    // names looked at
 	topFrames = 6
 	// Files have the time of the kernel's last tick (current_time in fs/inode.c), up to 10 ms before the start of what crashes at once.
 	coarse = time.Second
 )
 
+// theCore is how a tool names the core that it is given: what has that name by now is no other file, and it opens it by its own rights.
+const theCore = "/proc/self/fd/0"
+
 // Core is the core file of a crash and the innermost frames in it, by eu-stack or gdb, with lines where the program has a table of them. Where
 // neither tool is there it is the innermost alone, by the core's own notes. No file: the pattern hands cores to a program, or none is there.
-func Core(ctx context.Context, run RunTool, c Process) (file string, frames []string) {
+func Core(ctx context.Context, run RunTool, c Process) (name string, frames []string) {
 	ctx, cancel := awake.Within(ctx, coreTime)
 	defer cancel()
-	files := c.files()
-	for _, file := range files {
-		n, ok := notesIn(file)
+	files := c.files(ctx)
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for _, f := range files {
+		n, ok := notesOf(f)
 		if ok && n.pid != c.PID || !ok && len(files) > 1 {
 			continue // another process's, or who knows
 		}
-		out, err := run(ctx, []string{"eu-stack", "-s", "-n", "16", "--core", file}, maxOutput)
+		out, err := run(ctx, []string{"eu-stack", "-s", "-n", "16", "--core", theCore}, f, maxOutput)
 		if err == ErrNoProgram {
-			out = c.byGDB(ctx, run, file)
+			out = c.byGDB(ctx, run, f)
 		}
 		frames = Sourced(out)
 		if i := slices.IndexFunc(frames, func(f string) bool { return strings.HasPrefix(f, "__restore_rt") }); i >= 0 { // what a handler called
@@ -74,27 +83,17 @@ func Core(ctx context.Context, run RunTool, c Process) (file string, frames []st
 		if !slices.ContainsFunc(frames, func(f string) bool { return f != "??" }) {
 			frames = n.crashed(ctx)
 		}
-		return file, frames[:min(len(frames), topFrames)]
+		return f.Name(), frames[:min(len(frames), topFrames)]
 	}
 	return "", nil
 }
 
-// notesIn are those of a core file; false: it has none that are read here.
-func notesIn(file string) (notes, bool) {
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return notes{}, false
-	}
-	defer f.Close()
-	return notesOf(f)
-}
-
 // byGDB is what gdb says of a core. It finds no functions without the program, and does not look for it by itself: the kernel has
-// written into the core what was executed (AT_EXECFN, getauxval(3)).
-func (c Process) byGDB(ctx context.Context, run RunTool, file string) string {
+// written into the core what was executed (AT_EXECFN, getauxval(3)). gdb opens that by its own rights, which are the process's.
+func (c Process) byGDB(ctx context.Context, run RunTool, core *os.File) string {
 	gdb := func(more ...string) string {
-		argv := []string{"gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-c", file}
-		out, _ := run(ctx, append(argv, more...), maxOutput) // what it cannot read it has written
+		argv := []string{"gdb", "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-c", theCore}
+		out, _ := run(ctx, append(argv, more...), core, maxOutput) // what it cannot read it has written
 		return out
 	}
 	program := executed().FindStringSubmatch(gdb("-ex", "info auxv"))
@@ -103,9 +102,12 @@ func (c Process) byGDB(ctx context.Context, run RunTool, file string) string {
 	}
 	path := program[1]
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.Dir, path)
+		if c.Dir == nil {
+			return ""
+		}
+		path = filepath.Join(c.Dir.Name(), path)
 	}
-	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() { // else it would wait for a pipe
 		return ""
 	}
 	// It shows the innermost frame by itself, before the list that has it again.
@@ -116,36 +118,66 @@ func (c Process) byGDB(ctx context.Context, run RunTool, file string) string {
 // executed is the program in gdb's list of the auxiliary vector.
 var executed = pattern.Of(`AT_EXECFN [^"\n]*"([^"\\\n]+)"`)
 
-// files may be the core, the newest first: regular files of the agent's user, of one name, that the pattern can name, written since the process started.
-func (c Process) files() (list []string) {
-	pattern := strings.TrimSpace(c.Pattern)
-	if pattern == "" || pattern[0] == '|' || !filepath.IsAbs(pattern) && c.Dir == "" {
+// files may be the core, the newest first, which are open then.
+func (c Process) files(ctx context.Context) (list []*os.File) {
+	dir, begin := c.place()
+	if dir == nil {
 		return nil
 	}
-	dir, name := filepath.Split(pattern)
-	if !filepath.IsAbs(pattern) {
-		dir = filepath.Join(c.Dir, dir)
-	}
-	begin, _, _ := strings.Cut(name, "%")
-	if strings.Contains(dir, "%") {
-		return nil
-	}
-	names := bounded.Names(dir, maxBeside)
+	defer dir.Close()
+
+	var names []string
 	times := map[string]time.Time{}
-	for _, n := range names {
-		fi, err := os.Lstat(filepath.Join(dir, n))
-		if err != nil || !strings.HasPrefix(n, begin) || !fi.Mode().IsRegular() || fi.ModTime().Before(c.Since.Add(-coarse)) || !ours(fi) {
+	for _, name := range dir.Names(maxBeside) {
+		if !strings.HasPrefix(name, begin) || ctx.Err() != nil {
 			continue
 		}
-		path := filepath.Join(dir, n)
-		times[path] = fi.ModTime()
-		list = append(list, path)
+		if fi, err := dir.Lstat(name); err == nil && c.mayBe(fi) {
+			times[name] = fi.ModTime()
+			names = append(names, name)
+		}
 	}
-	slices.SortFunc(list, func(a, b string) int { return times[b].Compare(times[a]) })
-	return list[:min(len(list), maxCores)]
+	slices.SortFunc(names, func(a, b string) int { return times[b].Compare(times[a]) })
+	for _, name := range names[:min(len(names), maxCores)] {
+		f, err := dir.Open(name)
+		if err != nil {
+			continue
+		}
+		if fi, err := f.Stat(); err != nil || !c.mayBe(fi) { // it is another one by now
+			f.Close()
+			continue
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
-func ours(fi fs.FileInfo) bool {
+// place is the directory in which the pattern puts cores, and how their names begin. In the working directory and below it no link is followed. nil: there
+// is none, or it cannot be known.
+func (c Process) place() (dir *bounded.Dir, begin string) {
+	text := strings.TrimSpace(c.Pattern)
+	at, name := filepath.Split(text)
+	begin, _, _ = strings.Cut(name, "%")
+	var err error
+	switch {
+	case text == "" || text[0] == '|' || strings.Contains(at, "%"):
+		return nil, ""
+	case filepath.IsAbs(text): // where whoever may write there can put something: it is judged as what a rank can
+		dir, err = bounded.HoldDir(at)
+	case c.Dir == nil:
+		return nil, ""
+	default:
+		dir, err = c.Dir.Dir(filepath.Clean("./" + at))
+	}
+	if err != nil {
+		return nil, ""
+	}
+	return dir, begin
+}
+
+// mayBe says that a file may be the core: written since the process started, of its user, of one name, to which nobody else may write.
+func (c Process) mayBe(fi fs.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	return ok && int64(st.Uid) == int64(os.Geteuid()) && st.Nlink == 1
+	return ok && fi.Mode().IsRegular() && fi.Mode().Perm()&0o022 == 0 && st.Uid == c.UID && st.Nlink == 1 &&
+		fi.Size() <= maxCore && !fi.ModTime().Before(c.Since.Add(-coarse))
 }

@@ -3,15 +3,19 @@ package trace
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -46,7 +50,11 @@ func TestCore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			run := func(_ context.Context, argv []string, _ int) (string, error) {
+			held := hold(t, dir)
+			run := func(_ context.Context, argv []string, core *os.File, _ int) (string, error) {
+				if !slices.Contains(argv, theCore) || core.Name() != filepath.Join(dir, tt.file) {
+					t.Errorf("%q looks at %s", argv, core.Name())
+				}
 				out := map[string]string{"eu-stack": tt.eu, "gdb": tt.gdb}[argv[0]]
 				if argv[0] == "gdb" && slices.Contains(argv, "info auxv") {
 					return "31   AT_EXECFN            File name of executable        0x7ffd \"./solver\"\n", nil
@@ -59,7 +67,7 @@ func TestCore(t *testing.T) {
 				}
 				return out, nil
 			}
-			file, frames := Core(t.Context(), run, Process{PID: 4711, Dir: dir, Since: time.Now().Add(10 * time.Millisecond), Pattern: tt.pattern}) // of a tick ago, as the kernel dates it
+			file, frames := Core(t.Context(), run, Process{PID: 4711, UID: uint32(os.Getuid()), Dir: held, Since: time.Now().Add(10 * time.Millisecond), Pattern: tt.pattern}) // of a tick ago, as the kernel dates it
 			if file != "" {
 				file = filepath.Base(file)
 			}
@@ -70,22 +78,71 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// What was there before the process, links and pipes are no core of its.
+// hold holds a directory for as long as the test lasts.
+func hold(t testing.TB, path string) *bounded.Dir {
+	t.Helper()
+	dir, err := bounded.HoldDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	return dir
+}
+
+// What was there before the process, links, pipes, others' files and what others may have written are no core of its. Nor is what is where the path
+// of its working directory leads by now.
 func TestCoreIsNoOtherFile(t *testing.T) {
-	dir := t.TempDir()
+	top := t.TempDir()
+	dir, process := filepath.Join(top, "work"), fmt.Sprintf("/proc/%d", os.Getpid())
+	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
-		os.WriteFile(filepath.Join(dir, "core.old"), []byte("x"), 0o600),
-		os.Chtimes(filepath.Join(dir, "core.old"), time.Time{}, time.Now().Add(-time.Hour)),
-		os.Symlink("/etc/passwd", filepath.Join(dir, "core.link")),
-		unix.Mkfifo(filepath.Join(dir, "core.fifo"), 0o600),
-		os.Mkdir(filepath.Join(dir, "core.dir"), 0o700),
+		os.Mkdir(dir, 0o700),
+		os.WriteFile(in("core.old"), []byte("x"), 0o600),
+		os.Chtimes(in("core.old"), time.Time{}, time.Now().Add(-time.Hour)),
+		os.Symlink("/etc/passwd", in("core.link")),
+		os.Symlink(process+"/mem", in("core.mem")),
+		unix.Mkfifo(in("core.fifo"), 0o600),
+		os.Mkdir(in("core.dir"), 0o700),
+		os.WriteFile(in("core.linked"), []byte("x"), 0o600),
+		os.Link(in("core.linked"), in("core.hard")),
+		os.WriteFile(in("core.open"), []byte("x"), 0o600),
+		os.Chmod(in("core.open"), 0o622),
+		os.WriteFile(in("core.huge"), nil, 0o600),
+		os.Truncate(in("core.huge"), maxCore+1),
+		os.Symlink(process, in("link")),
+		os.Mkdir(in("cores"), 0o700),
+		os.WriteFile(in("cores/core"), []byte("x"), 0o600),
 	} {
-		if err != nil {
+		if err != nil && !errors.Is(err, unix.EFBIG) { // a file system of smaller files has no such
 			t.Fatal(err)
 		}
 	}
-	if got := (Process{PID: 1, Dir: dir, Since: time.Now().Add(-time.Minute), Pattern: "core.%p"}).files(); len(got) > 0 {
-		t.Errorf("%q", got)
+	held := hold(t, dir)
+	look := func(pattern string, uid int) (names []string) {
+		c := Process{PID: 1, UID: uint32(uid), Dir: held, Since: time.Now().Add(-time.Minute), Pattern: pattern}
+		for _, f := range c.files(t.Context()) {
+			names = append(names, f.Name())
+			f.Close()
+		}
+		return names
+	}
+	for _, pattern := range []string{"core.%p", "link/coredump_filter", "link/%p", "../work/core", "core.fifo/core", ""} {
+		if got := look(pattern, os.Getuid()); len(got) > 0 {
+			t.Errorf("of %q: %q", pattern, got)
+		}
+	}
+	if got := look("cores/core", os.Getuid()+1); len(got) > 0 {
+		t.Errorf("another user's: %q", got)
+	}
+
+	if err := errors.Join(os.Rename(dir, filepath.Join(top, "moved")), os.Symlink(process, dir)); err != nil {
+		t.Fatal(err)
+	}
+	if got := look("cores/core", os.Getuid()); len(got) != 1 {
+		t.Errorf("in the directory that was held: %q", got)
+	}
+	if got := look("core", os.Getuid()); slices.ContainsFunc(got, func(name string) bool { return strings.HasSuffix(name, "filter") }) {
+		t.Errorf("where the working directory's path leads by now: %q", got)
 	}
 }
 
@@ -109,19 +166,21 @@ func TestCoreByGDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(ctx context.Context, argv []string, _ int) (string, error) {
+	run := func(ctx context.Context, argv []string, core *os.File, _ int) (string, error) {
 		if argv[0] != "gdb" {
 			return "", ErrNoProgram
 		}
-		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Stdin = core
+		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	file, frames := Core(t.Context(), run, Process{PID: crash.ProcessState.Pid(), Dir: dir, Since: began, Pattern: string(pattern)})
+	file, frames := Core(t.Context(), run, Process{PID: crash.ProcessState.Pid(), UID: uint32(os.Getuid()), Dir: hold(t, dir), Since: began, Pattern: string(pattern)})
 	if file == "" || !slices.Equal(frames, []string{"apply_flux (solver.c:1)", "main (solver.c:2)"}) {
 		t.Errorf("%q %q", file, frames)
 	}
-	none := func(context.Context, []string, int) (string, error) { return "", ErrNoProgram }
-	file, frames = Core(t.Context(), none, Process{PID: crash.ProcessState.Pid(), Dir: dir, Since: began, Pattern: string(pattern)})
+	none := func(context.Context, []string, *os.File, int) (string, error) { return "", ErrNoProgram }
+	file, frames = Core(t.Context(), none, Process{PID: crash.ProcessState.Pid(), UID: uint32(os.Getuid()), Dir: hold(t, dir), Since: began, Pattern: string(pattern)})
 	if file == "" || !slices.Equal(frames, []string{"apply_flux (solver.c:1)"}) {
 		t.Errorf("without tools: %q %q", file, frames)
 	}

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/mpiup/mpiup/internal/bounded"
 )
 
 // What a program's file says of an address: the function by its symbols, the line by its line table (DWARF 2 to 5). A rank may have written any
@@ -39,9 +39,10 @@ type image struct {
 
 var errImage = errors.New("no program that is read here")
 
-// openImage opens a regular file that is one; as root only one that everybody may read, since a rank may have named it.
-func openImage(name string) (*image, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+// openImage opens a regular file that is one; as root only one that everybody may read, since a rank may have named it. dir is where a name begins
+// that is not absolute; nil: nowhere.
+func openImage(dir *bounded.Dir, name string) (*image, error) {
+	f, err := dir.Follow(name)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func TestResolve(t *testing.T) {
 			if err == nil {
 				t.Fatal("it has not crashed")
 			}
-			list := Resolve(t.Context(), string(out), dir)
+			list := Resolve(t.Context(), string(out), hold(t, dir))
 			list = slices.DeleteFunc(list, func(p job.Placed) bool { return strings.HasPrefix(p.Place, "handler (") })
 			var got []string
 			for _, p := range list {
@@ -197,14 +197,14 @@ func TestModest(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if m, err := openImage(dir); err == nil {
+	if m, err := openImage(nil, dir); err == nil {
 		m.close()
 		t.Error("a directory is a program")
 	}
 	if err := exec.Command("mkfifo", filepath.Join(dir, "pipe")).Run(); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := openImage(filepath.Join(dir, "pipe")); err == nil { // and it has not waited for a writer
+	if m, err := openImage(nil, filepath.Join(dir, "pipe")); err == nil { // and it has not waited for a writer
 		m.close()
 		t.Error("a pipe is a program")
 	}
@@ -232,12 +232,12 @@ func FuzzCrash(f *testing.F) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := openImage(name); err == nil {
+		if m, err := openImage(nil, name); err == nil {
 			defer m.close()
 			if place, _ := m.place(ctx, at); len(place) > 2*maxSymbol {
 				t.Errorf("a place of %d bytes", len(place))
 			}
 		}
-		Resolve(ctx, fmt.Sprintf("%s(+0x%x)[0x%x] %s(f+0x1)[0x1]", name, at, at, name), "/")
+		Resolve(ctx, fmt.Sprintf("%s(+0x%x)[0x%x] %s(f+0x1)[0x1]", name, at, at, name), nil)
 	})
 }

@@ -89,7 +89,7 @@ func (n notes) crashed(ctx context.Context) (frames []string) {
 		if n.pc < m.begin || n.pc >= m.end {
 			continue
 		}
-		file, err := openImage(m.name)
+		file, err := openImage(nil, m.name)
 		if err != nil {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/awake"
+	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
@@ -23,8 +24,8 @@ const (
 var written = pattern.Of(`(\S*/[^\s([]+)(?:\(([^)+\s]*)(?:\+0x([0-9a-f]{1,16}))?\))? ?\[0x([0-9a-f]{1,16})\]`)
 
 // Resolve finds functions and lines of the frames in what a process wrote last, in programs and libraries that have a table of lines. dir is
-// the process's working directory.
-func Resolve(ctx context.Context, text, dir string) (list []job.Placed) {
+// the process's working directory; nil: it is not known.
+func Resolve(ctx context.Context, text string, dir *bounded.Dir) (list []job.Placed) {
 	ctx, cancel := awake.Within(ctx, coreTime)
 	defer cancel()
 	images := map[string]*image{}
@@ -38,12 +39,9 @@ func Resolve(ctx context.Context, text, dir string) (list []job.Placed) {
 	all := written().FindAllStringSubmatch(text, maxPlaced)
 	for i, m := range all {
 		name := m[1]
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
 		file, known := images[name]
 		if !known && len(images) < maxImages {
-			file, _ = openImage(name) // what is none tells nothing
+			file, _ = openImage(dir, name) // what is none tells nothing
 			images[name] = file
 		}
 		if file == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
@@ -113,13 +114,21 @@ func (j *Job) Environment(id, app uint32, name fmt.Stringer, program string, env
 
 func (j *Job) environment(id uint32, program string, env []string) ([]string, error) {
 	own := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
-	if machine := machineOf(program); machine != elf.EM_NONE && machine != own {
+	machine, answered := awake.Call(programTime, func() elf.Machine { return machineOf(program) })
+	switch {
+	case !answered:
+		return nil, fmt.Errorf("the file system of %s does not answer", program)
+	case machine != elf.EM_NONE && machine != own:
 		return nil, fmt.Errorf("%s is a program for %s", program, machine)
 	}
 	preload := j.library
 	for _, kv := range env {
 		if value, ok := strings.CutPrefix(kv, "LD_PRELOAD="); ok && value != "" {
-			if other := beforeMPI(value); other != "" {
+			other, answered := awake.Call(programTime, func() string { return beforeMPI(value) })
+			if !answered {
+				return nil, fmt.Errorf("the file system of a library of LD_PRELOAD (%s) does not answer", value)
+			}
+			if other != "" {
 				return nil, fmt.Errorf("LD_PRELOAD has %s, which stands before MPI itself", other)
 			}
 			preload = value + ":" + j.library
@@ -283,6 +292,9 @@ func (j *Job) Close() {
 	clear(j.ranks)
 	os.RemoveAll(j.dir)
 }
+
+// programTime is how long a program's or a library's file may take to be read.
+const programTime = 5 * time.Second
 
 // machineOf is what a program runs on; EM_NONE for a script, and for what nobody can read. A 32-bit program counts as EM_386.
 func machineOf(program string) elf.Machine {

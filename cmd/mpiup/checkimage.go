@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -54,8 +55,11 @@ when something warns, else 0. What a user may write is asked for the one that it
 	return c
 }
 
+// answerPatience is how long a file of the image may take to be opened or read.
+const answerPatience = 15 * time.Second
+
 func checkImage(p *process, program []string, strict, json bool) error {
-	facts, findings := image.Check(image.Config{
+	facts, findings := image.CheckAnswering(image.Config{
 		Files: bounded.Tree("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
 		Temp: host.RunDir(p.getenv("TMPDIR"), os.Getuid()), Ours: install.Ours,
 		Write: func(dir string) error { return checkup.LookTemp(dir, lookPatience).Err },
@@ -73,7 +77,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 			}
 			return st.Blocks * uint64(st.Bsize)
 		},
-	})
+	}, answerPatience)
 	report := doctor.Listed(findingsOf(findings))
 	var err error
 	if json {

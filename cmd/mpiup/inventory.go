@@ -48,7 +48,7 @@ func beside(name string) string {
 func askPrograms(env []string, lookup func(string) (string, bool)) (cfg gpu.Config, done func()) {
 	super, done := reap.Parent()
 	run := func(ctx context.Context, argv []string) (gpu.Result, error) {
-		o, err := reap.CollectTool(ctx, super(), argv, env, nil, gpu.MaxReport)
+		o, err := reap.CollectTool(ctx, super(), reap.Tool{Argv: argv, Env: env}, gpu.MaxReport)
 		return gpu.Result{Out: o.Out, Err: o.Err, Code: o.Exit.Status()}, err
 	}
 	return gpu.Config{Env: lookup, Helper: helpers().GPU, Run: run}, done

@@ -18,7 +18,7 @@ var blocking = []string{"os.Open", "os.ReadDir", "os.ReadFile", "os.OpenRoot", "
 var mayBlock = map[string]string{
 	"agent/look/asleep.go":             "/proc: the kernel's",
 	"agent/look/usage.go":              "/proc: the kernel's",
-	"agent/ranks/unspoken.go":          "/proc: the kernel's",
+	"agent/ranks/crash.go":             "/proc: the kernel's",
 	"agent/reap/daemon.go":             "a device",
 	"agent/reap/files.go":              "/proc: the kernel's",
 	"agent/reap/prepare.go":            "/proc: the kernel's",
@@ -94,5 +94,33 @@ func TestOpensAreSeen(t *testing.T) {
 	got := callsTo(t, "x.go", []byte(text), blocking)
 	if len(got) != 2 || !strings.HasSuffix(got[0], "calls os.Open") || !strings.HasSuffix(got[1], "calls os.ReadDir") {
 		t.Errorf("%q", got)
+	}
+}
+
+// running are functions that run a program which is found by its name, whoever has put it there, and as root where this process is root.
+var running = []string{"reap.Collect", "reap.Lines"}
+
+// mayRun are files that use them, and why nobody else's program is run so.
+var mayRun = map[string]string{
+	"agent/server.go":      "mpiup's own helper, which was found beside it",
+	"cmd/mpiup/kubectl.go": "the user's own kubectl",
+}
+
+// Whoever runs a tool for or about a rank does so by reap.CollectTool, which takes root's own programs only and runs them as the rank's user.
+func TestToolsAreRunAsTheRanksUser(t *testing.T) {
+	found := map[string]bool{}
+	eachFile(t, func(path string, text []byte) {
+		calls := callsTo(t, path, text, running)
+		if len(calls) == 0 || under(path, "test") {
+			return
+		}
+		if found[path] = true; mayRun[path] == "" {
+			t.Errorf("%s: use reap.CollectTool, or say in mayRun whose program it is", strings.Join(calls, ", "))
+		}
+	})
+	for _, path := range slices.Sorted(maps.Keys(mayRun)) {
+		if !found[path] {
+			t.Errorf("%s runs nothing so any more: take it off mayRun", path)
+		}
 	}
 }

@@ -50,3 +50,30 @@ func TestThreatModel(t *testing.T) {
 		}
 	}
 }
+
+// Whoever starts ranks as root by our own pages names setpriv by its path: on PATH an earlier rank may have put another.
+func TestSetprivIsNamedByItsPath(t *testing.T) {
+	root := filepath.Join("..", "..")
+	named := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				continue // a directory
+			}
+			for _, m := range regexp.MustCompile(`(\S*)setpriv --`).FindAllStringSubmatch(string(text), -1) {
+				named++
+				if m[1] != "/usr/bin/" {
+					t.Errorf("%s: %s is not /usr/bin/setpriv", file, m[0])
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no page names it")
+	}
+}

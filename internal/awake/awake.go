@@ -109,6 +109,36 @@ func Call[T any](d time.Duration, ask func() T) (got T, answered bool) {
 	}
 }
 
+// InTurn is Call, until ctx ends, of what is asked again and again: no more than turns holds ask at once, and others wait for their turn. So what never
+// answers costs so many goroutines, and not one more each time. That of a call that was given up keeps its turn.
+func InTurn[T any](ctx context.Context, turns chan struct{}, ask func() T) (got T, answered bool) {
+	if ctx.Err() != nil {
+		return got, false
+	}
+	select {
+	case turns <- struct{}{}:
+	case <-ctx.Done():
+		return got, false
+	}
+
+	reply := make(chan T, 1)
+	go func() {
+		defer func() { <-turns }()
+		reply <- ask()
+	}()
+	select {
+	case got = <-reply:
+		return got, true
+	case <-ctx.Done():
+	}
+	select { // both may have come at once
+	case got = <-reply:
+		return got, true
+	default:
+		return got, false
+	}
+}
+
 // Until sets a deadline of a connection's or a file's that has passed once d has counted: its reads or writes, or both, end with
 // os.ErrDeadlineExceeded. set is its SetDeadline, SetReadDeadline or SetWriteDeadline. lift takes that back, and fails where it is over.
 func Until(set func(time.Time) error, d time.Duration) (lift func() error) {

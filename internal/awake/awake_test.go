@@ -76,6 +76,38 @@ func TestCall(t *testing.T) {
 	})
 }
 
+// What does not answer keeps its turn: others are not asked meanwhile, and are again once it has.
+func TestInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, hangs, asked := make(chan struct{}, 1), make(chan struct{}), 0
+		within := func(ask func() int) (int, bool) {
+			ctx, cancel := Within(t.Context(), time.Second)
+			defer cancel()
+			return InTurn(ctx, turns, func() int { asked++; return ask() })
+		}
+		seven := func() int { return 7 }
+		if got, in := within(seven); got != 7 || !in {
+			t.Errorf("in time: %d, %v", got, in)
+		}
+		if got, in := within(func() int { <-hangs; return 7 }); got != 0 || in {
+			t.Errorf("late: %d, %v", got, in)
+		}
+		begun := time.Now()
+		if _, in := within(seven); in || asked != 2 || time.Since(begun) != time.Second {
+			t.Errorf("a second one is asked, or not waited for: %v, %d asked, after %v", in, asked, time.Since(begun))
+		}
+		close(hangs)
+		if got, in := within(seven); got != 7 || !in {
+			t.Errorf("after the answer: %d, %v", got, in)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, in := InTurn(over, turns, seven); in || asked != 3 {
+			t.Errorf("asked when the time was over: %d", asked)
+		}
+	})
+}
+
 // Who asks why a wait has ended is told whether its time was over.
 func TestCauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

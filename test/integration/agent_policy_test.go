@@ -113,7 +113,7 @@ func TestRanksThatCannotReadTheSecret(t *testing.T) {
 	}
 	as := func(n string, argv ...string) job {
 		return job{hosts: "w0:2,w1:2", args: slices.Concat([]string{"-n", n, "--map-by", "node",
-			"setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--no-new-privs"}, argv)}
+			"/usr/bin/setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--no-new-privs"}, argv)}
 	}
 	r := l.run(t, as("2", "sh", "-c", `id -u; cat "$0" >/dev/null 2>&1 && echo read; echo "named ${MPIUP_KEY:-nowhere}"`, l.key)).OK(t)
 	if strings.Count(r.Stdout, "1000\n") != 2 || strings.Count(r.Stdout, "named nowhere\n") != 2 || strings.Contains(r.Stdout, "read\n") {
