@@ -80,6 +80,7 @@ type Fault struct {
 	Command     bool          // it is exec's command, which users know by its host and not as a rank
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
 	By          Taker         // HostTaken: whom the host is taken by
+	Whom        string        // Aborted: the ranks that it had ended, and how, where the others went on
 	Limit       Limit         // TimedOut: which
 	Unread      bool          // Signalled: it ended the reader of our output, too, so that the run fails however its ranks end
 
