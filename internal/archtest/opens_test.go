@@ -106,6 +106,7 @@ var mayMake = map[string]string{
 	"agent/ranks/files.go":         "below a session's directory, which is this user's alone",
 	"agent/host/dirs.go":           "a session's directory, in one that is this user's alone",
 	"cmd/mpiup/install/install.go": "a directory that the user named, of a container that starts",
+	"internal/nearby/nearby.go":    "the directory of this user's runs: it is opened without following links, and judged, before it is used",
 	"internal/outfile/dir.go":      "for users that are not root",
 	"internal/outfile/reach.go":    "for users that are not root",
 	"pmi/pmix/leftover/claim.go":   "os.Mkdir, which makes nothing behind a link at its end, in /dev/shm or a temporary directory",
