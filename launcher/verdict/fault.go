@@ -79,6 +79,7 @@ type Fault struct {
 	Stranded    job.Stranding // NotWired: why
 	Command     bool          // it is exec's command, which users know by its host and not as a rank
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
+	Mute        bool          // HostLost: its kernel acknowledged while its agent said nothing, so that it is there
 	By          Taker         // HostTaken: whom the host is taken by
 	Whom        string        // Aborted: the ranks that it had ended, and how, where the others went on
 	Limit       Limit         // TimedOut: which
