@@ -156,7 +156,11 @@ func finish(servers ...*grpc.Server) {
 // refusedHandshake says why a caller was not let in.
 func (a *Agent) refusedHandshake(addr net.Addr, err error) {
 	a.metrics.Refusals.Inc()
-	if a.refusals.Worth(addr, err.Error(), time.Now()) {
+	worth, left := a.refusals.Worth(addr, err.Error(), time.Now())
+	switch {
+	case left > 0:
+		a.cfg.Log.Warn("refused a connection", "from", addr.String(), "cause", err, "left_out", left)
+	case worth:
 		a.cfg.Log.Warn("refused a connection", "from", addr.String(), "cause", err)
 	}
 }

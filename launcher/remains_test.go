@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"path/filepath"
@@ -51,7 +50,7 @@ func TestWhatRemains(t *testing.T) {
 			if files, _ := filepath.Glob(filepath.Join(kept, "*.json")); len(files) != map[bool]int{true: 1}[tt.code != 0] {
 				t.Errorf("kept beside the folder that was named: %q", files)
 			}
-			r, err := report.Read(bufio.NewReader(bytes.NewReader(text)))
+			r, _, err := report.Read(bytes.NewReader(text))
 			if err != nil || r.ExitCode != tt.code || (r.Verdict == nil) != (tt.code == 0) {
 				t.Errorf("%v: %+v", err, r)
 			}

@@ -179,11 +179,11 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 			}
 		case "culler":
 			a := &apiv1.Aborted{Rank: id, Code: 3, Text: "enough", Targets: "1"}
-			out = append(out, a.Frame())
+			out = append(out, (&apiv1.Chosen{App: pr.App, Pmi: apiv1.Pmi_PMI_PMIX}).Frame(), a.Frame())
 			out = append(out, p.end(id, 0)...)
 		case "chief":
 			c := &apiv1.Control{Rank: id, Targets: "1", Signal: 9, End: true}
-			out = append(out, c.Frame())
+			out = append(out, (&apiv1.Chosen{App: pr.App, Pmi: apiv1.Pmi_PMI_PMIX}).Frame(), c.Frame())
 			out = append(out, p.end(id, 0)...)
 		case "later":
 			time.AfterFunc(time.Second, func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/outfile"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
@@ -31,7 +32,7 @@ func (h *Host) SessionDir(session string) (dir string, remove func()) {
 	base := h.SessionsDir()
 	dir = guard.SessionDir(base, session)
 	err := h.atBase(func() error {
-		if err := os.MkdirAll(base, 0o700); err != nil {
+		if err := outfile.MakeAll(base, 0o700); err != nil {
 			return err
 		}
 		if err := bounded.OwnedDir(base); err != nil {
@@ -124,19 +125,16 @@ func DirExists(dir string) error {
 // system that does not outlive the container; "": it may.
 func Writable(dir string) (passing string, err error) {
 	return answered(dir, func() (string, error) {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return "", err
-		}
-		f, err := os.CreateTemp(dir, ".mpiup-try-")
+		at, err := outfile.Open(dir, 0o777)
 		if err != nil {
 			return "", err
 		}
-		_, err = f.Write([]byte("mpiup can write here\n"))
-		if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+		defer at.Close()
+		if err := at.Try(); err != nil {
 			return "", err
 		}
-		var on unix.Statfs_t
-		if unix.Statfs(dir, &on) != nil {
+		on, err := at.Statfs()
+		if err != nil { // it can be written to, and that is what was asked for
 			return "", nil
 		}
 		return map[int64]string{unix.OVERLAYFS_SUPER_MAGIC: "the container's own file system (overlay)", unix.TMPFS_MAGIC: "memory (tmpfs)",

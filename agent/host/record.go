@@ -67,7 +67,7 @@ func writeRecord(dir string, r Record) error {
 // MakeRunDir makes a directory below RunDir's, which nobody else may write to.
 func MakeRunDir(dir string) error {
 	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
+		if err := outfile.MakeAll(d, 0o700); err != nil {
 			return err
 		}
 		if err := bounded.OwnedDir(d); err != nil {

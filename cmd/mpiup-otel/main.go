@@ -28,6 +28,7 @@ import (
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/runmetrics"
 )
 
@@ -64,15 +65,19 @@ func read(stdin io.Reader) (*runmetrics.Finished, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the run on standard input: %w", err)
 	}
-	f := &runmetrics.Finished{}
-	if err := json.Unmarshal(text, f); err != nil {
+	var is struct {
+		runmetrics.Finished
+		Report json.RawMessage `json:"report"` // which package report reads
+	}
+	if err := json.Unmarshal(text, &is); err != nil {
 		return nil, fmt.Errorf("the run on standard input: %w", err)
 	}
-	if f.Version != runmetrics.FinishedVersion || f.Report == nil {
+	f := &is.Finished
+	if f.Version != runmetrics.FinishedVersion || len(is.Report) == 0 {
 		return nil, fmt.Errorf("it reads runs of form %d, and this one is of form %d; take mpiup and mpiup-otel from one build",
 			runmetrics.FinishedVersion, f.Version)
 	}
-	if err := f.Report.Check(); err != nil {
+	if f.Report, err = report.Parse(is.Report); err != nil {
 		return nil, fmt.Errorf("the run on standard input: %w", err)
 	}
 	return f, nil

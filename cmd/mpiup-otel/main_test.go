@@ -129,8 +129,8 @@ func finished() *runmetrics.Finished {
 	rank := 1
 	return &runmetrics.Finished{Version: runmetrics.FinishedVersion, Trace: "00-0af7651916cd43dd8448eb211c80319c-00000000000000aa-01", Parent: traceParent, State: "a=1", Space: "team", Node: "n0",
 		Values: map[string]float64{"step": 7}, Restarts: 1,
-		Report: &report.Report{Version: 1, Mpiup: "v1", Job: "j", Command: []string{"mpiup", "run", "--token=***", "./a.out"}, Launcher: "pi-launcher-0", Begun: begun, Ended: at(20), ExitCode: 3,
-			Verdict:  &verdict.Verdict{Kind: verdict.ExitCode, Why: "rank 1 on w1 exited with code 3", Rank: &rank, Host: "w1"},
+		Report: &report.Report{Mark: report.Mark, Version: report.Version, Mpiup: "v1", Job: "j", Command: []string{"mpiup", "run", "--token=***", "./a.out"}, Launcher: "pi-launcher-0", Begun: begun, Ended: at(20), ExitCode: 3,
+			Verdict:  &verdict.Verdict{Kind: verdict.ExitCode, Evidence: []string{"rank 1 on w1 exited with code 3: reboot"}, ExitCode: 3, Rank: &rank, Host: "w1"},
 			Hosts:    []report.Host{{Name: "w0", Node: "n0", Answered: at(0.4)}, {Name: "w1", Node: "n1", Answered: at(12)}}, /* the second joined for the second attempt */
 			Restarts: []report.Restart{{At: 12.5, Kind: verdict.Killed, Why: "rank 0 was killed", Ranks: 2}},
 			Ranks:    []report.Rank{{Rank: 0, Host: "w0", PID: 10, End: "signal 15 (SIGTERM)"}, {Rank: 1, Host: "w1", PID: 11, End: "exit code 3"}},

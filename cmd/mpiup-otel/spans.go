@@ -18,6 +18,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/runmetrics"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // schema is the number of the attributes' form (docs/data/telemetry.tsv): it grows when one changes its meaning.
@@ -126,7 +127,7 @@ func tell(p *sdktrace.TracerProvider, f *runmetrics.Finished) error {
 		if v.Rank != nil {
 			span.SetAttributes(attribute.Int("mpiup.verdict.rank", *v.Rank))
 		}
-		span.SetStatus(codes.Error, v.Why)
+		span.SetStatus(codes.Error, said(v))
 	}
 	from := r.Begun
 	for number, again := range r.Restarts {
@@ -188,7 +189,7 @@ func (t *tale) attempt(ctx context.Context, number int, from, to time.Time) {
 		}
 	} else if v := t.f.Report.Verdict; v != nil {
 		span.SetAttributes(attribute.String("error.type", string(v.Kind)))
-		span.SetStatus(codes.Error, v.Why)
+		span.SetStatus(codes.Error, said(v))
 	}
 	ctx = context.WithValue(ctx, wanted{}, nil)
 	times := t.hosts(from, to)
@@ -336,4 +337,12 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// said is what happened, by the verdict on a run.
+func said(v *verdict.Verdict) string {
+	if len(v.Evidence) == 0 {
+		return ""
+	}
+	return v.Evidence[0]
 }

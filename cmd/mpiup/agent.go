@@ -169,6 +169,12 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		}
 		f.listen = "127.0.0.1"
 	}
+	if f.hosts.Insecure && f.http == defaultHTTP {
+		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
+	}
+	if host, _, err := net.SplitHostPort(f.http); f.hosts.Insecure && f.http != "off" && (err != nil || !loopback(host)) {
+		return agent.Config{}, usage(fmt.Errorf("--insecure listens on loopback only, not for --http %s: leave it out, or write --http 127.0.0.1%s, or off", f.http, defaultHTTP))
+	}
 	log := f.logger(p)
 	inv, gpus := inventory(p, log)
 	rules, err := f.policy.read(p.lookup)

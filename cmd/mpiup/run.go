@@ -147,6 +147,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	}
 	defer p.up.leave()
 	if f.Metrics != "" {
+		if host, port, err := net.SplitHostPort(f.Metrics); f.Insecure && err == nil && host == "" {
+			f.Metrics = net.JoinHostPort("127.0.0.1", port)
+		} else if f.Insecure && (err != nil || !loopback(host)) {
+			return usage(fmt.Errorf("--insecure listens on loopback only, not for --metrics %s: write 127.0.0.1 and a port", f.Metrics))
+		}
 		l, err := net.Listen("tcp", f.Metrics)
 		if err != nil {
 			return usage(fmt.Errorf("--metrics %s: %w; name an address of this host and a free port", f.Metrics, err))

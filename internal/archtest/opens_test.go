@@ -124,3 +124,38 @@ func TestToolsAreRunAsTheRanksUser(t *testing.T) {
 		}
 	}
 }
+
+// mayMake are files that make directories by os.MkdirAll and os.Mkdir, which follow links of whoever made them, and why none of a rank's is on the way.
+var mayMake = map[string]string{
+	"agent/watch/trail.go":         "below a session's directory, which is this user's alone",
+	"agent/watch/job.go":           "below a session's directory, which is this user's alone",
+	"agent/look/flight.go":         "below a session's directory, which is this user's alone",
+	"agent/metrics/inspector.go":   "below a session's directory, which is this user's alone",
+	"agent/ranks/files.go":         "below a session's directory, which is this user's alone",
+	"agent/host/dirs.go":           "a session's directory, in one that is this user's alone",
+	"cmd/mpiup/install/install.go": "a directory that the user named, of a container that starts",
+	"internal/nearby/nearby.go":    "the directory of this user's runs: it is opened without following links, and judged, before it is used",
+	"internal/outfile/dir.go":      "for users that are not root",
+	"internal/outfile/reach.go":    "for users that are not root",
+	"pmi/pmix/leftover/claim.go":   "os.Mkdir, which makes nothing behind a link at its end, in /dev/shm or a temporary directory",
+}
+
+// Root makes directories by outfile.MakeAll, which follows no link of another user.
+func TestDirectoriesAreMadeByOne(t *testing.T) {
+	found := map[string][]string{}
+	eachFile(t, func(path string, text []byte) {
+		if calls := callsTo(t, path, text, []string{"os.MkdirAll", "os.Mkdir"}); len(calls) > 0 && !under(path, "test") && !strings.HasSuffix(path, "_test.go") {
+			found[strings.TrimPrefix(path, "../../")] = calls
+		}
+	})
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		if mayMake[path] == "" {
+			t.Errorf("%s: root would follow a rank's link there: use outfile.MakeAll or outfile.Open, or say in mayMake why none is on the way", strings.Join(found[path], ", "))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(mayMake)) {
+		if found[path] == nil {
+			t.Errorf("%s makes no directory so any more: take it off mayMake", path)
+		}
+	}
+}

@@ -35,6 +35,8 @@ import (
 
 	"github.com/mpiup/mpiup/internal/awake"
 	"github.com/mpiup/mpiup/internal/bounded"
+	"github.com/mpiup/mpiup/internal/pattern"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Bounds.
@@ -44,6 +46,7 @@ const (
 	hearing     = 2 * time.Second // for a question to come
 	telling     = 5 * time.Second // for an answer to be taken
 	maxRuns     = 64              // that are asked
+	maxError    = 1 << 10         // bytes of the text of an error
 	suffix      = ".sock"
 )
 
@@ -92,6 +95,9 @@ func named(pid int) string {
 	rand.Read(own[:])
 	return fmt.Sprintf("%d-%s.%s-%x%s", pid, boot, pids, own, suffix)
 }
+
+// form is that of a socket's name as Serve makes it. What has another is nobody's of ours.
+var form = pattern.Of(`^[0-9]{1,10}-[0-9a-f]{0,12}\.[0-9]{0,20}-[0-9a-f]{1,16}\.sock$`)
 
 // owner is what a socket's name tells of who made it.
 type owner struct {
@@ -237,7 +243,7 @@ func Ask(ctx context.Context, path string, kind byte, question []byte, most int)
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, suffix) || ownerOf(n).elsewhere })
+	names = slices.DeleteFunc(names, func(n string) bool { return !form().MatchString(n) || ownerOf(n).elsewhere })
 	slices.Sort(names)
 	more := len(names) - maxRuns
 	names = names[:min(len(names), maxRuns)]
@@ -284,7 +290,7 @@ func ask(ctx context.Context, c *net.UnixConn, kind byte, question []byte, most 
 	}
 	state, text, err := receive(c, most)
 	if err == nil && state != 0 {
-		text, err = nil, errors.New(string(text[:min(len(text), 1<<10)]))
+		text, err = nil, errors.New(visible.Line(string(text[:min(len(text), maxError)])))
 	}
 	return text, err
 }

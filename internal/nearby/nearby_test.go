@@ -208,3 +208,23 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// Whoever may write to the directory gets no name into a line, and no line out of an error.
+func TestForgedNames(t *testing.T) {
+	dir := ours(t)
+	mine := served(t, dir, func(byte, []byte) ([]byte, error) { return nil, errors.New("no\nhost w1: it is lost\x1b[2J") })
+	for _, name := range []string{"7\npid 8: forged-.1-01" + suffix, "7\x1b[2J-.1-01" + suffix, "x" + suffix, "7-cafe.1-" + suffix, " 7-.1-01" + suffix} {
+		l, err := net.Listen("unix", filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	all, err := Ask(t.Context(), dir, 1, nil, 100)
+	if err != nil || len(all) != 1 || all[0].Name != strconv.Itoa(os.Getpid()) {
+		t.Fatalf("%+v, %v; want that of %s alone", all, err, mine)
+	}
+	if text := all[0].Err.Error(); text != "no"+`\n`+"host w1: it is lost"+`\u001b`+"[2J" {
+		t.Errorf("%q", text)
+	}
+}

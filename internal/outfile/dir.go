@@ -18,8 +18,15 @@ type Dir struct {
 	fd   *os.File
 }
 
-// Open opens a directory, links and all, and makes what is missing of it.
+// Open opens a directory and makes what is missing of it, by links that MakeAll follows.
 func Open(path string, mode fs.FileMode) (*Dir, error) {
+	if os.Geteuid() == 0 {
+		fd, err := reachFor(0, path, mode)
+		if err != nil {
+			return nil, err
+		}
+		return &Dir{path: path, fd: fd}, nil
+	}
 	if err := os.MkdirAll(path, mode); err != nil {
 		return nil, err
 	}
@@ -29,7 +36,7 @@ func Open(path string, mode fs.FileMode) (*Dir, error) {
 // Private is Open for a directory that a program chose, below a /tmp that others may write to: no link in its place is taken, and
 // only this user may write to it.
 func Private(path string) (*Dir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := MakeAll(path, 0o700); err != nil {
 		return nil, err
 	}
 	d, err := open(path, unix.O_NOFOLLOW)
@@ -202,5 +209,12 @@ func (d *Dir) Try() error {
 	if err != nil {
 		return &fs.PathError{Op: "create a file in", Path: d.path, Err: errors.Unwrap(err)}
 	}
-	return errors.Join(f.Close(), d.Remove(p.name))
+	_, err = f.WriteString("mpiup can write here\n") // a full file system may have a place for names
+	return errors.Join(err, f.Close(), d.Remove(p.name))
+}
+
+// Statfs is what the kernel says of its file system.
+func (d *Dir) Statfs() (on unix.Statfs_t, err error) {
+	err = unix.Fstatfs(d.at(), &on)
+	return on, err
 }

@@ -190,6 +190,9 @@ func (d *Desk) reported(name string) (*verdict.Verdict, error) {
 		return nil, nil
 	}
 	r, err := d.read(name, nil)
+	if errors.Is(err, report.ErrNone) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -290,24 +293,34 @@ func (d *Desk) kept() ([]string, error) {
 	return names, err
 }
 
-// which is the file that is meant: one that is named, else the newest failure of this user where nobody hands a log over.
-func (d *Desk) which(name string) (string, error) {
+// which is the file that is meant: one that is named, else the newest failure of this user where nobody hands a log over. own: it is of the
+// folder into which nobody else can write, so that its sentences are taken for this user's runs'.
+func (d *Desk) which(name string) (is string, own bool, err error) {
 	if name != "" || !d.Typed && d.Stdin != nil {
 		if name == "" {
 			name = "-"
 		}
-		return name, nil
+		return name, false, nil
 	}
 	all, err := d.kept()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	visible.Fprintf(d.Stderr, "mpiup: the newest of %s: %s\n", visible.Count(len(all), "report"), all[0])
 	if r, err := d.read(all[0], nil); err == nil { // else the caller says why
 		visible.Fprintf(d.Stderr, "mpiup: of the run that began %s UTC: %.100s (one that was interrupted, or started no rank, leaves no report; %s)\n",
 			r.Begun.UTC().Format(time.DateTime), visible.Line(strings.Join(r.Command, " ")), ofGoodRun)
 	}
-	return all[0], nil
+	return all[0], true, nil
+}
+
+// believe gives a report of this user's own its sentences back.
+func believe(r *report.Report, own bool) *report.Report {
+	if own && r != nil && r.Verdict != nil {
+		v := r.Verdict.Believed()
+		r.Verdict = &v
+	}
+	return r
 }
 
 // read reads a report's JSON, or that of a folder. Of a log the error is report.ErrNone, and log gets its lines; nil: nobody wants them.
@@ -328,18 +341,20 @@ func (d *Desk) read(name string, log *gathered) (*report.Report, error) {
 		return nil, err
 	}
 	defer in.Close()
-	from := bufio.NewReader(in)
-	r, err := report.Read(from)
+	r, rest, err := report.Read(in)
 	if err == nil {
 		return r, nil
 	}
 	if log != nil && !folder && errors.Is(err, report.ErrNone) {
-		if _, broken := io.Copy(log, from); broken != nil {
+		if _, broken := io.Copy(log, rest); broken != nil {
 			err = broken
 		}
 	}
 	if name == "-" {
 		name = "standard input"
+	}
+	if !folder && errors.Is(err, report.ErrNone) && err != report.ErrNone { //nolint:errorlint // that alone says no more
+		visible.Fprintf(d.Stderr, "mpiup: %s: %v; its lines are read as a log's\n", visible.Path(name), err)
 	}
 	if folder { // what it holds is no log of a run, and nothing of it is shown
 		return nil, fmt.Errorf("%s: %v", name, err)

@@ -18,7 +18,7 @@ func left(t *testing.T, dir string) {
 	t.Helper()
 	rank := 1
 	for i, code := range []int{7, 3} {
-		r := &report.Report{Version: report.Version, Job: "j", Command: []string{"mpiup", "run", "./\x1b[31mtrain"}, ExitCode: code,
+		r := &report.Report{Mark: report.Mark, Version: report.Version, Job: "j", Command: []string{"mpiup", "run", "./\x1b[31mtrain"}, ExitCode: code,
 			Verdict: &verdict.Verdict{Kind: verdict.ExitCode, Rank: &rank, Host: "w1", Evidence: []string{"rank 1 on w1 exited with code 3"}, Advice: []string{"see what it wrote"}},
 			Ranks:   []report.Rank{{Rank: 0, Host: "w0", End: "signal 15 (SIGTERM)", Last: []string{"lost my peer"}}, {Rank: 1, Host: "w1", End: "exit code 3", Last: []string{"no input.dat"}}}}
 		var b strings.Builder

@@ -79,7 +79,7 @@ func TestOneLogAlone(t *testing.T) {
 	}
 
 	rank := 2
-	r := report.Report{Version: report.Version, Job: "j", Verdict: &verdict.Verdict{Kind: verdict.Killed, Rank: &rank, Host: "w2", Evidence: []string{"rank 2 was killed"}}}
+	r := report.Report{Mark: report.Mark, Version: report.Version, Job: "j", Verdict: &verdict.Verdict{Kind: verdict.Killed, Rank: &rank, Host: "w2", Evidence: []string{"rank 2 was killed"}}}
 	text, err := visible.JSONLine(r)
 	if err != nil {
 		t.Fatal(err)

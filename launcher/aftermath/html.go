@@ -69,7 +69,9 @@ type PageWriter struct {
 func NewPage(w io.Writer, r *report.Report, note string) (*PageWriter, error) {
 	plan, machines := r.Ran()
 	var places []string // where ranks crashed, or hung
+	var quoted []string // the file's own sentences
 	if v := r.Verdict; v != nil {
+		quoted = v.Quoted()
 		places = v.Crash()
 		for _, s := range v.Stacks {
 			places = append(places, s.Sentence())
@@ -79,7 +81,8 @@ func NewPage(w io.Writer, r *report.Report, note string) (*PageWriter, error) {
 		*report.Report
 		Note   string   `json:"note,omitempty"`
 		Places []string `json:"places,omitempty"`
-	}{r, note, places})
+		Quoted []string `json:"quoted,omitempty"`
+	}{r, note, places, quoted})
 	if err != nil {
 		return nil, fmt.Errorf("the page's data: %w", err)
 	}

@@ -1,7 +1,6 @@
 package aftermath
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -23,7 +22,7 @@ import (
 // Page writes a run's page to a file, for a browser: of a report as Report reads it, with the lines of a log; "": without. Of a log alone the page has what
 // its lines tell. Secrets are masked, and nothing is written unless all can be.
 func (d *Desk) Page(name, log, to string) error {
-	name, err := d.which(name)
+	name, own, err := d.which(name)
 	if err != nil {
 		return err
 	}
@@ -32,6 +31,7 @@ func (d *Desk) Page(name, log, to string) error {
 	}
 	note := ""
 	r, err := d.read(name, nil)
+	believe(r, own)
 	switch none := errors.Is(err, report.ErrNone) || errors.Is(err, fs.ErrNotExist) && log != ""; {
 	case none && log == "":
 		log = name
@@ -70,7 +70,7 @@ func (d *Desk) Page(name, log, to string) error {
 // unfinished is what a log without a report tells of its run.
 func (d *Desk) unfinished(name string) (*report.Report, error) {
 	const most = 8 << 10 // ranks
-	r := &report.Report{Version: report.Version, Command: []string{name}}
+	r := &report.Report{Mark: report.Mark, Version: report.Version, Command: []string{name}}
 	var lines reading
 	var of logs.Teller
 	ranks, hosts := map[int]bool{}, map[string]bool{}
@@ -98,7 +98,7 @@ func (d *Desk) unfinished(name string) (*report.Report, error) {
 	return r, err
 }
 
-// isReport says that a file is a report alone, or a folder that may hold one. What can be read but once, as a pipe is, is a log.
+// isReport says that a file may be a report, or a folder that holds one. What can be read but once, as a pipe is, is a log.
 func isReport(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -109,7 +109,7 @@ func isReport(name string) bool {
 		return false
 	}
 	defer f.Close()
-	return report.IsJSON(bufio.NewReader(f))
+	return report.IsMarked(f)
 }
 
 // maxMasks is how many processes' private keys are told apart in a log.

@@ -18,7 +18,7 @@ if (R.verdict) {
   const v = R.verdict, box = $('verdict-text');
   $('verdict').hidden = false;
   box.append(el('div', v.kind, 'kind'));
-  for (const [list, title] of [[v.evidence, ''], [R.places, ''], [v.others, 'besides'], [v.advice, 'do']]) {
+  for (const [list, title] of [[v.evidence, ''], [R.places, ''], [v.others, 'besides'], [v.advice, 'do'], [R.quoted, 'the file says']]) {
     if (!list || !list.length) continue;
     const ul = el('ul');
     for (const l of list) ul.append(el('li', (title ? title + ': ' : '') + l));

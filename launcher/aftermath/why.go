@@ -19,12 +19,13 @@ import (
 // Report shows what remains of a run: a report of that name; "": of the newest failure of this user, or on standard input where somebody hands one over. A
 // log tells what Why does.
 func (d *Desk) Report(name string, v report.View, asJSON bool) error {
-	name, err := d.which(name)
+	name, own, err := d.which(name)
 	if err != nil {
 		return err
 	}
 	log := &gathered{}
 	r, err := d.read(name, log)
+	believe(r, own)
 	if errors.Is(err, report.ErrNone) && !asJSON && log.told() {
 		visible.Fprintln(d.Stderr, "mpiup: it holds no report (mpiup run --report DIR writes one): this is what its lines tell")
 		return d.ofLog(name, log)
@@ -61,12 +62,13 @@ func (d *Desk) List() error {
 
 // Why is for whoever is called: the verdict, the culprit's last lines, and what to type next; found: it tells of a failure. It reads what Report reads.
 func (d *Desk) Why(name string) (found bool, err error) {
-	name, err = d.which(name)
+	name, own, err := d.which(name)
 	if err != nil {
 		return false, err
 	}
 	log := &gathered{}
 	r, err := d.read(name, log)
+	believe(r, own)
 	if errors.Is(err, report.ErrNone) {
 		return log.told(), d.ofLog(name, log)
 	}

@@ -55,7 +55,7 @@ func openPattern(p string) (d patternDir, err error) {
 	at := strings.IndexByte(p, '%')
 	if strings.IndexByte(strings.ReplaceAll(p, "%%", ""), '%') < 0 {
 		path := strings.ReplaceAll(p, "%%", "%")
-		if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
+		if err = outfile.MakeAll(filepath.Dir(path), 0o777); err == nil {
 			d.named, err = outfile.At(path)
 		}
 		if err == nil {

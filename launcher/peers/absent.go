@@ -10,6 +10,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 )
 
@@ -151,7 +152,7 @@ func writeAbsent(b *strings.Builder, list []absence, runs map[runKey]bool) {
 	}
 	for _, a := range list {
 		for _, l := range a.Lines {
-			b.WriteString(whose(a.Launcher, a.Job, len(runs)) + l + "\n")
+			b.WriteString(whose(a.Launcher, a.Job, len(runs)) + visible.Line(l) + "\n")
 		}
 	}
 }
@@ -161,5 +162,5 @@ func whose(launcher, job string, runs int) string {
 	if runs < 2 {
 		return ""
 	}
-	return fmt.Sprintf("job %s, by %s: ", job, launcher)
+	return fmt.Sprintf("job %s, by %s: ", visible.Line(job), visible.Line(launcher))
 }

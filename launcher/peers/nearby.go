@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/nearby"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/slow"
@@ -118,6 +120,9 @@ func Said(ctx context.Context, dir string) (log []byte, runs int, err error) {
 			err = errors.Join(err, fmt.Errorf("pid %s: %w", a.Name, a.Err))
 		}
 		log = append(log, a.Text...)
+		if len(a.Text) > 0 && !bytes.HasSuffix(a.Text, []byte("\n")) { // what the next run tells begins a line of its own
+			log = append(log, '\n')
+		}
 	}
 	return log, len(all), err
 }
@@ -153,7 +158,7 @@ func (c *circle) nearby(ctx context.Context, q *apiv1.RanksRequest, errs map[str
 			codec.Vet(m) // names of processes may hold anything
 			list = append(list, told{host: c.reach.Pod, reply: m})
 		} else {
-			m.Error = a.Err.Error()
+			m.Error = visible.Line(a.Err.Error())
 		}
 		if m.Error != "" {
 			errs[runHere+a.Name] = m.Error

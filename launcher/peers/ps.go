@@ -207,7 +207,8 @@ func writeErrors(b *strings.Builder, errs map[string]string) {
 	names, texts := map[string][]string{}, map[string][]string{}
 	for _, name := range slices.SortedFunc(maps.Keys(errs), hosts.CompareNames) {
 		noun := map[bool]string{true: "run", false: "host"}[strings.HasPrefix(name, runHere)]
-		names[noun], texts[noun] = append(names[noun], name), append(texts[noun], errs[name])
+		names[noun] = append(names[noun], visible.Line(name))
+		texts[noun] = append(texts[noun], visible.Line(errs[name]))
 	}
 	for _, noun := range []string{"run", "host"} {
 		for _, line := range hostlist.Together(noun, names[noun], texts[noun]) {

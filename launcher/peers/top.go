@@ -300,7 +300,7 @@ func (r *waiting) unmeasured(window time.Duration) string {
 // writeSaid writes what there is to say of each of so many runs.
 func writeSaid(b *strings.Builder, said []saying, runs int) {
 	for _, s := range said {
-		b.WriteString(whose(s.Launcher, s.Job, runs) + s.Text + "\n")
+		b.WriteString(whose(s.Launcher, s.Job, runs) + visible.Line(s.Text) + "\n")
 	}
 }
 

@@ -209,7 +209,11 @@ func (h *host) refused(from net.Addr, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return
 	}
-	if h.refusals.Worth(from, err.Error(), time.Now()) {
+	worth, left := h.refusals.Worth(from, err.Error(), time.Now())
+	switch {
+	case left > 0:
+		h.say("%s is not let in: %.300v; nor were %d others since", from, err, left)
+	case worth:
 		h.say("%s is not let in: %.300v", from, err)
 	}
 }

@@ -29,7 +29,7 @@ func TestReportIsBounded(t *testing.T) {
 		r.Ended(after(rank), rank, fmt.Sprint("exit code ", 1+rank%3))
 		r.Last(rank, job.Stdout, slices.Repeat([]string{strings.Repeat("x", 300)}, maxLines+3))
 	}
-	got, err := Read(asRead(written(t, r.Report(Report{}))))
+	got, _, err := Read(asRead(written(t, r.Report(Report{}))))
 	if err != nil || len(got.Events) != maxEvents || got.Dropped == 0 || len(got.Ranks[0].Last) != maxLines {
 		t.Fatalf("%v: %+v", err, got)
 	}
@@ -37,7 +37,7 @@ func TestReportIsBounded(t *testing.T) {
 
 // A report that was made to cost much costs no more than any.
 func TestReportsAreNoBombs(t *testing.T) {
-	const head = `{"version":1,"begun":"2026-11-23T04:00:00Z","ended":"2026-11-23T04:00:00Z",`
+	const head = `{"mark":"` + Mark + `","version":1,"begun":"2026-11-23T04:00:00Z","ended":"2026-11-23T04:00:00Z",`
 	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
 	var far, apart []string
 	for i := range 8000 {
@@ -53,7 +53,7 @@ func TestReportsAreNoBombs(t *testing.T) {
 		{"hosts", head + `"hosts":[` + many("{}", 125_000) + `]}`, ""},
 		{"texts", head + `"command":[` + many(`""`, 250_000) + `]}`, ""},
 		{"one text", head + `"job":"` + strings.Repeat("x", 3<<20) + `"}`, ""},
-		{"a text without end", head + `"job":"` + strings.Repeat("x", 64<<20) + `"}`, "too large"},
+		{"a text without end", head + `"job":"` + strings.Repeat("x", 64<<20) + `"}`, "it holds no report"},
 		{"depth", head + `"x":` + strings.Repeat("[", 250_000), "no report"},
 		{"ranks out of range, each on a host of its own", head + `"ranks":[` + strings.Join(far, ",") + `]}`, "it has rank 1048575"},
 		{"events of all ranks", head + `"events":[` + strings.Join(apart, ",") + `]}`, ""},
@@ -62,7 +62,7 @@ func TestReportsAreNoBombs(t *testing.T) {
 		var err error
 		cost.AtMost(t, dear, len(tt.text), func() {
 			var r *Report
-			if r, err = Read(asRead(tt.text)); err == nil {
+			if r, _, err = Read(asRead(tt.text)); err == nil {
 				var b strings.Builder
 				err = Timeline(&b, r, View{Ranks: idset.Of(0)})
 				shown = b.Len()

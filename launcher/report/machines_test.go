@@ -63,7 +63,7 @@ func TestMachines(t *testing.T) {
 			t.Errorf("%s: %d machines, %d bytes, %v", tt.name, n, len(text), err)
 		}
 		text, _ = json.Marshal(r.Report(Report{Job: "j"}))
-		back, err := parse(text)
+		back, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}

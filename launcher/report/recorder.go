@@ -36,6 +36,7 @@ type Recorder struct {
 // Begin notes what does not change: Version, Job, Command, Launcher and Begun.
 func (r *Recorder) Begin(is Report) {
 	r.report = is
+	r.report.Mark = Mark
 	r.report.Version = Version
 	r.report.Command = commandLine(is.Command)
 	r.hours.Begin(is.Begun)

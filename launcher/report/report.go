@@ -44,6 +44,7 @@ const (
 
 // Report is what remains of one run.
 type Report struct {
+	Mark     string           `json:"mark"` // Mark, the first of all
 	Version  int              `json:"version"`
 	Mpiup    string           `json:"mpiup"` // the build that ran it
 	Job      string           `json:"job"`   // MPIUP_JOB_ID

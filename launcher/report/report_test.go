@@ -97,10 +97,12 @@ func TestTimelineOfSome(t *testing.T) {
 // What a report says is read again as it was written.
 func TestRead(t *testing.T) {
 	want := recorded()
-	got, err := Read(asRead(written(t, want)))
+	got, _, err := Read(asRead(written(t, want)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	believed := got.Verdict.Believed()
+	got.Verdict = &believed
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdict.Verdict{})); diff != "" {
 		t.Error(diff)
 	}
@@ -111,17 +113,47 @@ func TestReadChecksTheVerdict(t *testing.T) {
 	forged := *recorded()
 	rank := -9
 	forged.Verdict = &verdict.Verdict{Kind: "gpu-fault", Rank: &rank, Host: "w0", Node: "a; reboot", Cordon: "kubectl delete node --all"}
-	forged.Restarts = []Restart{{Kind: "$(reboot)", Why: "w1 was lost"}}
 
-	got, err := Read(asRead(written(t, &forged)))
+	got, _, err := Read(asRead(written(t, &forged)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v := got.Verdict; v.Rank != nil || v.Node != "" || strings.Contains(v.Cordon, "delete") || strings.Contains(v.Cordon, "reboot") {
 		t.Errorf("of the verdict %+v stays", v)
 	}
-	if kind := got.Restarts[0].Kind; kind != "" {
-		t.Errorf("a restart is of the kind %q", kind)
+
+	for name, change := range map[string]func(*Report){
+		"a restart's kind":   func(r *Report) { r.Restarts = []Restart{{Kind: "$(reboot)", Why: "w1 was lost"}} },
+		"the verdict's kind": func(r *Report) { r.Verdict = &verdict.Verdict{Kind: "kubectl-delete-node"} },
+	} {
+		made := *recorded()
+		change(&made)
+		if _, _, err := Read(asRead(written(t, &made))); !errors.Is(err, verdict.ErrKind) {
+			t.Errorf("%s that there is not: %v", name, err)
+		}
+	}
+}
+
+// A log is a log, whatever its first lines are: one that begins as a report does, or with all of one.
+func TestLogsThatBeginAsReports(t *testing.T) {
+	whole := written(t, recorded())
+	compact, err := visible.JSONLine(recorded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.Replace(whole, `"mark": "`+Mark+`"`, `"mark": "x"`, 1)
+	for name, text := range map[string]string{
+		"any JSON": `{"version":1,"verdict":{"kind":"gpu-fault","rank":9}}`, "the line of a report": string(compact) + "\nrank 0: hello\n", "all of one": whole + "\nx",
+		"half of one": whole[:len(whole)/2], "two": whole + whole, "one without the mark": plain, "one with the mark further on": `{"version":1,"mark":"` + Mark + `"}`,
+		"one that is too long": whole[:len(whole)-2] + strings.Repeat(" ", maxJSON) + "}", "another's, marked": `{"mark":"` + Mark + `"`,
+	} {
+		_, rest, err := Read(strings.NewReader(text))
+		if !errors.Is(err, ErrNone) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all, err := io.ReadAll(rest); err != nil || string(all) != text {
+			t.Errorf("%s: %d of %d bytes are left for who reads it as a log, %v", name, len(all), len(text), err)
+		}
 	}
 }
 
@@ -132,10 +164,10 @@ func TestReadRefuses(t *testing.T) {
 		{"a log", "rank 0: hello\n", ErrNone.Error()},
 		{"nothing", "", ErrNone.Error()},
 		{"another object", "{}", ErrNone.Error()},
-		{"half a report", written(t, recorded())[:400], "it is no report"},
+		{"half a report", written(t, recorded())[:400], ErrNone.Error()},
 		{"a later form", written(t, &later), "form 9"},
 	} {
-		if _, err := Read(asRead(tt.text)); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if _, _, err := Read(asRead(tt.text)); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
@@ -144,9 +176,9 @@ func TestReadRefuses(t *testing.T) {
 // What cannot be read may well be a report: it is not taken for a log.
 func TestReadTellsOfAFileThatCannotBeRead(t *testing.T) {
 	broken := errors.New("input/output error")
-	for _, text := range []string{"", `{"version":1`} {
+	for _, text := range []string{"", `{"mark":"what`, `{"mark":"` + Mark + `"`} {
 		r := bufio.NewReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)))
-		if _, err := Read(r); !errors.Is(err, broken) {
+		if _, _, err := Read(r); !errors.Is(err, broken) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -171,10 +203,10 @@ var dear = cost.Bound{Fixed: 192 << 20, PerByte: 512}
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(written(f, recorded())))
 	f.Add([]byte("rank 0: hello"))
-	f.Add([]byte(`{"version":1,"ranks":[0,0,{}],"hosts":[{}],"events":[{"ranks":"0-9"}]}`))
+	f.Add([]byte(`{"mark":"` + Mark + `","version":1,"ranks":[0,0,{}],"hosts":[{}],"events":[{"ranks":"0-9"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		defer cost.Watch(t, dear, len(text))()
-		r, err := Read(asRead(string(text)))
+		r, _, err := Read(asRead(string(text)))
 		if err != nil {
 			return
 		}

@@ -107,7 +107,7 @@ func TestReportOfAnHour(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}
 	t.Logf("%d bytes", len(text))
-	if back, err := parse(text); err != nil || len(back.Memory) != 64 || len(back.Waits) != maxWaits {
+	if back, err := Parse(text); err != nil || len(back.Memory) != 64 || len(back.Waits) != maxWaits {
 		t.Errorf("read again: %v", err)
 	}
 	if m := is.Memory[63]; len(m.At) < 100 || m.At[0] != 10 || m.Limit != 64<<30 || m.Values[0] != 1<<26 {
@@ -160,7 +160,7 @@ func TestCurves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := parse(text)
+	back, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,12 +176,12 @@ func TestCurves(t *testing.T) {
 		t.Errorf("%d values are NaN; a loss that was once is to be seen", nan)
 	}
 	for _, bad := range []string{
-		`{"version":1,"rows":[{"rank":0,"at":[1,2],"did":"w"}]}`,
-		`{"version":1,"curves":[{"rank":0,"name":"x","at":[1],"values":[]}]}`,
-		`{"version":1,"curves":[{"rank":0,"name":"x","at":[1],"values":["much"]}]}`,
-		`{"version":1,"curves":[` + strings.TrimSuffix(strings.Repeat(`{"at":[],"values":[]},`, maxCurves+1), ",") + `]}`,
+		`{"mark":"` + Mark + `","version":1,"rows":[{"rank":0,"at":[1,2],"did":"w"}]}`,
+		`{"mark":"` + Mark + `","version":1,"curves":[{"rank":0,"name":"x","at":[1],"values":[]}]}`,
+		`{"mark":"` + Mark + `","version":1,"curves":[{"rank":0,"name":"x","at":[1],"values":["much"]}]}`,
+		`{"mark":"` + Mark + `","version":1,"curves":[` + strings.TrimSuffix(strings.Repeat(`{"at":[],"values":[]},`, maxCurves+1), ",") + `]}`,
 	} {
-		if _, err := parse([]byte(bad)); err == nil {
+		if _, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%.80s is read", bad)
 		}
 	}

@@ -68,6 +68,12 @@ func Timeline(w io.Writer, r *Report, view View) error {
 		for _, s := range v.Stacks {
 			t.line("  %s", visible.Line(s.Sentence()))
 		}
+		if quoted := v.Quoted(); len(quoted) > 0 {
+			t.line("  the file's own words, which whoever can write it may have made up:")
+			for _, l := range quoted {
+				t.line("  | %s", visible.Line(l))
+			}
+		}
 	}
 	t.ranks(r, view)
 	t.line("")

@@ -275,6 +275,10 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 	if err != nil {
 		return fmt.Errorf("job %d: %w", m.Job, err)
 	}
+	if j.protocol == nil {
+		j.protocol = map[place]job.Protocol{}
+	}
+	j.protocol[place{h, int(m.App)}] = job.Protocol(m.Pmi)
 	// Who asks for a protocol may know more of a program than its files show.
 	j.chosen, j.loadsMPI = r.cfg.PMI == job.AutoProtocol, j.loadsMPI || m.Library != ""
 	if m.Waits && !slices.Contains(j.waiting, h) {

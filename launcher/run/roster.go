@@ -58,16 +58,20 @@ type jobRun struct {
 	exports  [][]string // by app: the environment that jobs it spawns begin with
 	asked    *spawn.Ask // nil: the command line's
 	told     *apiv1.Job
-	silent   int          // processes whose start was not heard of
-	left     int          // processes that are not over
-	chosen   bool         // agents have said which MPI libraries its programs load, and the protocol is theirs to choose
-	loadsMPI bool         // one of them loads one: its ranks wire up
-	spoke    bool         // one of them has spoken PMI or PMIx
-	mixture  *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
-	waiting  []int        // hosts, by index, whose agents wait for our word on that
-	warned   bool         // that they may not go together
-	dropped  bool         // one of it could not be started: what did start is ended, and fails nobody
+	silent   int                    // processes whose start was not heard of
+	left     int                    // processes that are not over
+	protocol map[place]job.Protocol // that hosts have chosen for its programs
+	chosen   bool                   // agents have said which MPI libraries its programs load, and the protocol is theirs to choose
+	loadsMPI bool                   // one of them loads one: its ranks wire up
+	spoke    bool                   // one of them has spoken PMI or PMIx
+	mixture  *mixture.Job           // what its agents say of MPI libraries; nil: nothing yet
+	waiting  []int                  // hosts, by index, whose agents wait for our word on that
+	warned   bool                   // that they may not go together
+	dropped  bool                   // one of it could not be started: what did start is ended, and fails nobody
 }
+
+// place is a program of a job on a host.
+type place struct{ host, app int }
 
 // over says that no process of a spawned job is left.
 func (j *jobRun) over() bool { return j.asked != nil && j.left == 0 }
@@ -199,6 +203,12 @@ func (r *roster) left(targets string) (left idset.Set, err error) {
 		}
 	}
 	return left, nil
+}
+
+// speaks is what a process speaks with its agent, as its host has said; false: it has not said so.
+func (r *roster) speaks(id int) (job.Protocol, bool) {
+	p, told := r.jobOf(id).protocol[place{r.who.HostOf(id), r.who.Placed(id).App}]
+	return p, told
 }
 
 // takenOn is the CPUs of each process that is bound on a host and has not ended.

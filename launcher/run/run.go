@@ -75,11 +75,12 @@ type Run struct {
 	sites       *sites
 	brief       briefing
 	spawns      *spawn.Queue
-	growing     *spawn.Order // waits for Grown
-	overJobs    int          // spawned jobs that are over
-	active      int          // hosts whose connection has not ended
-	hungry      map[int]bool // ranks that get standard input and do not run yet
-	starred     bool         // the star was spoken of
+	growing     *spawn.Order   // waits for Grown
+	overJobs    int            // spawned jobs that are over
+	active      int            // hosts whose connection has not ended
+	hungry      map[int]bool   // ranks that get standard input and do not run yet
+	starred     bool           // the star was spoken of
+	culled      *verdict.Fault // a process has ended others; nil: none has
 	gone        gone
 	alone       alone
 	meet        attending

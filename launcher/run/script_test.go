@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -26,7 +27,8 @@ import (
 //
 //	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D watch=D abort stacks input=IDS hold adopted]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
-//	abort ID CODE | cull ID TARGETS | unwired ID TEXT | stranded ID GONE | overfull ID | notice HOST TEXT | warn HOST TEXT
+//	chose ID pmix|pmi1 | cull ID TARGETS [CODE] | control ID TARGETS SIGNAL [end]          what the host of a process says it speaks; what it does to others
+//	abort ID CODE | unwired ID TEXT | stranded ID GONE | overfull ID | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | shutdown HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
 //	stacks HOST [ID=FRAME,FRAME...]... [TEXT]                                           where its ranks are; without the word in run, hosts say nothing of it
@@ -164,8 +166,14 @@ func (s *script) do(command string, args []string) {
 		of(&apiv1.OutputEnd{Rank: id()})
 	case "abort":
 		of(&apiv1.Aborted{Rank: id(), Code: int32(s.number(args[1])), Id: 5})
+	case "chose": // chose ID pmix|pmi1
+		protocol := map[string]apiv1.Pmi{"pmix": apiv1.Pmi_PMI_PMIX, "pmi1": apiv1.Pmi_PMI_FD}[args[1]]
+		p := s.run.who.Process(s.number(args[0]))
+		of(&apiv1.Chosen{Job: uint32(p.Job), App: uint32(s.run.who.Placed(s.number(args[0])).App), Pmi: protocol})
+	case "control":
+		of(&apiv1.Control{Rank: id(), Targets: args[1], Signal: int32(s.number(args[2])), End: len(args) > 3})
 	case "cull":
-		of(&apiv1.Aborted{Rank: id(), Targets: args[1]})
+		of(&apiv1.Aborted{Rank: id(), Targets: args[1], Code: int32(s.number(cmp.Or(rest(2), "0")))})
 	case "stranded":
 		of(&apiv1.WireupFailed{Rank: id(), Text: "the barrier cannot end", Gone: args[1]})
 	case "unwired":

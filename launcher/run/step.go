@@ -145,6 +145,7 @@ func (r *Run) Step(now Now, e Event) []Order {
 		if line := r.stalls.slow.End(r.jobs[0].Size(), r.slowNames()); line != "" {
 			r.say("%s", line)
 		}
+		r.judgeCulled()
 		if f, ok := r.verdict.Cause(); !ok || !f.Uncalled { // else it is said that they did not call MPI_Init
 			r.judgeAlone()
 		}
@@ -260,7 +261,7 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Aborted:
 		return r.onAborted(h, b.Aborted, e.At)
 	case *apiv1.Frame_Control:
-		return r.onControl(b.Control)
+		return r.onControl(h, b.Control)
 	case *apiv1.Frame_Waits:
 		if b.Waits.Id == r.inquiry.id && r.inquiry.what == whoSlows {
 			r.stalls.slow.Clock(r.hosts[h].Name, r.now.Wall, b.Waits.AskedNs, b.Waits.AnsweredNs)

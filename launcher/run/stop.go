@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -372,7 +373,7 @@ func (r *Run) heldUp() []string {
 }
 
 // onAborted is MPI_Abort, which ends the run, or a PMIx_Abort of certain processes: those are
-// killed, on whatever hosts, and the others go on.
+// killed, on whatever hosts, and the others go on. The run fails then in the end, with the abort's code.
 func (r *Run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 	if m.Id != 0 {
 		r.send(h, (&apiv1.AbortNoted{Id: m.Id}).Frame())
@@ -381,10 +382,10 @@ func (r *Run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 		return nil
 	}
 	if m.Targets != "" {
-		left, err := r.left(m.Targets)
+		targets, err := r.wished(h, int(m.Rank), m.Targets, "PMIx_Abort")
 		if err == nil {
-			r.endWanted(int(m.Rank), left, "PMIx_Abort"+visible.Colon(m.Text), m.Code)
-			r.signalTo(left, job.SIGKILL)
+			r.endWanted(int(m.Rank), targets, wish{how: "PMIx_Abort", text: m.Text, code: m.Code, exit: int(m.Code)})
+			r.signalTo(targets, job.SIGKILL)
 		}
 		return err
 	}
@@ -399,34 +400,90 @@ func (r *Run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 const maxSignal = 64
 
 // onControl is a PMIx_Job_control: processes get a signal.
-func (r *Run) onControl(m *apiv1.Control) error {
-	left, err := r.left(m.Targets)
-	if err == nil && (m.Signal < 1 || m.Signal > maxSignal) {
-		err = fmt.Errorf("processes are to get signal %d", m.Signal)
+func (r *Run) onControl(h int, m *apiv1.Control) error {
+	if m.Signal < 1 || m.Signal > maxSignal {
+		return fmt.Errorf("processes are to get signal %d", m.Signal)
 	}
+	targets, err := r.wished(h, int(m.Rank), m.Targets, "PMIx_Job_control")
 	if err != nil {
 		return err
 	}
-	if m.End {
-		r.endWanted(int(m.Rank), left, "PMIx_Job_control", 0)
+	switch signal := int(m.Signal); {
+	case m.End, signal == job.SIGKILL: // which ends them whatever its sender calls it
+		r.endWanted(int(m.Rank), targets, wish{how: "PMIx_Job_control", exit: 128 + signal})
+	case !targets.Empty():
+		r.once(fmt.Sprintf("control %d %d", m.Rank, signal), fmt.Sprintf("%s on %s has sent %s to %s with PMIx_Job_control",
+			r.rankName(int(m.Rank)), r.hosts[h].Name, job.SignalName(signal), r.named(targets)))
 	}
-	r.signalTo(left, int(m.Signal))
+	r.signalTo(targets, int(m.Signal))
 	return nil
 }
 
-// endWanted notes processes that a process wants ended, which is nobody's failure. All hosts are told
-// before they end, so that those who wait for them there are answered, and not a failure either.
-func (r *Run) endWanted(by int, ids idset.Set, how string, code int32) {
+// wished are the processes that a wish of a process to end or to signal others is about, as far as it counts: they are of its own job, they run or
+// are to, and speak PMIx as it does, by what the hosts of either have chosen. The wish of another process is made up by its agent.
+func (r *Run) wished(h, by int, targets, how string) (ids idset.Set, err error) {
+	left, err := r.left(targets)
+	if err != nil {
+		return ids, err
+	}
+	protocol, told := r.speaks(by)
+	inherited := !told && r.cfg.Adopted && r.gone.pmix // its host has told the launcher before this one
+	if protocol != job.PMIx && !inherited {
+		return ids, fmt.Errorf("%s is to end or signal others with %s, and does not speak PMIx", r.rankName(by), how)
+	}
+
+	if r.ranks[by].state != rankRunning {
+		r.debug("a wish of a rank that does not run", "rank", r.rankName(by), "how", how)
+		return ids, nil
+	}
+
+	first, end := r.jobOf(by).IDs()
+	for id := range left.All() {
+		protocol, told := r.speaks(id)
+		if id >= first && id < end && (!told || protocol == job.PMIx) {
+			ids.Add(id)
+		}
+	}
+	if ids.Len() < left.Len() {
+		r.once("wish of others", fmt.Sprintf("%s on %s may not end or signal %s with %s: these are of another job, or speak no PMIx",
+			r.rankName(by), r.hosts[h].Name, r.named(left.Sub(ids)), how))
+	}
+	return ids, nil
+}
+
+// A wish is how a process wants others ended.
+type wish struct {
+	how, text string
+	code      int32 // that their peers are told
+	exit      int   // that the run ends with
+}
+
+// endWanted notes processes that a process wants ended, which is not their failure. All hosts are told
+// before they end, so that those who wait for them there are answered, and not a failure either. The run goes on, and fails at its end.
+func (r *Run) endWanted(by int, ids idset.Set, w wish) {
 	if ids.Empty() || r.job == jobStopping {
 		return
 	}
 	r.succession.withdraw("a rank has ended another")
-	r.say("%s on %s has ended %s with %s", r.rankName(by), r.hosts[r.who.HostOf(by)].Name, r.named(ids), how)
+	r.say("%s on %s has ended %s with %s%s", r.rankName(by), r.hosts[r.who.HostOf(by)].Name, r.named(ids), w.how, visible.Colon(w.text))
 	for id := range ids.All() {
 		r.ranks[id].wanted = true
 	}
+	if r.culled == nil {
+		f := r.about(verdict.Aborted, r.who.HostOf(by), by)
+		f.At, f.Code, f.Text = r.now.Clock, w.exit, strings.Clone(w.text[:min(len(w.text), maxFault)])
+		f.Whom = r.named(ids) + " with " + w.how
+		r.culled = &f
+	}
 	for _, h := range r.live() {
-		r.send(h, (&apiv1.Gone{Ids: ids.String(), Code: code, Aborted: true, Wanted: true}).Frame())
+		r.send(h, (&apiv1.Gone{Ids: ids.String(), Code: w.code, Aborted: true, Wanted: true}).Frame())
+	}
+}
+
+// judgeCulled fails a run that ended otherwise well although a rank has ended another: what was asked for is not what happened.
+func (r *Run) judgeCulled() {
+	if r.culled != nil && !r.verdict.Any() {
+		r.fail(*r.culled)
 	}
 }
 

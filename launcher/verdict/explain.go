@@ -225,6 +225,9 @@ func (f Fault) Sentence() string {
 		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
 			text = ""
 		}
+		if f.Whom != "" {
+			return fmt.Sprintf("%s has ended %s, with %s%s", who, f.Whom, code, visible.Colon(text))
+		}
 		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, visible.Colon(text))
 	case NotStarted:
 		what := map[bool]string{false: " could not be started", true: " could not be prepared"}
@@ -306,6 +309,9 @@ func (f Fault) hint(bare bool) string {
 	case Ended:
 		return f.rankHint(bare)
 	case Aborted:
+		if f.Whom != "" {
+			return "the program ended these ranks itself, and the others went on: see what it wrote before"
+		}
 		return "the program ended the job itself: see what it wrote before"
 	case HostLost:
 		why := "why the pod or its agent ended: kubectl describe pod " + hostlist.Pod(f.Host)

@@ -81,6 +81,7 @@ type Fault struct {
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
 	Mute        bool          // HostLost: its kernel acknowledged while its agent said nothing, so that it is there
 	By          Taker         // HostTaken: whom the host is taken by
+	Whom        string        // Aborted: the ranks that it had ended, and how, where the others went on
 	Limit       Limit         // TimedOut: which
 	Unread      bool          // Signalled: it ended the reader of our output, too, so that the run fails however its ranks end
 

@@ -43,7 +43,8 @@ type Verdict struct {
 	Reporters  string     `json:"reporters,omitempty"` // ranks that only say that they lost or waited for another one
 	Why        string     `json:"why,omitempty"`       // Rank is named where the line is another one's
 
-	said []string // Evidence, the advice of the case, Others
+	said   []string // Evidence, the advice of the case, Others
+	Claims *Claims  `json:"-"` // of one that was read: its file's own sentences
 }
 
 // Confidence is how sure it is, by a log, that the failure began with the rank that is named.

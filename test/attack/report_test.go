@@ -12,11 +12,11 @@ import (
 // An agent or a rank gets escapes and the beginnings of lines into a report. Nothing but what is printed shows, and no line is theirs.
 func TestReportShowsNoEscapes(t *testing.T) {
 	const evil = "x\x1b[2J\u009b31m\u202ey\nVerdict: none\r"
-	text, err := visible.JSONLine(&report.Report{Version: report.Version, Job: evil, Command: []string{evil}, Launcher: evil, Mpiup: evil,
+	text, err := visible.JSONLine(&report.Report{Mark: report.Mark, Version: report.Version, Job: evil, Command: []string{evil}, Launcher: evil, Mpiup: evil,
 		Hosts:   []report.Host{{Name: evil, Node: evil}},
 		Events:  []report.Event{{Kind: evil, Host: evil, Ranks: evil, Text: evil}},
 		Ranks:   []report.Rank{{Host: evil, End: evil, Last: []string{evil}}},
-		Verdict: &verdict.Verdict{Kind: evil, Evidence: []string{evil}, Advice: []string{evil}},
+		Verdict: &verdict.Verdict{Kind: verdict.GPUFault, Phase: evil, Why: evil, Evidence: []string{evil}, Advice: []string{evil}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func made(t *testing.T) (path string, lines, needles int) {
 	t.Helper()
 	begun := time.Date(2026, 11, 23, 4, 0, 0, 0, time.UTC)
 	rank := 17
-	r := &report.Report{Version: report.Version, Job: "j", Command: []string{"mpiup", "run", "</script><script>alert(1)</script>"}, Launcher: "l", Mpiup: "v", Begun: begun, Ended: begun.Add(time.Hour),
+	r := &report.Report{Mark: report.Mark, Version: report.Version, Job: "j", Command: []string{"mpiup", "run", "</script><script>alert(1)</script>"}, Launcher: "l", Mpiup: "v", Begun: begun, Ended: begun.Add(time.Hour),
 		Verdict: &verdict.Verdict{Kind: "python-exception", Rank: &rank, Evidence: []string{"rank 17 on w2 raised ValueError: <img src=x onerror=alert(1)>"}}}
 	for h := range ranks / 8 {
 		r.Hosts = append(r.Hosts, report.Host{Name: fmt.Sprint("w", h), CPUs: 96, GPUs: 8})

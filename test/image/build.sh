@@ -90,6 +90,7 @@ copy() { # copy [--from=STAGE] SOURCE... TARGET
 # alike WORD REST: a step of a stage of UBI. Debian's stage of that MPI has taken it before.
 alike() {
     case "$1 $2" in
+        "ARG UBI" | 'RUN case "$UBI" in *@sha256:*) ;;'*) sh -nc "$2"; return 0 ;; # which base it is
         "COPY --from=build "*)
             set -- "$1" "$2" $2
             for f in "${@:4:$#-4}"; do [ -e "$work/build/${f#/}" ] || { echo "$name: there is no $f" >&2; exit 1; }; done ;;
@@ -122,6 +123,7 @@ $word $rest
             [ "$name" != "$rest" ] || name=final
             image=${rest%% *}
             case $image in '$'*) image=arg_${image#'$'} image=${!image} ;; esac
+            image=${image%@sha256:*}
             case $name:$image in
                 *-ubi:*/ubi9/*) steps[$name]= ;;
                 *) stage "$name" "$image" ;;

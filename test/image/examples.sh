@@ -23,7 +23,7 @@ trap cleanup EXIT
 cleanup
 
 stage() { # stage NAME IMAGE
-    case $2 in */debian:bookworm-slim) ;; *) echo "no stand-in for the image $2" >&2; exit 1 ;; esac
+    case $2 in */debian:bookworm-slim@sha256:*) ;; *) echo "no stand-in for the image $2" >&2; exit 1 ;; esac
     root=$work/$1
     mkdir -p "$root"
     cp -a --reflink=auto "$base/." "$root"

@@ -83,18 +83,14 @@ func doubt(sentence string) verdict.Confidence {
 	return ""
 }
 
-// recorded reads the verdict of a run of mpiup, as --output json has it. Names and devices that are none are left out, and the command that
-// cordons the node is made anew.
+// recorded reads the verdict of a run of mpiup, as --output json has it.
 func recorded(text string) (*verdict.Verdict, bool) {
-	var r struct {
-		Event string
-		verdict.Verdict
-	}
-	if json.Unmarshal([]byte(text), &r) != nil || r.Event != "verdict" || verdict.Of(r.Kind).Title == "" {
+	var r struct{ Event string }
+	if json.Unmarshal([]byte(text), &r) != nil || r.Event != "verdict" {
 		return nil, false
 	}
-	v := r.Verdict.Checked()
-	return &v, true
+	v, err := verdict.Parse([]byte(text))
+	return &v, err == nil
 }
 
 // ofRank says that a tag names the process that wrote the line, or one that may have.
