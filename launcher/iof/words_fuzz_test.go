@@ -35,7 +35,7 @@ func FuzzWords(f *testing.F) {
 		whole, cut := w.words(0), w.words(1)
 		for _, list := range [][]Raised{whole.Raised, cut.Raised} {
 			if len(list) > 0 {
-				list[0].Chained = false // to none that is here
+				list[0].Link = job.Unlinked // to none that is here
 			}
 		}
 		if diff := cmp.Diff(whole.Raised, cut.Raised, cmpopts.IgnoreFields(Raised{}, "At", "Old")); diff != "" {

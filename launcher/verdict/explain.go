@@ -51,6 +51,9 @@ func (c *Case) account(f Fault) account {
 		return a
 	}
 	a.behind = c.deviceLines(f)
+	if spoke && f.speaks() {
+		a.behind = slices.Concat(said.story(), a.behind)
+	}
 	lacks := c.lacking[f.ID]
 	switch h := c.advice(f, said, spoke); {
 	case f.preempted():

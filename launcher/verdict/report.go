@@ -117,7 +117,7 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	}
 	v.report(c.reporters(f))
 	v.blame(c.absent(f))
-	v.complete(where)
+	v.complete(where, c.found[f.ID].Text)
 	return v, true
 }
 
@@ -163,7 +163,7 @@ func Early(code int, outrun bool, lines []string, where Circumstances) Verdict {
 	case code > 128:
 		v.Signal = job.SignalName(code - 128)
 	}
-	v.complete(where)
+	v.complete(where, "")
 	return v
 }
 
@@ -176,12 +176,13 @@ func (v *Verdict) Crash() []string {
 }
 
 // complete adds what follows from the rest: the pod, the guilty device, the line that cordons the node, and the kind's own advice.
-func (v *Verdict) complete(where Circumstances) {
+// words are all that says of what kind it is.
+func (v *Verdict) complete(where Circumstances, words string) {
 	v.Phase = where.Phase
 	if v.Host != "" && !where.Bare {
 		v.Pod = hostlist.FirstLabel(v.Host)
 	}
-	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
+	text := strings.Join(append(slices.Clone(v.Evidence), append([]string{words}, v.Stderr...)...), "\n")
 	v.GPU, v.PCI, v.HCA = job.DevicesIn(text)
 	if v.Kind == GPUFault || v.Kind == GPUError || v.Kind == GPUMemory {
 		if v.GPU == "" && v.PCI == "" {
