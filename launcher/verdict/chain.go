@@ -3,8 +3,10 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/pattern"
 )
@@ -139,10 +141,34 @@ func (c chain) read() Finding {
 			f.Beside = append(f.Beside, "beside it: "+quoted(e.Text)+e.place(""))
 		}
 	}
+	for _, e := range c {
+		if ids := ranksOf(e.line()); !ids.Empty() {
+			f.Of = ids
+		}
+	}
 	const most = 2
 	f.Beside = f.Beside[:min(len(f.Beside), most)]
 	return f
 }
+
+// failedRanks are those that torch's checkpoint says to have failed, on all ranks alike (torch/distributed/checkpoint/api.py, CheckpointException).
+var failedRanks = pattern.Of(`CheckpointException ranks:dict_keys\(\[([\d, ]{1,400})\]\)`)
+
+func ranksOf(line string) (ids idset.Set) {
+	m := failedRanks().FindStringSubmatch(line)
+	if m == nil {
+		return ids
+	}
+	for number := range strings.SplitSeq(m[1], ",") {
+		if rank, err := strconv.Atoi(strings.TrimSpace(number)); err == nil && possible(rank) {
+			ids.Add(rank)
+		}
+	}
+	return ids
+}
+
+// elsewhere says that a failure is of other ranks than the one that tells of it.
+func (f Finding) elsewhere(rank int) bool { return !f.Of.Empty() && !f.Of.Contains(rank) }
 
 // place is where an exception came from, in parentheses, where that is known and not said.
 func (e Exception) place(said string) string {

@@ -81,7 +81,7 @@ func (c *Case) account(f Fault) account {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
 	if ids := c.reporters(f); !ids.Empty() {
-		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID].Kind))
+		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID]))
 	}
 	for _, s := range absentSentences(c.absent(f)) {
 		if !slices.Contains(a.behind, s) {

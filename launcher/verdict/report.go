@@ -130,6 +130,22 @@ func (v *Verdict) told(hint, known string) {
 	}
 }
 
+// wroteLast begins a hint that has the last line of a process.
+const wroteLast = "the code is the program's own: it wrote last: "
+
+// Reason is one sentence: what happened, by the words of the rank, or else with its last line.
+func (v *Verdict) Reason() string {
+	if len(v.Evidence) == 0 {
+		return ""
+	}
+	for _, do := range v.Advice {
+		if last, ok := strings.CutPrefix(do, wroteLast); ok {
+			return v.Evidence[0] + ", having written last: " + last
+		}
+	}
+	return v.Evidence[0]
+}
+
 // Wrote is what the guilty process had to say.
 type Wrote struct {
 	Nothing bool   // it wrote nothing at all
@@ -141,7 +157,7 @@ func (w Wrote) hint() string {
 	case w.Nothing:
 		return "the code is the program's own: it wrote nothing"
 	case w.Last != "":
-		return "the code is the program's own: it wrote last: " + w.Last
+		return wroteLast + w.Last
 	}
 	return codeHint
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -36,15 +37,16 @@ type Exception struct {
 // Finding is what a rank's own words say of its end. The zero value is nothing.
 type Finding struct {
 	Kind   Kind
-	Line   string   // that says so, as the rank wrote it; of a message of several all
-	Led    string   // the exception that it led to; "": it is the last one
-	Beside []string // sentences of exceptions that came with it, or that it came of and that are not the reason
-	Text   string   // all of it that was looked at
-	Where  string   // in the program it is, "train.py:33"; "": not known
-	Echo   bool     // ranks say so that lost another one, or waited for it
-	Likely bool     // it may be another kind
-	Loose  bool     // a line among others says so, which the rank may have outlived
-	Late   bool     // and it had run for a while, so that it could be executed
+	Line   string    // that says so, as the rank wrote it; of a message of several all
+	Led    string    // the exception that it led to; "": it is the last one
+	Beside []string  // sentences of exceptions that came with it, or that it came of and that are not the reason
+	Text   string    // all of it that was looked at
+	Where  string    // in the program it is, "train.py:33"; "": not known
+	Of     idset.Set // ranks whose failure it is, by a checkpoint's own words, which all ranks write; empty: nobody says
+	Echo   bool      // ranks say so that lost another one, or waited for it
+	Likely bool      // it may be another kind
+	Loose  bool      // a line among others says so, which the rank may have outlived
+	Late   bool      // and it had run for a while, so that it could be executed
 }
 
 // Read finds the reason in what a rank said: the root of the last exceptions of Python's that came of each other (chain), else the last line
