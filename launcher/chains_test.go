@@ -91,7 +91,7 @@ func (r recorded) judge(t *testing.T, piece int) (verdict.Verdict, []string) {
 // What real programs wrote as they failed, each on the day and with the versions that its file names, is told by its root and by what it led to.
 func TestChains(t *testing.T) {
 	files, err := filepath.Glob("testdata/chains/*.txt")
-	if err != nil || len(files) < 30 {
+	if err != nil || len(files) < 45 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	for _, file := range files {

@@ -132,7 +132,7 @@ func saidBy(w iof.Words, tail []string) verdict.Said {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Own: e.Own, Deep: e.Deep, Link: e.Link, At: e.At, Old: e.Old, Printed: e.Printed})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Own: e.Own, Deep: e.Deep, Piped: e.Piped, Link: e.Link, At: e.At, Old: e.Old, Printed: e.Printed})
 	}
 	return said
 }

@@ -234,7 +234,7 @@ func (t *traceReader) raise(line string, ranked bool) {
 		}
 		t.raised = slices.Delete(t.raised, at, at+1)
 	}
-	t.raised = append(t.raised, Raised{Text: line, Where: t.frame.where, Own: t.frame.rank >= ownString, Deep: t.frame.own > 1, At: time.Now(), Link: t.link})
+	t.raised = append(t.raised, Raised{Text: line, Where: t.frame.where, Own: t.frame.rank >= ownString, Deep: t.frame.own > 1, Piped: t.frame.piped, At: time.Now(), Link: t.link})
 	t.count++
 	t.words = message{lines: []string{line}, sure: 1}
 	t.state, t.link, t.surely = traceMessage, job.Unlinked, true
@@ -354,7 +354,8 @@ func (t *traceReader) hearBox(line string) {
 type frame struct {
 	where string
 	rank  frameRank
-	own   int // frames of the program's own files
+	own   int  // frames of the program's own files
+	piped bool // the innermost one is of multiprocessing, with which a process talks to its own workers
 }
 
 // frameRank says how much a frame tells the program's author.
@@ -386,6 +387,7 @@ func (f *frame) hear(line string) {
 // add takes a frame by its file and line.
 func (f *frame) add(file, number string) {
 	rank := rankOf(file)
+	f.piped = strings.Contains(file, "/multiprocessing/")
 	if rank == ownFile {
 		f.own++
 	}

@@ -33,6 +33,7 @@ type Raised struct {
 	Where   string    // the innermost line of the program's own in its traceback, "train.py:33", else a library's; "": none is told
 	Own     bool      // that is the program's own
 	Deep    bool      // it came from a function of the program's own that another one of these called
+	Piped   bool      // it came from where Python talks to the process's own workers (multiprocessing)
 	At      time.Time // when it came here
 	Link    job.Link  // how it came of the one before
 	Old     bool      // the process went on for long after it

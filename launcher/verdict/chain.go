@@ -57,8 +57,14 @@ var (
 // saysNothing says that another one of the chain tells more of the reason.
 func (e Exception) saysNothing() bool {
 	line := e.line()
-	return mute().MatchString(line) || group().MatchString(line) || wraps().MatchString(line) || Relayed(line)
+	return mute().MatchString(line) || group().MatchString(line) || wraps().MatchString(line) || Relayed(line) || e.lostWorker()
 }
+
+// broken is an exception of a pipe or socket whose other side is gone.
+var broken = pattern.Of(`^(?:Connection(?:Reset|Refused|Aborted)Error|BrokenPipeError|EOFError)\b|^FileNotFoundError: \[Errno 2\] No such file or directory$`)
+
+// lostWorker says that the process lost one of its own workers, and no rank.
+func (e Exception) lostWorker() bool { return e.Piped && broken().MatchString(e.Text) }
 
 // tried says that an exception is of a look-up which the function that did it was prepared for. One that came from deeper is what another
 // function failed of.
@@ -195,6 +201,9 @@ func (e Exception) read() Finding {
 	}
 	if !ok {
 		f = Finding{Kind: Python}
+	}
+	if e.lostWorker() {
+		f = Finding{Kind: Python, Likely: true}
 	}
 	f.Line, f.Where = quoted(said), e.Where
 	if reason := lastError(e.Text); reason != "" {

@@ -28,6 +28,7 @@ type Exception struct {
 	Where   string   // a line of its traceback, "train.py:33"; "": none is told
 	Own     bool     // that is the program's own, and no library's
 	Deep    bool     // it came from a function of the program's own that another one of these called
+	Piped   bool     // it came from where Python talks to the process\'s own workers (multiprocessing)
 	Link    job.Link // how it came of the one before
 	Old     bool     // the process went on for long after it
 	Printed bool     // on standard output
@@ -52,10 +53,19 @@ type Finding struct {
 // Read finds the reason in what a rank said: the root of the last exceptions of Python's that came of each other (chain), else the last line
 // that a row knows. Those that only tell of a child's end (torchrun's) are passed over for the child's own.
 func Read(s Said) (Finding, bool) {
-	var relay Finding // the last one that was passed over
+	var relay, worker Finding // the last ones that were passed over
 	raised := slices.DeleteFunc(slices.Clone(s.Raised), s.caught)
 	for _, c := range slices.Backward(chains(raised)) {
 		f := c.read()
+		if worker.Kind != "" { // its own words, of a worker's end that another exception only noticed
+			f.Led = worker.Line + Exception{Where: worker.Where}.place(f.Where)
+			f.Likely = true
+			return f, true
+		}
+		if c[c.root()].lostWorker() {
+			worker = f
+			continue
+		}
 		if Relayed(c[c.root()].line()) {
 			if f.Kind != Python && relay.Kind == "" {
 				relay = f
@@ -67,6 +77,9 @@ func Read(s Said) (Finding, bool) {
 			f = s.endOfWorker(f)
 		}
 		return f, true
+	}
+	if worker.Kind != "" {
+		return s.endOfWorker(worker), true
 	}
 	if f, ok := s.line(s.Last, s.Early); ok {
 		return f, true
