@@ -148,7 +148,7 @@ func (t *traceReader) traced(line string, ranked bool) {
 	case link != job.Unlinked:
 		t.joinNext(link)
 	case isHead && headed(line):
-		t.begin(head, line)
+		t.begin(head, line, ranked)
 	case t.state == traceBox:
 		t.hearBox(line)
 	case t.state == traceFrames && indented:
@@ -188,10 +188,14 @@ func inBox(line string) bool {
 	return strings.HasPrefix(line, "╭") || strings.HasPrefix(line, "┌") || strings.HasPrefix(line, "+-")
 }
 
-// begin takes the first line of a traceback; head is what stands before its words.
-func (t *traceReader) begin(head, line string) {
+// begin takes the first line of a traceback; head is what stands before its words, as a progress bar and torch's "[rank3]: ".
+func (t *traceReader) begin(head, line string, ranked bool) {
 	if t.state == traceMessage && t.link == job.Unlinked && t.quotes(line) {
 		t.link = job.Quoted
+		if n := len(t.words.lines); n > 1 && t.words.lines[n-1] == t.prior { // which introduces it
+			t.words.lines = t.words.lines[:n-1]
+			t.tellMessage(n - 1)
+		}
 	}
 	t.endMessage(t.link != job.Unlinked)
 	t.state, t.frame, t.surely = traceFrames, frame{}, true
@@ -199,8 +203,7 @@ func (t *traceReader) begin(head, line string) {
 	if t.boxed {
 		t.state = traceBox
 	}
-	_, ranked := unranked(line)
-	t.ranked = ranked || t.link == job.Quoted && t.ranked || strings.HasSuffix(head, "]: ") && strings.Contains(head, "[rank")
+	t.ranked = ranked || strings.HasSuffix(head, "]: ") && strings.Contains(head, "[rank")
 }
 
 // quotes says that a traceback which begins in a message is one that the message quotes: of a data loader's worker (torch/_utils.py), a
