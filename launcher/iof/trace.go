@@ -55,10 +55,15 @@ const (
 	maxAfter     = 2 // lines after an exception's first that are its own where nothing tells
 )
 
-// links are the lines between two exceptions of which the second came of the first (Lib/traceback.py, _cause_message and _context_message).
-var links = map[string]job.Link{
-	"The above exception was the direct cause of the following exception:": job.FromCause,
-	"During handling of the above exception, another exception occurred:":  job.WhileHandling,
+// linkOf is how the exception below a line came of the one above it, where the line says so (Lib/traceback.py, _cause_message and _context_message).
+func linkOf(line string) job.Link {
+	switch line {
+	case "The above exception was the direct cause of the following exception:":
+		return job.FromCause
+	case "During handling of the above exception, another exception occurred:":
+		return job.WhileHandling
+	}
+	return job.Unlinked
 }
 
 // Where tracebacks begin, and what stands between two exceptions.
@@ -128,7 +133,7 @@ func (t *traceReader) ungrouped(line string) (text string, ok bool) {
 		return "", false
 	case strings.HasPrefix(rest, "| "), rest == "|":
 		return strings.TrimPrefix(rest[1:], " "), true
-	case line != "" && links[line] == job.Unlinked: // between two of a chain, the second of which may be a group, too
+	case line != "" && linkOf(line) == job.Unlinked: // between two of a chain, the second of which may be a group, too
 		t.group = false
 	}
 	return line, true
@@ -144,7 +149,7 @@ var bare = pattern.Of(`^[A-Za-z_][\w.]*(?:: |:?$)`)
 func (t *traceReader) traced(line string, ranked bool) {
 	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 	head, _, isHead := strings.Cut(line, string(headOfTrace))
-	switch link := links[line]; {
+	switch link := linkOf(line); {
 	case link != job.Unlinked:
 		t.joinNext(link)
 	case isHead && headed(line):

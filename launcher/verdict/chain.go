@@ -39,8 +39,10 @@ func chains(raised []Exception) (all []chain) {
 }
 
 // line is an exception's first line.
-func (e Exception) line() string {
-	line, _, _ := strings.Cut(e.Text, "\n")
+func (e Exception) line() string { return firstLine(e.Text) }
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 

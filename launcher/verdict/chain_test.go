@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // The root of exceptions that came of each other is the reason, unless it is a look-up that may fail or says nothing; what it led to is said.
@@ -246,4 +249,37 @@ func TestAdviceAlone(t *testing.T) {
 			t.Errorf("%s: %s %q", tt.line, f.Kind, list)
 		}
 	}
+}
+
+// Whatever exceptions a rank writes, what is told of them is bounded, and is told again by the same.
+func FuzzChains(f *testing.F) {
+	f.Add("OSError: a\x00\x01SystemError: b", "x")
+	f.Add("ExceptionGroup: two (2 sub-exceptions)\x00\x04ValueError: a\x00\x04TypeError: b\nc", "")
+	f.Add("torch.distributed.DistBackendError: NCCL error in: x\nLast error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000", "/dev/shm")
+	f.Add("CheckpointException: CheckpointException ranks:dict_keys([0, 1, 99999999])\x00\x03OSError: a", "Bus error")
+	f.Fuzz(func(t *testing.T, text, line string) {
+		defer cost.Watch(t, cost.Parser, 2*len(text)+len(line))()
+		said := Said{First: []string{line}, Last: []string{line}, Code: 1}
+		for _, part := range strings.Split(text, "\x00") {
+			link := job.Unlinked
+			if part != "" && part[0] <= byte(job.Member) {
+				link, part = job.Link(part[0]), part[1:]
+			}
+			if len(said.Raised) < 8 {
+				said.Raised = append(said.Raised, Exception{Text: part, Link: link, Piped: len(part)%2 == 0, Deep: len(part)%3 == 0})
+			}
+		}
+		one, ok := Read(said)
+		again, _ := Read(said)
+		if diff := cmp.Diff(one.story(), again.story()); diff != "" {
+			t.Error(diff)
+		}
+		if !ok {
+			return
+		}
+		const most = maxQuoted + 100
+		if one.Kind == "" || len(one.Line) > max(most, len(line)) || len(one.story()) > 3 {
+			t.Errorf("%+v", one)
+		}
+	})
 }

@@ -74,6 +74,9 @@ func (c *Case) account(f Fault) account {
 	case h != "":
 		a.do = []string{h}
 	}
+	if spoke && f.Event == Aborted {
+		a.do = slices.Concat(a.do, said.story())
+	}
 	if ids := c.rivals(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), fmt.Sprintf("ranks %s of several hosts ended within a moment: which was first is not known", ids))
 	}

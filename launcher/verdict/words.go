@@ -79,6 +79,7 @@ func Read(s Said) (Finding, bool) {
 		return f, true
 	}
 	if worker.Kind != "" {
+		worker.Beside = append(worker.Beside, "it lost a worker process of its own, and no other rank")
 		return s.endOfWorker(worker), true
 	}
 	if f, ok := s.line(s.Last, s.Early); ok {
