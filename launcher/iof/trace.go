@@ -159,7 +159,7 @@ func (t *traceReader) traced(line string, ranked bool) {
 	case t.state == traceFrames && indented:
 		t.frame.hear(line)
 		t.surely = true
-	case syntaxHead().MatchString(line) && (t.state == traceOutside || t.state == traceLinked):
+	case indented && (t.state == traceOutside || t.state == traceLinked) && syntaxHead().MatchString(line):
 		t.endMessage(true)
 		t.state, t.frame, t.ranked, t.boxed = traceFrames, frame{}, ranked, false
 		t.frame.hear(line)
