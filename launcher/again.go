@@ -116,9 +116,10 @@ func (r *driver) ended(ctx context.Context, ran time.Duration) phases.Order {
 	}
 	o := phases.Outcome{At: time.Now(), Ran: ran, Ranks: len(r.plan.Placements), Holdup: r.run.Verdict().Holdup}
 	if cause, bad := r.run.Verdict().Cause(); bad {
-		o.Cause = cause.Sentence()
+		why, _ := r.run.Verdict().Verdict(r.circumstances(cause))
+		o.Cause = why.Reason()
 		if o.Mends, o.Refused = r.run.Verdict().Again(); o.Mends {
-			o.Why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
+			o.Why = why
 		}
 	}
 	if came, grows := r.run.Grows(); grows {

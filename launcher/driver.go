@@ -118,8 +118,12 @@ func (r *driver) hear() {
 
 // words are what a process wrote that may tell why it failed.
 func (r *driver) words(id int) verdict.Said {
-	w := r.sink.Words(id)
 	tail, _ := r.sink.Tail(id)
+	return saidBy(r.sink.Words(id), tail)
+}
+
+// saidBy is what was heard of a process, and its last lines, as the verdict reads them.
+func saidBy(w iof.Words, tail []string) verdict.Said {
 	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Gone: w.Gone, Mute: w.Mute, After: w.After}
 	if !w.Gone {
 		said.First = w.First
@@ -128,7 +132,7 @@ func (r *driver) words(id int) verdict.Said {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Chained: e.Chained, At: e.At, Old: e.Old, Printed: e.Printed})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Own: e.Own, Deep: e.Deep, Piped: e.Piped, Link: e.Link, At: e.At, Old: e.Old, Printed: e.Printed})
 	}
 	return said
 }

@@ -111,7 +111,7 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 		at := r.cores[f.ID]
 		c.Stderr, c.Frames = words.First, iof.Where(words.Frames, at)
 		tail, _ := r.sink.Tail(f.ID)
-		c.Wrote = r.wrote(tail)
+		c.Wrote = r.wrote(words, tail)
 	}
 	local := 0
 	for id := f.ID - f.Process.Rank; id < f.ID; id++ {
@@ -130,10 +130,15 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 	return c
 }
 
-// wrote is what a process had to say, by its last lines, where that is not the last that people see: others wrote too.
-func (r *driver) wrote(tail []string) (w verdict.Wrote) {
+// wrote is what a process had to say, by its last lines, where that is not the last that people see, as others wrote too, or where it is why
+// the process ends: sys.exit("text") writes it on standard error.
+func (r *driver) wrote(words iof.Words, tail []string) (w verdict.Wrote) {
 	if len(tail) == 0 {
 		return verdict.Wrote{Nothing: true}
+	}
+	last := tail[len(tail)-1]
+	if !words.Early && last == words.Last {
+		return verdict.Wrote{Last: last}
 	}
 	spoke := 0
 	for id := 0; id < r.places.who().Processes() && spoke < 2; id++ {
@@ -142,7 +147,7 @@ func (r *driver) wrote(tail []string) (w verdict.Wrote) {
 		}
 	}
 	if spoke > 1 {
-		w.Last = tail[len(tail)-1]
+		w.Last = last
 	}
 	return w
 }

@@ -2,7 +2,6 @@ package iof
 
 import (
 	"bytes"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ type Words struct {
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
 	Mute   bool     // it has said nothing since the last of these
 	After  bool     // these stood on standard output, and lines of its own after them
+	Last   string   // its last line that is not empty
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
 	Frames []string // the innermost of the last back-trace of a crash
 	Above  int      // lines that all processes wrote after the first ones of this
@@ -29,19 +29,21 @@ type Words struct {
 
 // Raised is the end of one traceback.
 type Raised struct {
-	Text    string    // the exception's line, and two that follow it
-	Where   string    // the innermost line of the program's own in its traceback, "train.py:33"; "": none is told
+	Text    string    // the exception's line, and those that follow it of its message, as far as it is known to go
+	Where   string    // the innermost line of the program's own in its traceback, "train.py:33", else a library's; "": none is told
+	Own     bool      // that is the program's own
+	Deep    bool      // it came from a function of the program's own that another one of these called
+	Piped   bool      // it came from where Python talks to the process's own workers (multiprocessing)
 	At      time.Time // when it came here
-	Chained bool      // it came while the one before was handled
+	Link    job.Link  // how it came of the one before
 	Old     bool      // the process went on for long after it
 	Printed bool      // on standard output, where programs print those that they caught
 }
 
 const (
-	maxFirst  = 10
-	maxRaised = 4
-	maxAfter  = 2   // lines of an exception's message after its first
-	maxWord   = 300 // bytes of a line
+	maxFirst = 10
+	maxWord  = 800 // bytes of a line
+	maxMute  = 600 // bytes that may follow the last exception where a process has said nothing since
 	// maxSince is how much a process writes after an exception that ends it. One that wrote more went on.
 	maxSince = 64 << 10
 	// maxOutlived is the same for a line alone: a program that ends writes what its streams still hold, 4 KiB (glibc) or 8 (Python) each.
@@ -68,38 +70,16 @@ type words struct {
 type hearing struct {
 	words Words
 	line  []byte // begun, at most maxWord of it
-	trace traceState
-	frame frame // of the traceback so far
-	after int   // lines still taken of an exception's message
-	group bool  // a traceback of an exception group goes on
-	chain bool  // the next traceback is of an exception that came while the last one was handled
-	count int   // exceptions so far
-	since int   // bytes that came after the last exception, of both streams
-	first int   // and after the last of the first lines
-	lines int   // likewise, whole lines of standard error
-	plain int   // lines after the last exception's first two that may be of a program which went on
-	above int   // lines of all processes up to the last of the first lines
+	trace traceReader
+	since int // bytes that came after the last exception, of both streams
+	first int // and after the last of the first lines
+	lines int // likewise, whole lines of standard error
+	plain int // lines after the last exception's first two that may be of a program which went on
+	above int // lines of all processes up to the last of the first lines
 
 	firstAt, lastAt, endAt time.Time // of the first lines and of standard error the last, and the end of both streams
 	said                   int       // and on standard output after standard error
 	crash                  crashReader
-}
-
-// traceState is where in a traceback a line is.
-//
-//	outside ─"Traceback (most recent call last):"─▶ frames ─a line that is not indented─▶ message ─▶ outside
-type traceState uint8
-
-const (
-	traceOutside traceState = iota
-	traceFrames
-	traceMessage
-)
-
-// chained are the lines between two tracebacks of which the second is of an exception that came of the first.
-var chained = []string{
-	"During handling of the above exception, another exception occurred:",
-	"The above exception was the direct cause of the following exception:",
 }
 
 // add takes what a process wrote. A process that has said its first lines and is in no traceback costs a few searches.
@@ -108,9 +88,9 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 	defer w.mu.Unlock()
 	w.lines += bytes.Count(data, []byte{'\n'})
 	h := w.of[id]
-	if h != nil && len(h.words.Raised) > 0 {
+	if h != nil && len(h.trace.raised) > 0 {
 		if h.since += len(data); h.since > maxSince {
-			h.words.Raised = nil
+			h.trace.raised = nil
 		}
 	}
 	if h != nil {
@@ -127,13 +107,17 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 	}
 	h.said, h.lastAt = 0, time.Now()
 	h.lines += bytes.Count(data, []byte{'\n'})
-	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && h.crash.strangers == 0 {
+	if len(h.words.First) == maxFirst && h.trace.quiet() && len(h.line) == 0 && h.crash.strangers == 0 {
 		at := telling(data)
 		if at < 0 {
-			h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
+			at = len(data)
+		}
+		begun := bytes.LastIndexByte(data[:at], '\n') + 1
+		h.trace.skip(data[:begun])
+		if data = data[begun:]; at == begun+len(data) {
+			h.keep(data)
 			return
 		}
-		data = data[bytes.LastIndexByte(data[:at], '\n')+1:]
 	}
 	for {
 		end := bytes.IndexByte(data, '\n')
@@ -142,9 +126,9 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 			return
 		}
 		h.keep(data[:end])
-		had, raised := len(h.words.First), h.count
+		had, raised := len(h.words.First), h.trace.count
 		h.heard(string(h.line))
-		if h.count > raised {
+		if h.trace.count > raised {
 			h.since = len(data) - end - 1
 		}
 		if h.line, data = h.line[:0], data[end+1:]; len(h.words.First) > had {
@@ -166,13 +150,17 @@ func (w *words) print(id int, data []byte) {
 		data = data[len(data)-maxPrinted:]
 	}
 	for {
-		if h.trace == traceOutside && !h.group && len(h.words.Raised) == 0 && len(h.line) == 0 {
-			at := bytes.Index(data, traceback)
+		if h.trace.quiet() && len(h.trace.raised) == 0 && len(h.line) == 0 {
+			at := beginsTrace(data)
 			if at < 0 {
-				h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
+				at = len(data)
+			}
+			begun := bytes.LastIndexByte(data[:at], '\n') + 1
+			h.trace.skip(data[:begun])
+			if data = data[begun:]; at == begun+len(data) {
+				h.keep(data)
 				return
 			}
-			data = data[bytes.LastIndexByte(data[:at], '\n')+1:]
 		}
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
@@ -188,20 +176,18 @@ func (w *words) print(id int, data []byte) {
 // printed takes a whole line of standard output.
 func (h *hearing) printed(line string) {
 	line = strings.TrimRight(strings.ToValidUTF8(line, "\uFFFD"), "\r ")
-	raised, after := h.count, h.after
-	if line, ok := h.ungrouped(unranked(line)); ok {
-		h.traced(line)
-	}
+	raised := h.trace.count
+	h.trace.hear(line)
 	h.since += len(line) + 1
 	switch {
-	case h.count > raised:
+	case h.trace.count > raised:
 		h.since, h.plain = 0, 0
-	case h.trace == traceFrames, h.group, h.trace == traceMessage && h.after < after, !goesOn(line):
+	case h.trace.surely, h.trace.group, !goesOn(line):
 	default:
 		h.plain++
 	}
 	if h.plain > maxPlain || h.since > maxPrinted {
-		h.words.Raised, h.plain = nil, 0
+		h.trace.raised, h.plain = nil, 0
 	}
 }
 
@@ -235,55 +221,9 @@ func (h *hearing) heard(line string) {
 	if logged(line) && line[0] == 'F' {
 		h.words.Fatal = line
 	}
-	if line, ok := h.ungrouped(unranked(line)); ok {
-		h.crash.Hear(line)
-		h.traced(line)
-	}
-}
-
-// traced takes a line that may be of a traceback.
-func (h *hearing) traced(line string) {
-	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
-	switch {
-	case slices.Contains(chained, line):
-		h.trace, h.chain = traceOutside, true
-	case strings.HasSuffix(line, string(traceback)): // behind a progress bar, perhaps
-		h.trace, h.frame = traceFrames, frame{}
-	case h.trace == traceFrames && indented:
-		h.frame.hear(line)
-	case h.trace == traceFrames && line != "" && !indented:
-		if len(h.words.Raised) == maxRaised {
-			h.words.Raised = append(h.words.Raised[:0], h.words.Raised[1:]...)
-		}
-		h.words.Raised = append(h.words.Raised, Raised{Text: line, Where: h.frame.where, At: time.Now(), Chained: h.chain})
-		h.count++
-		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
-	case h.trace == traceMessage && h.after > 0 && line != "" && !logged(line) && len(h.words.Raised) > 0:
-		h.words.Raised[len(h.words.Raised)-1].Text += "\n" + line
-		h.after--
-	case h.trace == traceMessage:
-		h.trace = traceOutside
-	}
-}
-
-// frame is the innermost of a traceback's frames, those of libraries only where there is no other.
-type frame struct {
-	where string
-	own   bool
-}
-
-// hear takes a line between the head of a traceback and its exception: `  File "/work/train.py", line 33, in step`.
-func (f *frame) hear(line string) {
-	rest, ok := strings.CutPrefix(line, `  File "`)
-	file, rest, told := strings.Cut(rest, `", line `)
-	number, _, _ := strings.Cut(rest, ",")
-	if !ok || !told || number == "" || strings.Trim(number, "0123456789") != "" {
-		return
-	}
-	own := !strings.Contains(file, "-packages/") && !strings.Contains(file, "/lib/python") && !strings.HasPrefix(file, "<")
-	if own || !f.own {
-		f.where, f.own = path.Base(file)+":"+number, own
-	}
+	text, _ := unranked(line)
+	h.crash.Hear(text)
+	h.trace.hear(line)
 }
 
 // logged says that a line is one of glog's or absl's log (F1123 03:48:54.704812 ...), as JAX and TensorFlow write.
@@ -301,7 +241,7 @@ func logged[T string | []byte](line T) bool {
 
 // telling is where in data, which begins with a line, something is said that may be why the process fails; -1: nowhere.
 func telling(data []byte) int {
-	at := bytes.Index(data, traceback)
+	at := beginsTrace(data)
 	if begin := begins(data); begin >= 0 && (at < 0 || begin < at) {
 		at = begin
 	}
@@ -321,36 +261,17 @@ func telling(data []byte) int {
 	}
 }
 
-// ungrouped is a line without the margin that Python draws before those of an exception group, "  | " or deeper; one of its frame alone is none.
-// The exceptions of a group came beside each other: one that only tells of a lost rank gives way to another as a chained one does.
-func (h *hearing) ungrouped(line string) (text string, ok bool) {
-	rest := strings.TrimLeft(line, " ")
-	switch {
-	case strings.HasPrefix(rest, "+ Exception Group "+string(traceback)):
-		h.group = true
-	case !h.group:
-	case strings.HasPrefix(rest, "+-"):
-		h.chain = true
-		return "", false
-	case strings.HasPrefix(rest, "| "), rest == "|":
-		return strings.TrimPrefix(rest[1:], " "), true
-	default:
-		h.group, h.chain = false, false
-	}
-	return line, true
-}
-
-// unranked is a line without the "[rank3]: " that torch 2.2 and later put before each line of a traceback.
-func unranked(line string) string {
+// unranked is a line without the "[rank3]: " that torch 2.2 and later put before each line of a traceback; ranked says that it had that.
+func unranked(line string) (text string, ranked bool) {
 	rest, ok := strings.CutPrefix(line, "[rank")
 	if !ok {
-		return line
+		return line, false
 	}
 	number, rest, ok := strings.Cut(rest, "]:")
 	if !ok || strings.Trim(number, "0123456789") != "" {
-		return line
+		return line, false
 	}
-	return strings.TrimPrefix(rest, " ")
+	return strings.TrimPrefix(rest, " "), true
 }
 
 // end notes that both streams of a process are at their end.
@@ -395,8 +316,9 @@ func (h *hearing) finish(take func(line string)) Words {
 	if end.IsZero() {
 		end = time.Now()
 	}
-	for i, r := range h.words.Raised {
-		h.words.Raised[i].Old = end.Sub(r.At) > maxAge
+	raised := slices.Clone(h.trace.raised)
+	for i, r := range raised {
+		raised[i].Old = end.Sub(r.At) > maxAge
 	}
 	quiet := end.Sub(h.lastAt)
 	return Words{
@@ -405,8 +327,9 @@ func (h *hearing) finish(take func(line string)) Words {
 		Began:  end.Sub(h.firstAt) > soon,
 		Past:   h.said > maxOutlived || quiet > maxAge,
 		Early:  quiet > soon,
-		Raised: slices.Clone(h.words.Raised),
-		Mute:   len(h.words.Raised) > 0 && h.since <= maxAfter*maxWord,
+		Raised: raised,
+		Mute:   len(raised) > 0 && h.since <= maxMute+len(raised[len(raised)-1].Text),
+		Last:   h.trace.prior,
 		Fatal:  h.words.Fatal,
 		Frames: slices.Clone(h.crash.frames),
 	}

@@ -18,6 +18,9 @@ func FuzzWords(f *testing.F) {
 	f.Add("[rank3]: "+strings.ReplaceAll(raised, "\n", "\n[rank3]: "), 7, false)
 	f.Add(group+raised+group, 11, false)
 	f.Add("During handling of the above exception, another exception occurred:\n"+raised+strings.Repeat("x", 100), 64, false)
+	f.Add("x.Error: a\n\nThe above exception was the direct cause of the following exception:\n\ny.Error: b\n"+strings.Repeat("line\n", 12)+"  File \"a\", line 1\nSyntaxError: c\n", 5, true)
+	f.Add("╭── Traceback (most recent call last) ──╮\n│ /a/b.py:6 in c │\n╰──╯\nError: d\ne\n", 9, true)
+	f.Add(strings.Repeat("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n", 2)+"OSError: a\n"+"\nDuring handling of the above exception, another exception occurred:\n\n"+raised+"[rank1]: Original "+raised, 30, true)
 	f.Fuzz(func(t *testing.T, text string, n int, errs bool) {
 		defer cost.Watch(t, cost.Parser, 2*len(text))()
 		text = text[:min(len(text), maxPrinted)] // of more only the end of a piece counts
@@ -35,7 +38,7 @@ func FuzzWords(f *testing.F) {
 		whole, cut := w.words(0), w.words(1)
 		for _, list := range [][]Raised{whole.Raised, cut.Raised} {
 			if len(list) > 0 {
-				list[0].Chained = false // to none that is here
+				list[0].Link = job.Unlinked // to none that is here
 			}
 		}
 		if diff := cmp.Diff(whole.Raised, cut.Raised, cmpopts.IgnoreFields(Raised{}, "At", "Old")); diff != "" {

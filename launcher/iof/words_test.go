@@ -39,7 +39,7 @@ const fatal = "F1123 03:48:54.704812      11 client.h:80] Terminating process be
 
 func said(texts ...string) (list []Raised) {
 	for _, text := range texts {
-		list = append(list, Raised{Text: text, Where: "train.py:6"})
+		list = append(list, Raised{Text: text, Where: "train.py:6", Own: true})
 	}
 	return list
 }
@@ -100,7 +100,7 @@ func TestTracebackOnStandardOutput(t *testing.T) {
 	const cuda = "RuntimeError: CUDA error: x\nCUDA kernel errors might be late\nFor debugging consider\nCompile with\n"
 	printed := func(texts ...string) (list []Raised) {
 		for _, text := range texts {
-			list = append(list, Raised{Text: text, Where: "train.py:6", Printed: true})
+			list = append(list, Raised{Text: text, Where: "train.py:6", Own: true, Printed: true})
 		}
 		return list
 	}
@@ -112,12 +112,13 @@ func TestTracebackOnStandardOutput(t *testing.T) {
 		{"at the end", bulk + raised, "", Words{Raised: printed("ValueError: loss is nan"), Mute: true}},
 		{"without a line end", bulk + strings.TrimSpace(raised), "", Words{Raised: printed("ValueError: loss is nan"), Mute: true}},
 		{"of a group", bulk + group, "", Words{Mute: true, Raised: []Raised{
-			{Text: "ExceptionGroup: many (2 sub-exceptions)\nOSError: b", Where: "train.py:6", Printed: true},
-			{Text: "ValueError: loss is nan", Where: "train.py:6", Printed: true, Chained: true}}}},
+			{Text: "ExceptionGroup: many (2 sub-exceptions)", Where: "train.py:6", Own: true, Printed: true},
+			{Text: "OSError: b", Printed: true, Link: job.Member},
+			{Text: "ValueError: loss is nan", Where: "train.py:6", Own: true, Printed: true, Link: job.Member}}}},
 		{"a library's words after it", raised + "\n\nMPI_ABORT was invoked on rank 2 in communicator\nwith errorcode 1.\nNOTE: x\nYou may y\nexiting. z\nframe #0: a\nframe #1: b\n", "",
 			Words{Raised: printed("ValueError: loss is nan"), Mute: true}},
 		{"more of its message", strings.Replace(raised, "ValueError: loss is nan\n", cuda, 1), "",
-			Words{Raised: printed("RuntimeError: CUDA error: x\nCUDA kernel errors might be late\nFor debugging consider"), Mute: true, After: true}},
+			Words{Raised: printed("RuntimeError: CUDA error: x\nCUDA kernel errors might be late\nFor debugging consider\nCompile with"), Mute: true, After: true}},
 		{"it goes on", raised + strings.Repeat("epoch 1\n", 2+maxPlain+1), "", Words{}},
 		{"it goes on in one piece", raised + bulk, "", Words{}},
 		{"another one on standard error", raised, strings.ReplaceAll(raised, "loss", "x"), Words{Raised: said("ValueError: x is nan"), Mute: true}},
@@ -129,7 +130,7 @@ func TestTracebackOnStandardOutput(t *testing.T) {
 				for at := 0; at < len(tt.out); at += cut {
 					w.add(5, job.Stdout, []byte(tt.out[at:min(at+cut, len(tt.out))]))
 				}
-				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At"), cmpopts.IgnoreFields(Words{}, "First", "Gone", "Above", "Early", "Past", "Began")); d != "" {
+				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At"), cmpopts.IgnoreFields(Words{}, "Last", "First", "Gone", "Above", "Early", "Past", "Began")); d != "" {
 					t.Error(d)
 				}
 			})
@@ -165,16 +166,16 @@ func TestWords(t *testing.T) {
 		{"a log's line, and its stack", many + "Fine\nF12 3\n" + fatal + "\n" + strings.Repeat("    @     0x7f614fe40634  absl::\n", 20), Words{First: ten, Fatal: fatal}},
 		{"a log's line at once", fatal, Words{First: []string{fatal}, Fatal: fatal}},
 		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
-			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan", Where: "train.py:6"}, {Text: "KeyError: 3", Where: "train.py:6", Chained: true}}}},
+			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan", Where: "train.py:6", Own: true}, {Text: "KeyError: 3", Where: "train.py:6", Own: true, Link: job.WhileHandling}}}},
 		{"a group, of which one has a traceback", many + group + "epoch\n", Words{First: ten, Raised: []Raised{
-			{Text: "ExceptionGroup: many (2 sub-exceptions)\nOSError: b", Where: "train.py:6"}, {Text: "ValueError: loss is nan\nepoch", Where: "train.py:6", Chained: true}}}},
+			{Text: "ExceptionGroup: many (2 sub-exceptions)", Where: "train.py:6", Own: true}, {Text: "OSError: b", Link: job.Member},
+			{Text: "ValueError: loss is nan", Where: "train.py:6", Own: true, Link: job.Member}}}},
 		{"a group in a table", many + "  | x\n" + raised + "  | y\n", Words{First: ten, Raised: said("ValueError: loss is nan\n  | y")}},
 		{"one after which it said more", many + raised + strings.Repeat("epoch 0\n", 100), Words{First: ten, Raised: said("ValueError: loss is nan\nepoch 0\nepoch 0")}},
 		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{}},
 		{"what it has not outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8-100), Words{First: ten}},
 		{"what it has outlived", many + strings.Repeat("epoch 0\n", maxOutlived/8+100), Words{}},
-		{"the last four", many + strings.Repeat(raised+"\n", 9), Words{First: ten, Raised: said(
-			"ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan")}},
+		{"the last six", many + strings.Repeat(raised+"\n", 9), Words{First: ten, Raised: said(slices.Repeat([]string{"ValueError: loss is nan"}, maxRaised)...)}},
 		{"long lines", long + "\n", Words{First: []string{long[:maxWord]}}},
 	} {
 		tt.want.Mute = tt.want.Raised != nil && tt.name != "one after which it said more"
@@ -184,7 +185,7 @@ func TestWords(t *testing.T) {
 				for at := 0; at < len(tt.said); at += cut {
 					w.add(5, job.Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
 				}
-				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At"), cmpopts.IgnoreFields(Words{}, "Gone", "Above")); d != "" {
+				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At"), cmpopts.IgnoreFields(Words{}, "Last", "Gone", "Above")); d != "" {
 					t.Error(d)
 				}
 			})
@@ -206,7 +207,7 @@ func TestWordsAreBounded(t *testing.T) {
 	for _, e := range got.Raised {
 		n += len(e.Text)
 	}
-	if most := maxFirst*maxWord + maxRaised*(maxAfter+1)*(maxWord+1); n > most || len(got.Raised) != maxRaised {
+	if most := maxFirst*maxWord + maxRaised*(maxTold+len("\n...\n")); n > most || len(got.Raised) != maxRaised {
 		t.Errorf("%d bytes kept, %d tracebacks", n, len(got.Raised))
 	}
 }

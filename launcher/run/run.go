@@ -56,6 +56,8 @@ package run
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,7 +208,21 @@ func (r *Run) nonsense(h int, err error) {
 
 // about is the beginning of a fault of one process.
 func (r *Run) about(what verdict.Event, h, id int) verdict.Fault {
-	return verdict.Fault{Event: what, Host: r.hosts[h].Name, Node: h, ID: id, Process: r.who.Process(id), Piped: !r.cfg.Pty}
+	return verdict.Fault{Event: what, Host: r.hosts[h].Name, Node: h, ID: id, Process: r.who.Process(id), Piped: !r.cfg.Pty && !r.unbuffered(id)}
+}
+
+// unbuffered says that a process writes at once what it prints: agents have Python do so (agent/outfit, PYTHONUNBUFFERED).
+func (r *Run) unbuffered(id int) bool {
+	app := int(r.who.Placed(id).App)
+	apps := r.jobOf(id).apps
+	return app < len(apps) && slices.ContainsFunc(apps[app].Argv, isPython)
+}
+
+// isPython says that an argument of a command line has Python run something: its interpreter, a script of its, or a program that starts one.
+func isPython(arg string) bool {
+	name := path.Base(arg)
+	version, is := strings.CutPrefix(name, "python")
+	return is && strings.Trim(version, "0123456789.t") == "" || strings.HasSuffix(name, ".py") || slices.Contains([]string{"torchrun", "accelerate", "deepspeed", "pypy3"}, name)
 }
 
 // sentence is the cause as it stands.

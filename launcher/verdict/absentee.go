@@ -64,9 +64,13 @@ func (v *Verdict) report(ids idset.Set) {
 }
 
 // onlyReport says so.
-func onlyReport(ids idset.Set, k Kind) string {
+func onlyReport(ids idset.Set, said Finding) string {
+	if !said.Of.Empty() {
+		verb := map[bool]string{false: "say", true: "says"}[ids.Len() == 1]
+		return fmt.Sprintf("%s only %s that %s failed, of which nothing else is known", ids.Named("rank"), verb, said.Of.Named("rank"))
+	}
 	text := map[bool]string{false: " only say that they lost another one", true: " only says that it lost another one"}[ids.Len() == 1]
-	if k == CollectiveMismatch {
+	if said.Kind == CollectiveMismatch {
 		text = " saw that another one is at odds with it, or it with that one"
 	}
 	return ids.Named("rank") + text + ", and nothing tells which"

@@ -13,15 +13,22 @@ import (
 type when struct {
 	words []string
 	do    string
-	last  bool // what helps in all failures of the kind is likelier to help
+	order string
 }
+
+// The orders of advice by words.
+const (
+	orderFirst = "first" // it is likelier to help than what helps in all failures of the kind
+	orderLast  = "last"  // less so
+	orderAlone = "alone" // and the rest does not help at all
+)
 
 // whens are those, by kind, of docs/data/advice.tsv; About.Do is what helps in all of its failures.
 var whens = sync.OnceValue(func() map[Kind][]when {
 	all := map[Kind][]when{}
 	for line := range strings.Lines(docs.Advice) {
 		if cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); len(cells) == 4 {
-			w := when{words: strings.Split(cells[1], ", "), do: cells[2], last: cells[3] == "last"}
+			w := when{words: strings.Split(cells[1], ", "), do: cells[2], order: cells[3]}
 			all[Kind(cells[0])] = append(all[Kind(cells[0])], w)
 		}
 	}
@@ -31,17 +38,21 @@ var whens = sync.OnceValue(func() map[Kind][]when {
 // Do is what to do about a kind, by what is known of the failure, the likeliest to help first. bare says that no host is a pod.
 func Do(k Kind, evidence string, bare bool) (list []string) {
 	lower := strings.ToLower(evidence)
+	rest := Of(k).Do
 	var last []string
 	for _, w := range whens()[k] {
 		switch {
 		case !slices.ContainsFunc(w.words, func(word string) bool { return strings.Contains(lower, strings.ToLower(word)) }):
-		case w.last:
+		case w.order == orderLast:
 			last = append(last, w.do)
 		default:
 			list = append(list, w.do)
+			if w.order == orderAlone {
+				rest = nil
+			}
 		}
 	}
-	list = slices.Concat(list, Of(k).Do, last)
+	list = slices.Concat(list, rest, last)
 	if bare {
 		list = slices.DeleteFunc(list, ForPods)
 	}

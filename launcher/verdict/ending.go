@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // LastLines says how a verdict is told as the last lines of a run.
@@ -31,6 +34,7 @@ func (v Verdict) End(how LastLines) []string {
 	}
 	if !how.All {
 		v.PID = 0 // of a process that is gone
+		first = telling(first)
 		first = first[:min(len(first), mostFirst)]
 		for len(do) > 1 && !strings.HasPrefix(do[len(do)-1], "lines that it had not flushed ") { // what is missing is told
 			do = do[:len(do)-1]
@@ -82,3 +86,22 @@ func (v *Verdict) Failed() bool {
 func (v *Verdict) Note(text string) {
 	v.Others, v.said = append(v.Others, text), append(v.said, text)
 }
+
+// telling are those of a rank's first lines that may tell of its end: not the banners that programs begin with, and nothing from where a
+// traceback begins, of which the last line is quoted.
+func telling(first []string) (list []string) {
+	for _, l := range first {
+		if strings.Contains(l, "Traceback (most recent call last)") || strings.HasPrefix(l, `  File "`) || strings.Contains(l, "RemoteTraceback:") || strings.HasPrefix(l, "usage: ") {
+			break
+		}
+		if !banner().MatchString(l) && strings.ContainsFunc(l, unicode.IsLetter) {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// banner is a line with which a program begins that runs as it should: what torchrun says of OMP_NUM_THREADS between lines of asterisks
+// (torch/distributed/run.py), Lightning and DeepSpeed of devices, loggers at level INFO, and progress.
+var banner = pattern.Of(`^[\W_]{3}.*[\W_]{3}$|Setting OMP_NUM_THREADS|OMP_NUM_THREADS/MKL_NUM_THREADS|^(?:GPU|TPU|HPU|IPU) available: |^Initializing distributed: |^distributed_backend=|` +
+	`real_accelerator\.py|\bINFO\b|^I\d{4} |^(?i:welcome to |copyright|version[ :]|\S+ version )|\d%\|| warnings\.warn\(`)

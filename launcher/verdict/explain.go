@@ -51,6 +51,9 @@ func (c *Case) account(f Fault) account {
 		return a
 	}
 	a.behind = c.deviceLines(f)
+	if spoke && f.speaks() {
+		a.behind = slices.Concat(said.story(), a.behind)
+	}
 	lacks := c.lacking[f.ID]
 	switch h := c.advice(f, said, spoke); {
 	case f.preempted():
@@ -71,6 +74,9 @@ func (c *Case) account(f Fault) account {
 	case h != "":
 		a.do = []string{h}
 	}
+	if spoke && f.Event == Aborted {
+		a.do = slices.Concat(a.do, said.story())
+	}
 	if ids := c.rivals(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), fmt.Sprintf("ranks %s of several hosts ended within a moment: which was first is not known", ids))
 	}
@@ -78,7 +84,7 @@ func (c *Case) account(f Fault) account {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
 	if ids := c.reporters(f); !ids.Empty() {
-		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID].Kind))
+		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID]))
 	}
 	for _, s := range absentSentences(c.absent(f)) {
 		if !slices.Contains(a.behind, s) {

@@ -58,7 +58,7 @@ func section(a About) string {
 	for i, w := range whens()[a.Kind] {
 		switch at := len(list); {
 		case len(whens()[a.Kind]) >= many:
-		case w.last:
+		case w.order == orderLast:
 			list = append(list, w.do)
 		default:
 			list = slices.Insert(list, min(i, at), w.do)

@@ -118,7 +118,7 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	}
 	v.report(c.reporters(f))
 	v.blame(c.absent(f))
-	v.complete(where)
+	v.complete(where, c.found[f.ID].Text)
 	return v, true
 }
 
@@ -129,6 +129,22 @@ func (v *Verdict) told(hint, known string) {
 			list[at] = known
 		}
 	}
+}
+
+// wroteLast begins a hint that has the last line of a process.
+const wroteLast = "the code is the program's own: it wrote last: "
+
+// Reason is one sentence: what happened, by the words of the rank, or else with its last line.
+func (v *Verdict) Reason() string {
+	if len(v.Evidence) == 0 {
+		return ""
+	}
+	for _, do := range v.Advice {
+		if last, ok := strings.CutPrefix(do, wroteLast); ok {
+			return v.Evidence[0] + ", having written last: " + last
+		}
+	}
+	return v.Evidence[0]
 }
 
 // Wrote is what the guilty process had to say.
@@ -142,7 +158,7 @@ func (w Wrote) hint() string {
 	case w.Nothing:
 		return "the code is the program's own: it wrote nothing"
 	case w.Last != "":
-		return "the code is the program's own: it wrote last: " + w.Last
+		return wroteLast + w.Last
 	}
 	return codeHint
 }
@@ -164,7 +180,7 @@ func Early(code int, outrun bool, lines []string, where Circumstances) Verdict {
 	case code > 128:
 		v.Signal = job.SignalName(code - 128)
 	}
-	v.complete(where)
+	v.complete(where, "")
 	return v
 }
 
@@ -177,12 +193,13 @@ func (v *Verdict) Crash() []string {
 }
 
 // complete adds what follows from the rest: the pod, the guilty device, the line that cordons the node, and the kind's own advice.
-func (v *Verdict) complete(where Circumstances) {
+// words are all that says of what kind it is.
+func (v *Verdict) complete(where Circumstances, words string) {
 	v.Phase = where.Phase
 	if v.Host != "" && !where.Bare {
 		v.Pod = hostlist.FirstLabel(v.Host)
 	}
-	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
+	text := strings.Join(append(slices.Clone(v.Evidence), append([]string{words}, v.Stderr...)...), "\n")
 	v.GPU, v.PCI, v.HCA = job.DevicesIn(text)
 	if v.Kind == GPUFault || v.Kind == GPUError || v.Kind == GPUMemory {
 		if v.GPU == "" && v.PCI == "" {

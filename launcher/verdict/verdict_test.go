@@ -195,7 +195,8 @@ func (p *play) write(word, keys, text string) {
 	case "last":
 		s.Last = append(s.Last, text)
 	default:
-		s.Raised = append(s.Raised, Exception{Text: text, Chained: word == "chained", At: p.time(at)})
+		links := map[string]job.Link{"chained": job.WhileHandling, "led": job.FromCause}
+		s.Raised = append(s.Raised, Exception{Text: text, Link: links[word], At: p.time(at)})
 	}
 }
 

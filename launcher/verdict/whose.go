@@ -176,13 +176,13 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		return
 	}
 	c.found = map[int]Finding{}
-	if !c.hear(f.ID, f.says(words)) || !c.echoes(f) {
+	if !c.hear(f.ID, f.Process.Rank, f.says(words)) || !c.echoes(f) {
 		return
 	}
 	failed := map[int]bool{}
 	for _, g := range c.of(func(g Fault) bool { return g.Event == Ended || g.Event == Aborted }) {
 		failed[g.ID] = true
-		c.hear(g.ID, g.says(words))
+		c.hear(g.ID, g.Process.Rank, g.says(words))
 	}
 	if g := c.blame(f); g.ID != f.ID && !g.Left || stopped.IsZero() {
 		return
@@ -192,7 +192,7 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		if slices.ContainsFunc(c.well, func(g Fault) bool { return g.ID == id }) { // what it printed then, it caught
 			said.Raised = slices.DeleteFunc(said.Raised, func(e Exception) bool { return e.Printed })
 		}
-		if failed[id] || !c.hear(id, said) || c.found[id].Echo {
+		if failed[id] || !c.hear(id, about(id).Process.Rank, said) || c.found[id].Echo {
 			continue
 		}
 		own := about(id)
@@ -263,9 +263,10 @@ func (f Fault) says(words func(id int) Said) Said {
 }
 
 // hear reads what one process said, and keeps what it found.
-func (c *Case) hear(id int, said Said) bool {
+func (c *Case) hear(id, rank int, said Said) bool {
 	f, ok := Read(said)
 	if ok {
+		f.Echo = f.Echo || f.elsewhere(rank)
 		c.found[id] = f
 	}
 	return ok

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Said is what is known of a rank's standard error, each list in the order in which it was written.
@@ -21,62 +24,63 @@ type Said struct {
 
 // Exception is the end of a traceback.
 type Exception struct {
-	Text    string // the exception's line, and after a line feed what follows it
-	Where   string // a line of the program's own in its traceback, "train.py:33"; "": none is told
-	Chained bool   // it came while the one before was handled
-	Old     bool   // the process went on for long after it
-	Printed bool   // on standard output
+	Text    string   // the exception's line, and after a line feed what follows it of its message
+	Where   string   // a line of its traceback, "train.py:33"; "": none is told
+	Own     bool     // that is the program's own, and no library's
+	Deep    bool     // it came from a function of the program's own that another one of these called
+	Piped   bool     // it came from where Python talks to the process\'s own workers (multiprocessing)
+	Link    job.Link // how it came of the one before
+	Old     bool     // the process went on for long after it
+	Printed bool     // on standard output
 	At      time.Time
 }
 
 // Finding is what a rank's own words say of its end. The zero value is nothing.
 type Finding struct {
 	Kind   Kind
-	Line   string // that says so, as the rank wrote it
-	Text   string // all of it that was looked at
-	Where  string // in the program it is, "train.py:33"; "": not known
-	Echo   bool   // ranks say so that lost another one, or waited for it
-	Likely bool   // it may be another kind
-	Loose  bool   // a line among others says so, which the rank may have outlived
-	Late   bool   // and it had run for a while, so that it could be executed
+	Line   string    // that says so, as the rank wrote it; of a message of several all
+	Led    string    // the exception that it led to; "": it is the last one
+	Beside []string  // sentences of exceptions that came with it, or that it came of and that are not the reason
+	Text   string    // all of it that was looked at
+	Where  string    // in the program it is, "train.py:33"; "": not known
+	Of     idset.Set // ranks whose failure it is, by a checkpoint's own words, which all ranks write; empty: nobody says
+	Echo   bool      // ranks say so that lost another one, or waited for it
+	Likely bool      // it may be another kind
+	Loose  bool      // a line among others says so, which the rank may have outlived
+	Late   bool      // and it had run for a while, so that it could be executed
 }
 
-// Read finds the reason in what a rank said: the last exception of Python's, else the last line that a row knows.
-// An exception that only tells of a child's (torchrun's) is passed over for the child's own, and an Echo for what was
-// being handled when it came.
+// Read finds the reason in what a rank said: the root of the last exceptions of Python's that came of each other (chain), else the last line
+// that a row knows. Those that only tell of a child's end (torchrun's) are passed over for the child's own.
 func Read(s Said) (Finding, bool) {
-	var echo, relay Finding // the last ones that were passed over
-	for i := len(s.Raised) - 1; i >= 0; i-- {
-		if s.caught(s.Raised[i]) {
-			continue
-		}
-		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
-		f, ok := look(s.Raised[i].Text)
-		if f.Echo && mistake().MatchString(line) { // what stands below it is of who comes after, a clean-up or the shell
-			f, ok = look(line)
-		}
-		if Relayed(line) {
-			if ok && relay.Kind == "" {
-				relay, relay.Line = f, line
-			}
-			continue
-		}
-		if !ok || follows(f, line) {
-			f = Finding{Kind: Python}
-		}
-		f.Line, f.Where, f.Likely = line, s.Raised[i].Where, f.Likely || s.Raised[i].Old || s.After
-		if !f.Echo || !s.Raised[i].Chained {
-			if echo.Kind != "" && f.Echo {
-				f = echo
-			}
+	var relay, worker Finding // the last ones that were passed over
+	raised := slices.DeleteFunc(slices.Clone(s.Raised), s.caught)
+	for _, c := range slices.Backward(chains(raised)) {
+		f := c.read()
+		if worker.Kind != "" { // its own words, of a worker's end that another exception only noticed
+			f.Led = worker.Line + Exception{Where: worker.Where}.place(f.Where)
+			f.Likely = true
 			return f, true
 		}
-		if echo.Kind == "" {
-			echo = f
+		if c[c.root()].lostWorker() {
+			worker = f
+			continue
 		}
+		if Relayed(c[c.root()].line()) {
+			if f.Kind != Python && relay.Kind == "" {
+				relay = f
+			}
+			continue
+		}
+		f.Likely = f.Likely || c[len(c)-1].Old || s.After
+		if strings.HasSuffix(c[c.root()].line(), workerGone) {
+			f = s.endOfWorker(f)
+		}
+		return f, true
 	}
-	if echo.Kind != "" {
-		return echo, true
+	if worker.Kind != "" {
+		worker.Beside = append(worker.Beside, "it lost a worker process of its own, and no other rank")
+		return s.endOfWorker(worker), true
 	}
 	if f, ok := s.line(s.Last, s.Early); ok {
 		return f, true
@@ -85,6 +89,22 @@ func Read(s Said) (Finding, bool) {
 		return f, true
 	}
 	return relay, relay.Kind != ""
+}
+
+// workerGone ends torch's line of a data loader's worker that ended before it could say why (torch/utils/data/dataloader.py, _try_get_data).
+const workerGone = " exited unexpectedly"
+
+// endOfWorker is what lines tell of a worker's end, of which an exception only says that it has come.
+func (s Said) endOfWorker(gone Finding) Finding {
+	for _, lines := range [][]string{s.Last, s.First} {
+		own, ok := s.line(lines, false)
+		if ok && !own.Echo && Of(own.Kind).Weight == Cause && !slices.Contains(notExecuted, own.Kind) {
+			own.Where, own.Led = gone.Where, gone.Line
+			own.Loose = false
+			return own
+		}
+	}
+	return gone
 }
 
 // caught says that a program printed an exception and went on: it said more and ended otherwise than Python does after one (with 1), or
