@@ -117,8 +117,13 @@ func (r *driver) hear() {
 }
 
 // words are what a process wrote that may tell why it failed.
-func (r *driver) words(id int) verdict.Said {
-	w := r.sink.Words(id)
+func (r *driver) words(id int) verdict.Said { return r.saidBy(id, r.sink.Words(id)) }
+
+// wordsSoFar is the same of a process that may go on.
+func (r *driver) wordsSoFar(id int) verdict.Said { return r.saidBy(id, r.sink.WordsSoFar(id)) }
+
+// saidBy is what is told of a process's words, with its last lines.
+func (r *driver) saidBy(id int, w iof.Words) verdict.Said {
 	tail, _ := r.sink.Tail(id)
 	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Gone: w.Gone, Mute: w.Mute, After: w.After}
 	if !w.Gone {
@@ -128,7 +133,7 @@ func (r *driver) words(id int) verdict.Said {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Chained: e.Chained, At: e.At, Old: e.Old, Printed: e.Printed})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Call: e.Call, Chained: e.Chained, At: e.At, Old: e.Old, Printed: e.Printed})
 	}
 	return said
 }

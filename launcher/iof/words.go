@@ -31,6 +31,7 @@ type Words struct {
 type Raised struct {
 	Text    string    // the exception's line, and two that follow it
 	Where   string    // the innermost line of the program's own in its traceback, "train.py:33"; "": none is told
+	Call    string    // the call of torch.distributed in it, "all_reduce"; "": there is none
 	At      time.Time // when it came here
 	Chained bool      // it came while the one before was handled
 	Old     bool      // the process went on for long after it
@@ -255,7 +256,7 @@ func (h *hearing) traced(line string) {
 		if len(h.words.Raised) == maxRaised {
 			h.words.Raised = append(h.words.Raised[:0], h.words.Raised[1:]...)
 		}
-		h.words.Raised = append(h.words.Raised, Raised{Text: line, Where: h.frame.where, At: time.Now(), Chained: h.chain})
+		h.words.Raised = append(h.words.Raised, Raised{Text: line, Where: h.frame.where, Call: h.frame.call, At: time.Now(), Chained: h.chain})
 		h.count++
 		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
 	case h.trace == traceMessage && h.after > 0 && line != "" && !logged(line) && len(h.words.Raised) > 0:
@@ -270,15 +271,22 @@ func (h *hearing) traced(line string) {
 type frame struct {
 	where string
 	own   bool
+	call  string // of torch.distributed, the outermost
 }
+
+// collectives is the file of torch that has its collectives (since torch 1.0, up to 2.15).
+const collectives = "/torch/distributed/distributed_c10d.py"
 
 // hear takes a line between the head of a traceback and its exception: `  File "/work/train.py", line 33, in step`.
 func (f *frame) hear(line string) {
 	rest, ok := strings.CutPrefix(line, `  File "`)
 	file, rest, told := strings.Cut(rest, `", line `)
-	number, _, _ := strings.Cut(rest, ",")
+	number, in, _ := strings.Cut(rest, ", in ")
 	if !ok || !told || number == "" || strings.Trim(number, "0123456789") != "" {
 		return
+	}
+	if f.call == "" && strings.HasSuffix(file, collectives) {
+		f.call = in
 	}
 	own := !strings.Contains(file, "-packages/") && !strings.Contains(file, "/lib/python") && !strings.HasPrefix(file, "<")
 	if own || !f.own {
@@ -365,15 +373,26 @@ func (w *words) end(id int) {
 }
 
 // words is what was heard of a process, whose output has ended.
-func (w *words) words(id int) (all Words) {
+func (w *words) words(id int) Words { return w.gather(id, true) }
+
+// soFar is the same of one whose output goes on: a line that has begun is not of it.
+func (w *words) soFar(id int) Words { return w.gather(id, false) }
+
+func (w *words) gather(id int, ended bool) (all Words) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if h := w.of[id]; h != nil {
-		all = h.finish(h.heard)
+		if ended {
+			h.finish(h.heard)
+		}
+		all = h.sum()
 		all.Above = w.lines - h.above
 	}
 	if h := w.out[id]; h != nil && len(all.Raised) == 0 {
-		out := h.finish(h.printed)
+		if ended {
+			h.finish(h.printed)
+		}
+		out := h.sum()
 		all.Raised, all.Mute, all.After = out.Raised, out.Mute, len(out.Raised) > 0 && h.plain > 0
 		for i := range all.Raised {
 			all.Raised[i].Printed = true
@@ -382,12 +401,16 @@ func (w *words) words(id int) (all Words) {
 	return all
 }
 
-// finish is what was heard on one stream, whose last line may have no end: take takes it.
-func (h *hearing) finish(take func(line string)) Words {
+// finish takes the last line of a stream, which may have no end.
+func (h *hearing) finish(take func(line string)) {
 	if len(h.line) > 0 {
 		take(string(h.line))
 		h.line = h.line[:0]
 	}
+}
+
+// sum is what was heard on one stream.
+func (h *hearing) sum() Words {
 	if h.first > maxOutlived {
 		h.words.First = nil
 	}

@@ -94,6 +94,7 @@ type Run struct {
 	unwritten  unwritten
 	grows      Came      // hosts for which the ranks were ended; zero: none
 	succeeded  bool      // another launcher has the run, whose ranks go on
+	awayAsked  bool      // it was looked who else was away, since a rank waited in vain
 	stopped    time.Time // when the ranks were told to end; zero: they were not
 }
 

@@ -21,6 +21,9 @@ func (r *Run) judge() {
 		r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
+	if r.looksForAway() {
+		return
+	}
 	if f, ok := r.verdict.Cause(); ok {
 		r.stop(f.Sentence(), false)
 	}
@@ -36,6 +39,7 @@ const stopBound = 15 * time.Second
 // matters only with now.
 func (r *Run) stop(why string, now bool) {
 	r.cutLook()
+	r.endAway()
 	if r.job == jobStopping && !now {
 		return
 	}
@@ -179,6 +183,10 @@ func (r *Run) giveUp(f verdict.Fault) {
 	if r.job == jobStopping {
 		return
 	}
+	if r.inquiry.asksAway() {
+		r.judge()
+		return
+	}
 	r.inquiry.last = true
 	if r.inquiry.ask(whoWaits) {
 		r.inquired()
@@ -191,6 +199,9 @@ func (r *Run) inquired() {
 	case r.inquiry.open == nil:
 	case what == whereTheyAre:
 		r.looked()
+	case what == whoIsAway:
+		r.endAway()
+		r.judge()
 	case what == whySlow:
 		r.stalls.opine(r.now.Clock)
 	case what == whetherStalled || what == whetherInInit:

@@ -77,7 +77,10 @@ func (c *Case) account(f Fault) account {
 	if used := c.Toll.memory(f); used != "" {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
-	if ids := c.reporters(f); !ids.Empty() {
+	if c.looked(f) {
+		a.behind = append(slices.Clone(a.behind), c.Look.Lines...)
+	}
+	if ids := c.reporters(f); !ids.Empty() && (len(c.Look.Lines) == 0 || !c.looked(f)) {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID].Kind))
 	}
 	for _, s := range absentSentences(c.absent(f)) {
@@ -93,13 +96,18 @@ func (c *Case) account(f Fault) account {
 
 // absent is who was absent, where a fault is that ranks waited.
 func (c *Case) absent(f Fault) []job.Absentee {
-	if c.Absent == nil {
-		return nil
-	}
 	if k, _ := c.kind(f); k != Collective && (f.Event != TimedOut || f.Limit == InitLimit) && !echo(k) {
 		return nil
 	}
-	return c.Absent()
+	if c.Absent != nil {
+		if list := c.Absent(); len(list) > 0 {
+			return list
+		}
+	}
+	if !c.looked(f) {
+		return nil
+	}
+	return c.Look.Away
 }
 
 // deviceLines tell of a process's devices.
@@ -143,6 +151,10 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return "see whether the program raised it there itself; else somebody on " + f.Host + " sent SIGINT to the rank"
 	case spoke && f.speaks() && c.losesNone(f.ID):
 		return adviceNoneLost
+	case spoke && f.speaks() && c.looked(f) && len(c.Look.Away) > 0:
+		return adviceAway
+	case spoke && f.speaks() && c.looked(f) && c.Look.Differ:
+		return Advice(CollectiveMismatch, said.Text, c.Bare)[0]
 	case spoke && f.speaks():
 		if do := Advice(said.Kind, said.Text, c.Bare); said.Text != "" && len(do) > 0 {
 			return do[0]

@@ -156,6 +156,11 @@ func (c *Case) blame(first Fault) Fault {
 	if f, ok := c.leaver(first); ok {
 		return f
 	}
+	if !c.found[first.ID].Vain { // who waited in vain came before those that lost it
+		if f, ok := c.earliest(func(f Fault) bool { return f.Event == Ended && c.found[f.ID].Vain }); ok {
+			return f
+		}
+	}
 	return first
 }
 
@@ -199,6 +204,17 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		own.Event, own.At, own.seq, own.Code = Raised, f.At, -1, f.Status()
 		c.faults = append(c.faults, own)
 		return
+	}
+	if c.found[c.blame(f).ID].Vain {
+		return
+	}
+	for id := range n { // which was stopped before its end came
+		if !failed[id] && c.found[id].Vain {
+			own := about(id)
+			own.Event, own.At, own.seq, own.Code = Raised, f.At, -1, f.Status()
+			c.faults = append(c.faults, own)
+			return
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type Said struct {
 type Exception struct {
 	Text    string // the exception's line, and after a line feed what follows it
 	Where   string // a line of the program's own in its traceback, "train.py:33"; "": none is told
+	Call    string // the call of torch.distributed in it, "all_reduce"; "": there is none
 	Chained bool   // it came while the one before was handled
 	Old     bool   // the process went on for long after it
 	Printed bool   // on standard output
@@ -35,7 +36,9 @@ type Finding struct {
 	Line   string // that says so, as the rank wrote it
 	Text   string // all of it that was looked at
 	Where  string // in the program it is, "train.py:33"; "": not known
+	Call   string // of torch.distributed in which it was raised; "": in none
 	Echo   bool   // ranks say so that lost another one, or waited for it
+	Vain   bool   // it waited for another one, which did not come: an Echo
 	Likely bool   // it may be another kind
 	Loose  bool   // a line among others says so, which the rank may have outlived
 	Late   bool   // and it had run for a while, so that it could be executed
@@ -64,7 +67,7 @@ func Read(s Said) (Finding, bool) {
 		if !ok || follows(f, line) {
 			f = Finding{Kind: Python}
 		}
-		f.Line, f.Where, f.Likely = line, s.Raised[i].Where, f.Likely || s.Raised[i].Old || s.After
+		f.Line, f.Where, f.Call, f.Likely = line, s.Raised[i].Where, s.Raised[i].Call, f.Likely || s.Raised[i].Old || s.After
 		if !f.Echo || !s.Raised[i].Chained {
 			if echo.Kind != "" && f.Echo {
 				f = echo
@@ -188,5 +191,5 @@ func look(text string) (Finding, bool) {
 	if !ok || s.General {
 		return Finding{}, false
 	}
-	return Finding{Kind: s.Kind, Text: text, Echo: s.Weight() <= Wait, Likely: s.Likely}, true
+	return Finding{Kind: s.Kind, Text: text, Echo: s.Weight() <= Wait, Vain: s.vain(), Likely: s.Likely}, true
 }

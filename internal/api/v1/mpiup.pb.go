@@ -5868,8 +5868,9 @@ func (x *AbortNoted) GetId() uint64 {
 type AskWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"` // before the answer, processes are asked for dumps of their flight recorders (Flight)
-	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`  // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
+	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"`                     // before the answer, processes are asked for dumps of their flight recorders (Flight)
+	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`                      // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
+	WithinMs      uint32                 `protobuf:"varint,4,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"` // how long the look at stacks may take, where that is less: what has been found by then is the answer; 0: as above
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5923,6 +5924,13 @@ func (x *AskWaits) GetStacks() string {
 		return x.Stacks
 	}
 	return ""
+}
+
+func (x *AskWaits) GetWithinMs() uint32 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
 }
 
 // Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
@@ -10374,11 +10382,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"J\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"g\n" +
 	"\bAskWaits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06flight\x18\x02 \x01(\bR\x06flight\x12\x16\n" +
-	"\x06stacks\x18\x03 \x01(\tR\x06stacks\"\xd4\x01\n" +
+	"\x06stacks\x18\x03 \x01(\tR\x06stacks\x12\x1b\n" +
+	"\twithin_ms\x18\x04 \x01(\rR\bwithinMs\"\xd4\x01\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
