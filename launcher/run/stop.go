@@ -264,6 +264,16 @@ func (r *Run) looked() {
 		}
 		return
 	}
+	mixed := hang.Calls(nil)
+	if answered && l.all && len(l.found) == l.asked.Len() && !l.blame.Sure {
+		mixed = hang.Mixed(l.found)
+	}
+	if l.seen == nil || !l.mixed.Same(mixed) {
+		l.mixed = nil
+	}
+	if l.seen == nil {
+		l.mixed = mixed
+	}
 	doubt := ""
 	switch {
 	case !l.stall.Busy.Empty():
@@ -276,6 +286,9 @@ func (r *Run) looked() {
 		if l.outside = hang.ByStacks(l.found); !l.outside.IDs.Empty() {
 			l.again = l.outside.Again(l.found)
 		}
+	}
+	if l.seen == nil && l.mixed != nil {
+		l.again = l.asked
 	}
 	switch {
 	case doubt != "":
@@ -325,6 +338,10 @@ func (r *Run) endHung() {
 	}
 	if l.all && hang.Alike(l.seen) {
 		l.blame.Sure = false
+	}
+	if twice && l.mixed != nil {
+		l.blame, lines = hang.Blame{}, []string{"ranks are in different collectives: " + l.mixed.Text(r.named)}
+		r.verdict.Mixed()
 	}
 	groups, more := hang.Grouped(l.seen)
 	for _, g := range groups {

@@ -56,7 +56,7 @@ func (r *Run) looksForAway() bool {
 	}
 	r.awayAsked = true
 	if rest.Empty() || bound <= 0 {
-		return r.sayAway(heard, nil)
+		return r.sayAway(heard, nil, nil)
 	}
 	q.look = look{begun: r.now.Clock}
 	if r.flights.records.Any() { // torch's recorders are there: each is asked for what it has, which comes by itself
@@ -81,10 +81,10 @@ func (r *Run) endAway() {
 	if !q.asksAway() {
 		return
 	}
-	found := q.look.found
+	found, notes := q.look.found, q.look.notes
 	q.close()
 	q.look = look{}
-	r.sayAway(r.heardVain(0), found)
+	r.sayAway(r.heardVain(0), found, notes)
 }
 
 // heardVain is what ranks of a job say so far of having waited.
@@ -124,7 +124,7 @@ func (r *Run) heardVain(number int) (h heardVain) {
 }
 
 // sayAway hands the verdict what the look has found. It is false, for who goes on to stop the ranks.
-func (r *Run) sayAway(h heardVain, found []hang.Stack) bool {
+func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) bool {
 	l := &r.verdict.Look
 	waited := "waited in vain"
 	if len(h.calls) == 1 {
@@ -134,39 +134,41 @@ func (r *Run) sayAway(h heardVain, found []hang.Stack) bool {
 	}
 	waited = r.named(h.vain) + " " + waited
 
-	away := map[int]string{}
+	away, at := idset.Set{}, map[int]string{}
 	var rest []string // of those that are not elsewhere, as far as it shows
 	for _, s := range found {
-		p := s.Place()
-		switch at := strings.Join(hang.Telling(s.Frames), ", called by "); {
+		at[s.ID] = strings.Join(hang.Telling(withoutStart(s.Frames)), ", called by ")
+		switch p := s.Place(); {
 		case h.lost.Contains(s.ID) || h.failed.Contains(s.ID): // it has spoken since
 		case p.Known && p.Call == "":
-			away[s.ID] = "it was in " + at
+			away.Add(s.ID)
 		case p.Known:
 			h.calls.Add(p, s.ID)
 		default:
-			rest = append(rest, fmt.Sprintf("%s was in %s", r.where(s.ID), at))
+			rest = append(rest, fmt.Sprintf("%s was in %s", r.where(s.ID), at[s.ID]))
 		}
 	}
 	named := r.namedBy(h)
-	for id := range away {
-		if !named.Empty() && !named.Contains(id) && named.Overlaps(keys(away)) { // its library names others, who are away
-			delete(away, id)
-		}
+	if named.Overlaps(away) {
+		away = away.Intersect(named)
 	}
-	for id := range keys(away).All() {
-		why := away[id]
+	many := away.Len() > h.lost.Union(calledBy(h.calls)).Len() // they are not the odd ones
+	for id := range away.All() {
+		why := fmt.Sprintf("it was in %s, while %s", at[id], waited)
 		if named.Contains(id) {
-			why = fmt.Sprintf("%s names it, and %s", r.rankName(h.who), why)
-		} else {
-			why += ", while " + waited
+			why = fmt.Sprintf("%s names it, and it was in %s", r.rankName(h.who), at[id])
 		}
 		if last := r.lastWords(id); last != "" {
 			why += "; it wrote last: " + last
 		}
-		l.Away = append(l.Away, job.Absentee{Rank: r.who.Process(id).Rank, Own: true, Name: r.rankName(id), Host: r.hosts[r.who.HostOf(id)].Name, PID: int(r.ranks[id].pid), Why: why})
+		if many && len(l.Lines) < maxNotes {
+			l.Lines = append(l.Lines, r.where(id)+strings.TrimPrefix(why, "it"))
+		} else if !many {
+			l.Away = append(l.Away, job.Absentee{Rank: r.who.Process(id).Rank, Own: true, Name: r.rankName(id), Host: r.hosts[r.who.HostOf(id)].Name, PID: int(r.ranks[id].pid), Why: why})
+		}
 	}
-	if len(l.Away) > 0 {
+	if l.Found = !away.Empty(); l.Found {
+		l.Lines = append(l.Lines, notes[:min(len(notes), 1)]...)
 		return false
 	}
 
@@ -186,12 +188,12 @@ func (r *Run) sayAway(h heardVain, found []hang.Stack) bool {
 	return false
 }
 
-// keys are the ids that something is told of.
-func keys(of map[int]string) (ids idset.Set) {
-	for id := range of {
-		ids.Add(id)
+// withoutStart is a stack without the function by which an interpreter runs a program, where others are there.
+func withoutStart(frames []string) []string {
+	if n := len(frames); n > 1 && frames[n-1] == "Py_BytesMain" {
+		return frames[:n-1]
 	}
-	return ids
+	return frames
 }
 
 // calledBy are all that are in one of the calls.

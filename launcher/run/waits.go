@@ -134,6 +134,7 @@ type look struct {
 	seen    []hang.Stack // at the first look
 	outside hang.Outside // by the first look
 	again   idset.Set    // that are looked at once more
+	mixed   hang.Calls   // in which ranks wait for each other, by each look so far; nil: they do not
 }
 
 // hear takes what a host tells of those that it was asked for.

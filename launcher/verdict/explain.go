@@ -149,12 +149,12 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return ""
 	case spoke && f.speaks() && f.Exit.Signal == job.SIGINT:
 		return "see whether the program raised it there itself; else somebody on " + f.Host + " sent SIGINT to the rank"
-	case spoke && f.speaks() && c.losesNone(f.ID):
-		return adviceNoneLost
-	case spoke && f.speaks() && c.looked(f) && len(c.Look.Away) > 0:
+	case spoke && f.speaks() && c.looked(f) && c.Look.Found:
 		return adviceAway
 	case spoke && f.speaks() && c.looked(f) && c.Look.Differ:
 		return Advice(CollectiveMismatch, said.Text, c.Bare)[0]
+	case spoke && f.speaks() && c.losesNone(f.ID):
+		return adviceNoneLost
 	case spoke && f.speaks():
 		if do := Advice(said.Kind, said.Text, c.Bare); said.Text != "" && len(do) > 0 {
 			return do[0]

@@ -14,6 +14,7 @@ import (
 type Look struct {
 	Away   []job.Absentee // who was elsewhere, and where
 	Lines  []string       // what else is to be said
+	Found  bool           // somebody was elsewhere, in Away or, where it is most, in Lines
 	Differ bool           // ranks were in different collectives
 }
 
@@ -24,6 +25,9 @@ const adviceAway = "see why it was there while the others waited; a longer time-
 func (c *Case) looked(f Fault) bool {
 	return len(c.Look.Away)+len(c.Look.Lines) > 0 && f.Event != TimedOut && (c.found[f.ID].Vain || c.echoes(f))
 }
+
+// Mixed notes that a time limit struck ranks that wait in different collectives for each other.
+func (c *Case) Mixed() { c.limited = CollectiveMismatch }
 
 // MayWait says that nothing has happened but that ranks ended by themselves, with a code or as their libraries end them (SIGABRT), so that their words
 // may be asked first whether they waited for another one. A death by a signal, a lost host or a limit ends the run at once.
