@@ -54,19 +54,19 @@ type process struct {
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
 type jobRun struct {
 	*model.Job
-	apps     []job.App
-	exports  [][]string // by app: the environment that jobs it spawns begin with
-	asked    *spawn.Ask // nil: the command line's
-	told     *apiv1.Job
-	silent   int          // processes whose start was not heard of
-	left     int          // processes that are not over
-	chosen   bool         // agents have said which MPI libraries its programs load, and the protocol is theirs to choose
-	loadsMPI bool         // one of them loads one: its ranks wire up
-	spoke    bool         // one of them has spoken PMI or PMIx
-	mixture  *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
-	waiting  []int        // hosts, by index, whose agents wait for our word on that
-	warned   bool         // that they may not go together
-	dropped  bool         // one of it could not be started: what did start is ended, and fails nobody
+	apps    []job.App
+	exports [][]string // by app: the environment that jobs it spawns begin with
+	asked   *spawn.Ask // nil: the command line's
+	told    *apiv1.Job
+	silent  int          // processes whose start was not heard of
+	left    int          // processes that are not over
+	chosen  bool         // agents have said which MPI libraries its programs may load
+	usesMPI bool         // one of them is MPI's, and no guess: its ranks wire up (uses)
+	spoke   bool         // one of them has spoken PMI or PMIx
+	mixture *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
+	waiting []int        // hosts, by index, whose agents wait for our word on that
+	warned  bool         // that they may not go together
+	dropped bool         // one of it could not be started: what did start is ended, and fails nobody
 }
 
 // over says that no process of a spawned job is left.

@@ -224,7 +224,7 @@ func (r *Run) inquired() {
 		}
 		blame, lines := tell()
 		if len(lines) == 0 && all {
-			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
+			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.usesMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
 		}
 		r.inquiry.look = look{blame: blame, lines: lines, tell: tell}
