@@ -113,7 +113,7 @@ func (r *Run) heardVain(number int) (h heardVain) {
 		if f.Vain {
 			h.vain.Add(id)
 		}
-		if f.Vain && h.who < 0 {
+		if f.Vain && (h.who < 0 || verdict.Named(h.text, len(r.ranks)).Empty() && !verdict.Named(f.Line, len(r.ranks)).Empty()) {
 			h.who, h.text = id, f.Line
 		}
 		if f.Call != "" {

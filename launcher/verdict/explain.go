@@ -77,9 +77,6 @@ func (c *Case) account(f Fault) account {
 	if used := c.Toll.memory(f); used != "" {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
-	if c.looked(f) {
-		a.behind = append(slices.Clone(a.behind), c.Look.Lines...)
-	}
 	if ids := c.reporters(f); !ids.Empty() && (len(c.Look.Lines) == 0 || !c.looked(f)) {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID].Kind))
 	}
@@ -87,6 +84,9 @@ func (c *Case) account(f Fault) account {
 		if !slices.Contains(a.behind, s) {
 			a.behind = append(slices.Clone(a.behind), s)
 		}
+	}
+	if c.looked(f) {
+		a.behind = append(slices.Clone(a.behind), c.Look.Lines...)
 	}
 	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.broke() && !f.Command {
 		a.do = append(a.do, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")

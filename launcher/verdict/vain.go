@@ -66,3 +66,6 @@ func Named(text string, size int) (ids idset.Set) {
 	}
 	return ids
 }
+
+// names says that its words name a rank that it waited for.
+func (f Finding) names() bool { return f.Vain && !Named(f.Line, 1<<20).Empty() }

@@ -156,8 +156,18 @@ func (c *Case) blame(first Fault) Fault {
 	if f, ok := c.leaver(first); ok {
 		return f
 	}
-	if !c.found[first.ID].Vain { // who waited in vain came before those that lost it
-		if f, ok := c.earliest(func(f Fault) bool { return f.Event == Ended && c.found[f.ID].Vain }); ok {
+	return c.waiter(first)
+}
+
+// waiter is who waited in vain, before first lost it: one whose words name another one comes first.
+func (c *Case) waiter(first Fault) Fault {
+	vain := func(f Fault) bool { return f.Event == Ended && c.found[f.ID].Vain }
+	names := func(f Fault) bool { return vain(f) && c.found[f.ID].names() }
+	switch f, ok := c.earliest(names); {
+	case ok && !names(first):
+		return f
+	case !ok && !vain(first):
+		if f, ok := c.earliest(vain); ok {
 			return f
 		}
 	}
@@ -351,7 +361,7 @@ func (c *Case) reporters(f Fault) (ids idset.Set) {
 			ids.Add(g.Process.Rank)
 		}
 	}
-	if f.Event == Ended && ids.Len() == 1 && c.found[f.ID].Loose {
+	if f.Event == Ended && ids.Len() == 1 && c.found[f.ID].Loose && !c.looked(f) {
 		return idset.Set{}
 	}
 	return ids

@@ -4,7 +4,7 @@
     barrier recv object  likewise, they are in barrier, recv from it (rank 0 alone), all_gather_object
     monitored all        likewise, in monitored_barrier, which names the first, or all that did not come
     mixed mixed3         it is in broadcast, the others in all_reduce; in all_gather, they are in broadcast
-    mixedmpi             the same as mixed, of mpi4py: it is in MPI_Bcast of rank 1, the others in MPI_Allreduce
+    mixedmpi mixedmpi3   of mpi4py: it is in MPI_Bcast of rank 1, the others in MPI_Allreduce; in MPI_Barrier, and in MPI_Allgather
     said                 rank 0 says that rank 1 did not pass, which waits with the others
     watchdog             rank 0 writes what NCCL's watchdog does, and aborts; the last one sleeps
 """
@@ -42,7 +42,9 @@ def mixed_mpi():
     from mpi4py import MPI
     world = MPI.COMM_WORLD
     data = bytearray(1 << 24)
-    if last:
+    if how == "mixedmpi3":
+        world.Barrier() if last else world.Allgather(data, bytearray(size << 24))
+    elif last:
         world.Bcast(data, 1)
     else:
         world.Allreduce(MPI.IN_PLACE, data)
@@ -50,7 +52,7 @@ def mixed_mpi():
 
 if how == "watchdog":
     watchdog()
-if how == "mixedmpi":
+if how.startswith("mixedmpi"):
     mixed_mpi()
     sys.exit(0)
 
