@@ -122,6 +122,12 @@ func (r *driver) words(id int) verdict.Said {
 	return saidBy(r.sink.Words(id), tail)
 }
 
+// wordsSoFar is the same of a process that may go on.
+func (r *driver) wordsSoFar(id int) verdict.Said {
+	tail, _ := r.sink.Tail(id)
+	return saidBy(r.sink.WordsSoFar(id), tail)
+}
+
 // saidBy is what was heard of a process, and its last lines, as the verdict reads them.
 func saidBy(w iof.Words, tail []string) verdict.Said {
 	said := verdict.Said{Last: []string{w.Fatal}, Early: w.Early, Began: w.Began, Gone: w.Gone, Mute: w.Mute, After: w.After}
@@ -132,7 +138,7 @@ func saidBy(w iof.Words, tail []string) verdict.Said {
 		said.Last = append(said.Last, tail...)
 	}
 	for _, e := range w.Raised {
-		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Own: e.Own, Deep: e.Deep, Piped: e.Piped, Link: e.Link, At: e.At, Old: e.Old, Printed: e.Printed})
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Where: e.Where, Call: e.Call, Own: e.Own, Deep: e.Deep, Piped: e.Piped, Link: e.Link, At: e.At, Old: e.Old, Printed: e.Printed})
 	}
 	return said
 }

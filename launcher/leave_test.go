@@ -17,8 +17,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 )
 
-// After SIGTERM every rank has the whole time, whoever ends first and however, and the run was preempted; a failure
-// without one gives the others --grace.
+// After SIGTERM every rank has the whole time, whoever ends first and however, and the run was preempted; after Ctrl-C
+// every rank has the whole of --grace.
 func TestTermGrace(t *testing.T) {
 	ending := (&apiv1.Ending{Why: "SIGTERM"}).Frame()
 	aborted := (&apiv1.Aborted{Rank: 0, Code: 42}).Frame()
@@ -46,7 +46,7 @@ func TestTermGrace(t *testing.T) {
 			agent: scripted{launch: both(), stop: frames(stoppedByUs(0), stoppedByUs(1))}},
 		{name: "the time limit", signals: []os.Signal{syscall.SIGTERM}, limit: 5 * time.Second, code: 249, took: 5*time.Second - time.Millisecond,
 			agent: scripted{launch: both(), waits: &apiv1.Waits{}, stop: frames(stoppedByUs(0), stoppedByUs(1))}},
-		{name: "Ctrl-C and a failure", signals: []os.Signal{syscall.SIGINT}, code: 130, took: 0, says: "kills them\nmpiup: interrupted\n",
+		{name: "Ctrl-C and a failure", signals: []os.Signal{syscall.SIGINT}, code: 130, took: 5 * time.Second, says: "kills them\nmpiup: interrupted\n",
 			agent: scripted{launch: both(), signal: exited(0, 7), stop: stoppedByUs(1)}},
 		{name: "its only agent is ended", code: 249, took: 15 * time.Second, signals: []os.Signal{syscall.SIGHUP},
 			agent: scripted{launch: both(), signal: frames(ending, stoppedByUs(0)), slow: stoppedByUs(1), after: 15 * time.Second},

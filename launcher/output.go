@@ -266,6 +266,9 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 		first = ""
 		return name
 	}
+	if r.exec == nil {
+		cfg.Wrote = r.wordsSoFar
+	}
 	r.run = run.New(cfg)
 	return nil
 }

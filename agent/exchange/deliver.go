@@ -126,7 +126,11 @@ func (x *Exchange) askStacks(q *apiv1.AskWaits) error {
 		return fmt.Errorf("stacks of %.80q: %w", q.Stacks, err)
 	}
 	x.cfg.Go(func() {
-		ctx, cancel := awake.Within(x.cfg.Serving, StackTime)
+		within := StackTime
+		if q.WithinMs > 0 {
+			within = min(within, time.Duration(q.WithinMs)*time.Millisecond)
+		}
+		ctx, cancel := awake.Within(x.cfg.Serving, within)
 		defer cancel()
 		told, notes := x.stacksOf(ctx, wanted)
 		w, _ := x.waits(x.cfg.Clock.Now())

@@ -23,6 +23,12 @@ func (r *Record) note(f *apiv1.Frame) bool {
 		r.ends = append(r.ends, r.entry(f))
 	case *apiv1.Frame_Activity:
 		r.newer(fmt.Sprint("activity ", b.Activity.Job), f)
+	case *apiv1.Frame_Chosen:
+		c := b.Chosen
+		if !c.Seen && (!c.Sure || c.Library == "") { // a guess
+			return false
+		}
+		r.newer(fmt.Sprint("uses ", c.Job, c.App), (&apiv1.Chosen{Job: c.Job, App: c.App, Pmi: c.Pmi, Library: c.Library, Seen: true}).Frame())
 	case *apiv1.Frame_Met:
 		r.newer(fmt.Sprint("met ", b.Met.Job), f)
 	case *apiv1.Frame_Flight:

@@ -137,6 +137,7 @@ func (p *Process) lookAlone(l *lonely) (may bool) {
 	l.done = true
 	if p.Silent() && p.aloneForSure(l.world) {
 		p.mapped.Store(&l.world.Library)
+		p.useMPI(l.world.Library)
 		p.alone.Store(true)
 	}
 	return true

@@ -137,7 +137,7 @@ type Job struct {
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
-	loads    []bool           // by program: an MPI library, as far as it shows
+	uses     []atomic.Bool    // by program: it is MPI's (useMPI)
 	seconds  atomic.Int32     // ranks here as which a second process called MPI_Init
 	sure     atomic.Bool      // a program here loads a library that speaks PMIx, as far as one can see
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere

@@ -362,6 +362,9 @@ func (st *Job) SetPMI(rank int, state apiv1.PmiState, who client.Process) {
 	}
 	p.followClient(who)
 	p.pmi.Store(int32(state))
+	if state != apiv1.PmiState_PMI_NEVER {
+		p.useMPI("")
+	}
 	select {
 	case p.changed <- struct{}{}:
 	default:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
@@ -21,7 +21,7 @@ import (
 func (st *Job) choose(dirs []string) {
 	l := st.Launch
 	st.awaits = l.Job.Await && st.space != nil && len(l.Procs) > 0
-	st.programs, st.shards, st.loads = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps)), make([]bool, len(l.Apps))
+	st.programs, st.shards, st.uses = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps)), make([]atomic.Bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
 		here[p.App] = true
@@ -34,7 +34,8 @@ func (st *Job) choose(dirs []string) {
 			c = st.choice(app, dirs[app])
 			p.OldHwloc, p.NCCL, p.Torch, p.First = c.OldHwloc, c.NCCL, c.Torch, c.First
 			p.OpenMPI = strings.HasPrefix(c.Library, "Open MPI")
-			st.shards[app], st.loads[app] = c.Shards, c.Library != ""
+			st.shards[app] = c.Shards
+			st.uses[app].Store(c.Library != "" && c.Sure && !c.Mention)
 		}
 		switch {
 		case st.space == nil:
@@ -156,14 +157,31 @@ func (p *Process) Phase(inFence idset.Set) apiv1.RankPhase {
 	case apiv1.PmiState_PMI_FINALIZED:
 		return apiv1.RankPhase_PHASE_FINALIZED
 	}
-	if p.without() {
+	if !p.usesMPI() {
 		return apiv1.RankPhase_PHASE_NONE
 	}
 	return apiv1.RankPhase_PHASE_NEVER
 }
 
-// without says that the rank is no program of MPI's, as far as it shows: neither its program nor its memory names a library.
-func (p *Process) without() bool {
+// Whether ranks of a program are MPI's is known here alone: phases, ps, metrics and the launcher's verdicts go by it. What a program may load is a
+// guess, as for any script of a Python that has mpi4py.
+//
+//	the program surely loads a library ────────────────────────────┐
+//	a rank of it has spoken to its server, in MPI_Init ────────────┼─▶ MPI's ─Chosen{seen}─▶ the launcher
+//	a rank has a library in its memory, and no framework that may ─┘
+//	be built with one, as torch
+
+// usesMPI says that the rank's program is MPI's.
+func (p *Process) usesMPI() bool {
 	app := int(p.Spec.App)
-	return app < len(p.Job.loads) && !p.Job.loads[app] && p.mapped.Load() == nil && time.Since(p.begun) > 2*young
+	return app < len(p.Job.uses) && p.Job.uses[app].Load()
+}
+
+// useMPI notes that a program is MPI's, by one of its ranks, and tells the launcher where it wants to know.
+func (p *Process) useMPI(library string) {
+	st, app := p.Job, int(p.Spec.App)
+	if app >= len(st.uses) || st.uses[app].Swap(true) || !st.Launch.Job.TellUse {
+		return
+	}
+	st.send((&apiv1.Chosen{Job: st.Launch.Job.Number, App: p.Spec.App, Pmi: st.protocolOf(p.Spec.App), Library: library, Seen: true}).Frame())
 }

@@ -77,6 +77,9 @@ func watchUnspoken(st *Job) {
 			}
 			if library != "" && p.mute() {
 				p.mapped.Store(&library)
+				if !p.usesMPI() && st.s.Libs.Framework(p.process.Pid()) == "" {
+					p.useMPI(library)
+				}
 			}
 		}
 		at, whole = lookAfter(at, len(list) == 0)

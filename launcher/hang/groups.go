@@ -102,7 +102,10 @@ func callOf(function string) string {
 		return "MPI_" + strings.ToUpper(inner[:1]) + inner[1:]
 	}
 	if strings.HasPrefix(function, "PMPI_") {
-		return function[1:]
+		function = function[1:]
+	}
+	if strings.HasPrefix(function, "MPI_") { // of large counts (MPI 4.0, 2.6), as mpi4py calls them
+		function = strings.TrimSuffix(function, "_c")
 	}
 	return function
 }

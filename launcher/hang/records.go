@@ -46,6 +46,9 @@ func (r *Records) Add(host, owner string, rec Record) error {
 	return nil
 }
 
+// Any says that there are some.
+func (r *Records) Any() bool { return len(r.of) > 0 }
+
 // All are the records, each with its host.
 func (r *Records) All() iter.Seq2[string, frameworks.Flight] {
 	return func(yield func(string, frameworks.Flight) bool) {

@@ -257,3 +257,6 @@ func (s *Sink) Tail(id int) ([]string, job.Stream) { return s.tails.lines(id) }
 
 // Words is what of a process's output tells why it failed, once it has ended.
 func (s *Sink) Words(id int) Words { return s.words.words(id) }
+
+// WordsSoFar is the same of a process whose output may go on.
+func (s *Sink) WordsSoFar(id int) Words { return s.words.soFar(id) }

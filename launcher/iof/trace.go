@@ -242,7 +242,7 @@ func (t *traceReader) raise(line string, ranked bool) {
 		}
 		t.raised = slices.Delete(t.raised, at, at+1)
 	}
-	t.raised = append(t.raised, Raised{Text: line, Where: t.frame.where, Own: t.frame.rank >= ownString, Deep: t.frame.own > 1, Piped: t.frame.piped, At: time.Now(), Link: t.link})
+	t.raised = append(t.raised, Raised{Text: line, Where: t.frame.where, Call: t.frame.call, Own: t.frame.rank >= ownString, Deep: t.frame.own > 1, Piped: t.frame.piped, At: time.Now(), Link: t.link})
 	t.count++
 	t.words = message{lines: []string{line}, sure: 1}
 	t.state, t.link, t.surely = traceMessage, job.Unlinked, true
@@ -362,9 +362,13 @@ func (t *traceReader) hearBox(line string) {
 type frame struct {
 	where string
 	rank  frameRank
-	own   int  // frames of the program's own files
-	piped bool // the innermost one is of multiprocessing, with which a process talks to its own workers
+	own   int    // frames of the program's own files
+	piped bool   // the innermost one is of multiprocessing, with which a process talks to its own workers
+	call  string // of torch.distributed, the outermost
 }
+
+// collectives is the file of torch that has its collectives (since torch 1.0, up to 2.15).
+const collectives = "/torch/distributed/distributed_c10d.py"
 
 // frameRank says how much a frame tells the program's author.
 type frameRank uint8
@@ -381,9 +385,12 @@ const (
 func (f *frame) hear(line string) {
 	rest, ok := strings.CutPrefix(line, `  File "`)
 	file, rest, told := strings.Cut(rest, `", line `)
-	number, _, in := strings.Cut(rest, ",")
+	number, function, in := strings.Cut(rest, ", in ")
 	if !ok || !told || number == "" || strings.Trim(number, "0123456789") != "" {
 		return
+	}
+	if f.call == "" && strings.HasSuffix(file, collectives) {
+		f.call = function
 	}
 	if !in {
 		f.where, f.rank = path.Base(file)+":"+number, mistyped

@@ -32,6 +32,7 @@ type Raised struct {
 	Text    string    // the exception's line, and those that follow it of its message, as far as it is known to go
 	Where   string    // the innermost line of the program's own in its traceback, "train.py:33", else a library's; "": none is told
 	Own     bool      // that is the program's own
+	Call    string    // the call of torch.distributed in it, "all_reduce"; "": there is none
 	Deep    bool      // it came from a function of the program's own that another one of these called
 	Piped   bool      // it came from where Python talks to the process's own workers (multiprocessing)
 	At      time.Time // when it came here
@@ -286,15 +287,26 @@ func (w *words) end(id int) {
 }
 
 // words is what was heard of a process, whose output has ended.
-func (w *words) words(id int) (all Words) {
+func (w *words) words(id int) Words { return w.gather(id, true) }
+
+// soFar is the same of one whose output goes on: a line that has begun is not of it.
+func (w *words) soFar(id int) Words { return w.gather(id, false) }
+
+func (w *words) gather(id int, ended bool) (all Words) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if h := w.of[id]; h != nil {
-		all = h.finish(h.heard)
+		if ended {
+			h.finish(h.heard)
+		}
+		all = h.sum()
 		all.Above = w.lines - h.above
 	}
 	if h := w.out[id]; h != nil && len(all.Raised) == 0 {
-		out := h.finish(h.printed)
+		if ended {
+			h.finish(h.printed)
+		}
+		out := h.sum()
 		all.Raised, all.Mute, all.After = out.Raised, out.Mute, len(out.Raised) > 0 && h.plain > 0
 		for i := range all.Raised {
 			all.Raised[i].Printed = true
@@ -303,12 +315,16 @@ func (w *words) words(id int) (all Words) {
 	return all
 }
 
-// finish is what was heard on one stream, whose last line may have no end: take takes it.
-func (h *hearing) finish(take func(line string)) Words {
+// finish takes the last line of a stream, which may have no end.
+func (h *hearing) finish(take func(line string)) {
 	if len(h.line) > 0 {
 		take(string(h.line))
 		h.line = h.line[:0]
 	}
+}
+
+// sum is what was heard on one stream.
+func (h *hearing) sum() Words {
 	if h.first > maxOutlived {
 		h.words.First = nil
 	}

@@ -86,7 +86,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		PreemptSignal: uint32(r.cfg.Preempt.Signal), CheckpointDir: r.cfg.Preempt.CheckpointDir,
 		ActivityMs: uint32(r.cfg.activityEvery().Milliseconds()), Flight: r.cfg.flightUse(), WatchMs: r.cfg.watchEvery(),
 		Progress: r.cfg.Stall.Progress.On() && r.cfg.Exec == nil && j.Number == 0, Seats: r.cfg.Exec == nil && j.Number == 0,
-		AloneOk: r.cfg.AloneOK, ShellTexts: r.cfg.ShellTexts,
+		AloneOk: r.cfg.AloneOK, ShellTexts: r.cfg.ShellTexts, TellUse: r.cfg.Exec == nil,
 		Trace: r.cfg.Preempt.Trace.Attempt(r.cfg.Restarts).String(), TraceState: r.cfg.Preempt.Trace.State,
 	}
 	if g := r.cfg.Guess; g.Why != "" && r.cfg.PMI == job.AutoProtocol {

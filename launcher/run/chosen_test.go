@@ -106,7 +106,9 @@ func TestWhetherAJobWiresUp(t *testing.T) {
 		want string
 	}{
 		{"no MPI anywhere", []*apiv1.Chosen{{Why: "none"}, {Why: "none"}}, "running"},
-		{"MPI on one host", []*apiv1.Chosen{{Why: "none"}, {Library: openMPI, Pmi: apiv1.Pmi_PMI_PMIX}}, "wiring"},
+		{"MPI on one host", []*apiv1.Chosen{{Why: "none"}, {Library: openMPI, Pmi: apiv1.Pmi_PMI_PMIX, Sure: true}}, "wiring"},
+		{"a Python that has mpi4py", []*apiv1.Chosen{{Library: openMPI}, {Library: openMPI}}, "running"},
+		{"it was imported on one host", []*apiv1.Chosen{{Library: openMPI, Seen: true}}, "wiring"},
 		{"agents that do not say", nil, "wiring"},
 	} {
 		r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: job.AutoProtocol}})
@@ -117,6 +119,34 @@ func TestWhetherAJobWiresUp(t *testing.T) {
 		if got := r.Stand().Phase; got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// A program of which it was a guess wires up when it speaks, and once: a rank that loads a library when all have met changes nothing.
+func TestAGuessWiresUpWhenItSpeaks(t *testing.T) {
+	r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: job.AutoProtocol}})
+	guess, seen := &apiv1.Chosen{Library: openMPI, Pmi: apiv1.Pmi_PMI_PMIX}, &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX, Seen: true}
+	chose(r, guess, guess)
+	for id := range r.ranks {
+		r.on(r.who.HostOf(id), (&apiv1.Started{Rank: uint32(id), Pid: 1}).Frame())
+	}
+	phase := func(want string) {
+		t.Helper()
+		if got := r.Stand().Phase; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	phase("running")
+	chose(r, seen, seen)
+	phase("wiring")
+	for h := range 2 {
+		r.on(h, (&apiv1.FenceEnter{Set: "0-3", Epoch: 1}).Frame())
+	}
+	phase("running")
+	chose(r, seen, seen)
+	phase("running")
+	if r.verdict.Any() {
+		t.Errorf("it failed: %v", r.verdict.Explain())
 	}
 }
 

@@ -270,6 +270,15 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 		return fmt.Errorf("chose a protocol for program %d of job %d, which is not there", m.App, m.Job)
 	}
 	j := r.jobs[m.Job]
+	if m.Seen {
+		library := m.Library
+		if c, ok := r.mixtureOf(j).First(int(m.App)); ok {
+			library = cmp.Or(library, c.Library)
+		}
+		r.stalls.know(library, "")
+		r.uses(j)
+		return nil
+	}
 	last, err := r.mixtureOf(j).Add(mixture.Host{Index: h, Name: r.hosts[h].Name},
 		mixture.Answer{App: int(m.App), Protocol: job.Protocol(m.Pmi), Library: m.Library, Why: m.Why, Sure: m.Sure})
 	if err != nil {
@@ -279,8 +288,11 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 		j.protocol = map[place]job.Protocol{}
 	}
 	j.protocol[place{h, int(m.App)}] = job.Protocol(m.Pmi)
-	// Who asks for a protocol may know more of a program than its files show.
-	j.chosen, j.loadsMPI = r.cfg.PMI == job.AutoProtocol, j.loadsMPI || m.Library != ""
+	sure := ""
+	if j.chosen = true; m.Library != "" && m.Sure {
+		sure = m.Library
+		r.uses(j)
+	}
 	if m.Waits && !slices.Contains(j.waiting, h) {
 		j.waiting = append(j.waiting, h)
 	}
@@ -289,9 +301,17 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 			r.say("%s", line)
 		}
 	}
-	r.stalls.know(m)
+	r.stalls.know(sure, m.Nccl)
 	r.judgeMixture(j)
 	return nil
+}
+
+// uses notes that programs of a job are MPI's: they surely load a library, or ranks of them have spoken to their agent or have a library in their
+// memory. Until then they are not, whatever they may load. The first job wires up from then on.
+func (r *Run) uses(j *jobRun) {
+	if j.usesMPI = true; j.Number == 0 && len(j.Hosts) > 1 && !r.wired && !r.succession.wired {
+		r.move(jobSpeaks)
+	}
 }
 
 // judgeMixture lets the agents that wait start a job's processes, or not, once all have said what they chose.

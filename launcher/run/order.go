@@ -353,6 +353,7 @@ type Config struct {
 	Namespace func() string                     // a new name of a job in PMIx, hard to guess
 	Self      func(name string) bool            // the name means this very host
 	Errno     func(n int32) (name, text string) // of Linux's error numbers
+	Wrote     func(id int) verdict.Said         // what a process has written so far that tells why it fails; nil: nobody knows
 }
 
 // Values of Config.Universe that are no numbers. They concern libraries of PMI-1 and PMI-2; those of PMIx are told

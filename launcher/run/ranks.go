@@ -68,7 +68,7 @@ func (r *Run) heard(j *jobRun) {
 		return
 	}
 	r.move(jobStarted)
-	if len(j.Hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI || r.succession.wired {
+	if len(j.Hosts) == 1 || r.cfg.PMI == job.NoProtocol || (j.chosen || r.cfg.Adopted) && !j.usesMPI || r.succession.wired {
 		r.move(jobWired)
 	}
 	r.succession.offer(r.now.Wall)

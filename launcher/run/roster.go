@@ -61,8 +61,8 @@ type jobRun struct {
 	silent   int                    // processes whose start was not heard of
 	left     int                    // processes that are not over
 	protocol map[place]job.Protocol // that hosts have chosen for its programs
-	chosen   bool                   // agents have said which MPI libraries its programs load, and the protocol is theirs to choose
-	loadsMPI bool                   // one of them loads one: its ranks wire up
+	chosen   bool                   // agents have said which MPI libraries its programs may load, and the protocol is theirs to choose
+	usesMPI  bool                   // one of them is MPI's, and no guess: its ranks wire up (uses)
 	spoke    bool                   // one of them has spoken PMI or PMIx
 	mixture  *mixture.Job           // what its agents say of MPI libraries; nil: nothing yet
 	waiting  []int                  // hosts, by index, whose agents wait for our word on that

@@ -39,7 +39,7 @@
 //
 //	launching │ all run ─▶ wiring │ failed ─▶ stopping │ all over ─▶ done
 //	wiring    │ wired ─▶ running │ preempted ─▶ leaving │ failed ─▶ stopping │ all over ─▶ done
-//	running   │ preempted ─▶ leaving │ failed ─▶ stopping │ all over ─▶ done
+//	running   │ MPI ─▶ wiring │ preempted ─▶ leaving │ failed ─▶ stopping │ all over ─▶ done
 //	leaving   │ failed ─▶ stopping │ all over ─▶ done
 //	stopping  │ all over ─▶ done
 //
@@ -98,6 +98,8 @@ type Run struct {
 	unwritten   unwritten
 	grows       Came      // hosts for which the ranks were ended; zero: none
 	succeeded   bool      // another launcher has the run, whose ranks go on
+	wired       bool      // the first fence of all ranks is through
+	awayAsked   bool      // it was looked who else was away, since a rank waited in vain
 	stopped     time.Time // when the ranks were told to end; zero: they were not
 }
 

@@ -81,8 +81,8 @@ func (r *roster) slowNames() slow.Names {
 }
 
 // know notes what is known of libraries that ranks load. What depends on nothing else is said at once.
-func (g *stalls) know(m *apiv1.Chosen) {
-	for _, row := range append(docs.KnownOf(m.Library), docs.KnownOf("NCCL "+m.Nccl)...) {
+func (g *stalls) know(mpi, nccl string) {
+	for _, row := range append(docs.KnownOf(mpi), docs.KnownOf("NCCL "+nccl)...) {
 		if row.Condition == "" && row.Kind != docs.Other {
 			g.once(row.Sentence(), row.Sentence())
 		}

@@ -142,6 +142,7 @@ type jobEvent string
 const (
 	jobStarted jobEvent = "all run"
 	jobWired   jobEvent = "wired"     // the first fence of all ranks is through, or none is to come
+	jobSpeaks  jobEvent = "MPI"       // a rank has called MPI_Init, or is about to, of a program of which that was a guess
 	jobLeaves  jobEvent = "preempted" // a pod of the run is being taken away; while launching, leave stops the run
 	jobFailed  jobEvent = "failed"    // a fault, a signal or the time limit
 	jobEnded   jobEvent = "all over"
@@ -151,6 +152,7 @@ const (
 var jobTable = []row[jobEvent, jobState]{
 	{jobStarted, jobLaunching, jobWiring},
 	{jobWired, jobWiring, jobRunning},
+	{jobSpeaks, jobRunning, jobWiring},
 	{jobLeaves, jobWiring, jobLeaving},
 	{jobLeaves, jobRunning, jobLeaving},
 	{jobFailed, jobLaunching, jobStopping},

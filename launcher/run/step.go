@@ -299,6 +299,7 @@ func (r *Run) frame(e Frame) error {
 		r.sayStar()
 		wired, wrong := r.exchange.Enter(h, b.FenceEnter)
 		if wired {
+			r.wired = true
 			r.move(jobWired)
 		}
 		return r.torn(wrong)

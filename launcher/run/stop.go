@@ -23,6 +23,9 @@ func (r *Run) judge() {
 		(r.job == jobLeaving || r.interrupted) && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
+	if r.looksForAway() {
+		return
+	}
 	if f, ok := r.verdict.Cause(); ok {
 		r.stop(f.Sentence(), false)
 	}
@@ -38,6 +41,7 @@ const stopBound = 15 * time.Second
 // matters only with now.
 func (r *Run) stop(why string, now bool) {
 	r.cutLook()
+	r.endAway()
 	if r.job == jobStopping && !now {
 		return
 	}
@@ -182,6 +186,10 @@ func (r *Run) giveUp(f verdict.Fault) {
 	if r.job == jobStopping {
 		return
 	}
+	if r.inquiry.asksAway() {
+		r.judge()
+		return
+	}
 	r.inquiry.last = true
 	if r.inquiry.ask(whoWaits) {
 		r.inquired()
@@ -194,6 +202,9 @@ func (r *Run) inquired() {
 	case r.inquiry.open == nil:
 	case what == whereTheyAre:
 		r.looked()
+	case what == whoIsAway:
+		r.endAway()
+		r.judge()
 	case what == whySlow:
 		r.stalls.opine(r.now.Clock)
 	case what == whetherStalled || what == whetherInInit:
@@ -221,7 +232,7 @@ func (r *Run) inquired() {
 		}
 		blame, lines := tell(nil)
 		if len(lines) == 0 && all {
-			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.loadsMPI })
+			mpi := slices.ContainsFunc(r.jobs, func(j *jobRun) bool { return j.usesMPI })
 			lines = r.inquiry.picture.All(r.inquiry.words(), mpi)
 		}
 		r.inquiry.look = look{blame: blame, lines: lines, tell: tell}
@@ -261,6 +272,16 @@ func (r *Run) looked() {
 		}
 		return
 	}
+	mixed := hang.Calls(nil)
+	if answered && l.all && len(l.found) == l.asked.Len() && !l.blame.Sure {
+		mixed = hang.Mixed(l.found)
+	}
+	if l.seen == nil || !l.mixed.Same(mixed) {
+		l.mixed = nil
+	}
+	if l.seen == nil {
+		l.mixed = mixed
+	}
 	doubt := ""
 	switch {
 	case !l.stall.Busy.Empty():
@@ -273,6 +294,9 @@ func (r *Run) looked() {
 		if l.outside = hang.ByStacks(l.found, r.places()); !l.outside.IDs.Empty() {
 			l.again = l.outside.Again(l.found)
 		}
+	}
+	if l.seen == nil && l.mixed != nil {
+		l.again = l.asked
 	}
 	switch {
 	case doubt != "":
@@ -322,6 +346,10 @@ func (r *Run) endHung() {
 	}
 	if l.all && hang.Alike(l.seen) {
 		l.blame.Sure = false
+	}
+	if twice && l.mixed != nil {
+		l.blame, lines = hang.Blame{}, []string{"ranks are in different collectives: " + l.mixed.Text(r.named)}
+		r.verdict.Mixed()
 	}
 	groups, more := hang.Grouped(l.seen)
 	for _, g := range groups {

@@ -38,7 +38,8 @@ const (
 	whetherStalled
 	whetherInInit
 	whereTheyAre
-	whySlow // likewise, of who makes the others wait
+	whoIsAway // likewise, since one has waited in vain
+	whySlow   // likewise, of who makes the others wait
 	whoSlows
 )
 
@@ -133,6 +134,7 @@ type look struct {
 	seen    []hang.Stack // at the first look
 	outside hang.Outside // by the first look
 	again   idset.Set    // that are looked at once more
+	mixed   hang.Calls   // in which ranks wait for each other, by each look so far; nil: they do not
 }
 
 // hear takes what a host tells of those that it was asked for.
@@ -164,11 +166,19 @@ func (q *inquiry) askStacks(what question, ids idset.Set, bound time.Duration) (
 	for _, h := range q.live() {
 		if ids := own[h]; !ids.Empty() {
 			q.open[h] = true
-			q.send(h, (&apiv1.AskWaits{Id: q.id, Stacks: ids.String()}).Frame())
+			q.send(h, (&apiv1.AskWaits{Id: q.id, Stacks: ids.String(), WithinMs: uint32(q.within(what, bound).Milliseconds())}).Frame())
 		}
 	}
 	q.set(Answers, bound)
 	return len(q.open) == 0
+}
+
+// within is how long agents may look, so that what they have comes in time: 0 is as long as they like.
+func (q *inquiry) within(what question, bound time.Duration) time.Duration {
+	if what != whoIsAway {
+		return 0
+	}
+	return max(bound-bound/8, time.Millisecond) // the way there and back
 }
 
 // unanswered are the hosts that have not answered.

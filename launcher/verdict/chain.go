@@ -207,7 +207,7 @@ func (e Exception) read() Finding {
 	if e.lostWorker() {
 		f = Finding{Kind: Python, Likely: true}
 	}
-	f.Line, f.Where = quoted(said), e.Where
+	f.Line, f.Where, f.Call = quoted(said), e.Where, e.Call
 	if reason := lastError(e.Text); reason != "" {
 		f.ofNCCL(reason, e.Text)
 	}

@@ -83,13 +83,16 @@ func (c *Case) account(f Fault) account {
 	if used := c.Toll.memory(f); used != "" {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
-	if ids := c.reporters(f); !ids.Empty() {
+	if ids := c.reporters(f); !ids.Empty() && (len(c.Look.Lines) == 0 || !c.looked(f)) {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID]))
 	}
 	for _, s := range absentSentences(c.absent(f)) {
 		if !slices.Contains(a.behind, s) {
 			a.behind = append(slices.Clone(a.behind), s)
 		}
+	}
+	if c.looked(f) {
+		a.behind = append(slices.Clone(a.behind), c.Look.Lines...)
 	}
 	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.broke() && !f.Command {
 		a.do = append(a.do, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
@@ -99,13 +102,18 @@ func (c *Case) account(f Fault) account {
 
 // absent is who was absent, where a fault is that ranks waited.
 func (c *Case) absent(f Fault) []job.Absentee {
-	if c.Absent == nil {
-		return nil
-	}
 	if k, _ := c.kind(f); k != Collective && (f.Event != TimedOut || f.Limit == InitLimit) && !echo(k) {
 		return nil
 	}
-	return c.Absent()
+	if c.Absent != nil {
+		if list := c.Absent(); len(list) > 0 {
+			return list
+		}
+	}
+	if !c.looked(f) {
+		return nil
+	}
+	return c.Look.Away
 }
 
 // deviceLines tell of a process's devices.
@@ -147,6 +155,10 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return ""
 	case spoke && f.speaks() && f.Exit.Signal == job.SIGINT:
 		return "see whether the program raised it there itself; else somebody on " + f.Host + " sent SIGINT to the rank"
+	case spoke && f.speaks() && c.looked(f) && c.Look.Found:
+		return adviceAway
+	case spoke && f.speaks() && c.looked(f) && c.Look.Differ:
+		return Advice(CollectiveMismatch, said.Text, c.Bare)[0]
 	case spoke && f.speaks() && c.losesNone(f.ID):
 		return adviceNoneLost
 	case spoke && f.speaks():

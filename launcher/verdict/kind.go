@@ -99,6 +99,8 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 		return Segfault, false
 	case sig == job.SIGINT && spoke: // raised, or sent by somebody
 		return Python, true
+	case spoke && f.speaks() && c.looked(f) && c.Look.Differ:
+		return CollectiveMismatch, true
 	case spoke && f.speaks():
 		return said.Kind, said.Likely && !(sig == job.SIGABRT && said.Kind == Crash) || c.losesNone(f.ID)
 	case sig == job.SIGABRT, sig == job.SIGILL, sig == job.SIGFPE, sig == job.SIGTRAP, sig == job.SIGSYS:

@@ -118,6 +118,12 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	}
 	v.report(c.reporters(f))
 	v.blame(c.absent(f))
+	if away := c.absent(f); c.looked(f) && len(away) > 0 && len(away) == len(c.Look.Away) && away[0] == c.Look.Away[0] {
+		v.Confidence = Probable
+		if len(away) > 1 {
+			v.Confidence = OneOfSeveral
+		}
+	}
 	v.complete(where, c.found[f.ID].Text)
 	return v, true
 }

@@ -28,6 +28,11 @@ func (s Sign) Weight() Weight {
 	return Of(s.Kind).Weight
 }
 
+// vain says that whoever wrote it has waited for another one that did not come.
+func (s Sign) vain() bool {
+	return s.Weight() <= Wait && (s.Kind == Collective || s.Kind == Rendezvous)
+}
+
 // Recognise is the first sign that knows a text.
 func Recognise(text string) (*Sign, bool) {
 	lower := strings.ToLower(text)

@@ -36,6 +36,7 @@ type Case struct {
 	Holdup  []string              // at the end of the time or on a signal: who waited for whom, and what to do
 	Toll    Toll
 	Stacks  []job.Stack // where ranks were when a time limit struck
+	Look    Look        // at ranks that ran still when one of them had waited in vain
 
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none

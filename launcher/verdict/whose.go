@@ -156,6 +156,21 @@ func (c *Case) blame(first Fault) Fault {
 	if f, ok := c.leaver(first); ok {
 		return f
 	}
+	return c.waiter(first)
+}
+
+// waiter is who waited in vain, before first lost it: one whose words name another one comes first.
+func (c *Case) waiter(first Fault) Fault {
+	vain := func(f Fault) bool { return f.Event == Ended && c.found[f.ID].Vain }
+	names := func(f Fault) bool { return vain(f) && c.found[f.ID].names() }
+	switch f, ok := c.earliest(names); {
+	case ok && !names(first):
+		return f
+	case !ok && !vain(first):
+		if f, ok := c.earliest(vain); ok {
+			return f
+		}
+	}
 	return first
 }
 
@@ -199,6 +214,17 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		own.Event, own.At, own.seq, own.Code = Raised, f.At, -1, f.Status()
 		c.faults = append(c.faults, own)
 		return
+	}
+	if c.found[c.blame(f).ID].Vain {
+		return
+	}
+	for id := range n { // which was stopped before its end came
+		if !failed[id] && c.found[id].Vain {
+			own := about(id)
+			own.Event, own.At, own.seq, own.Code = Raised, f.At, -1, f.Status()
+			c.faults = append(c.faults, own)
+			return
+		}
 	}
 }
 
@@ -336,7 +362,7 @@ func (c *Case) reporters(f Fault) (ids idset.Set) {
 			ids.Add(g.Process.Rank)
 		}
 	}
-	if f.Event == Ended && ids.Len() == 1 && c.found[f.ID].Loose {
+	if f.Event == Ended && ids.Len() == 1 && c.found[f.ID].Loose && !c.looked(f) {
 		return idset.Set{}
 	}
 	return ids

@@ -26,6 +26,7 @@ type Said struct {
 type Exception struct {
 	Text    string   // the exception's line, and after a line feed what follows it of its message
 	Where   string   // a line of its traceback, "train.py:33"; "": none is told
+	Call    string   // the call of torch.distributed in it, "all_reduce"; "": there is none
 	Own     bool     // that is the program's own, and no library's
 	Deep    bool     // it came from a function of the program's own that another one of these called
 	Piped   bool     // it came from where Python talks to the process\'s own workers (multiprocessing)
@@ -43,8 +44,10 @@ type Finding struct {
 	Beside []string  // sentences of exceptions that came with it, or that it came of and that are not the reason
 	Text   string    // all of it that was looked at
 	Where  string    // in the program it is, "train.py:33"; "": not known
+	Call   string    // of torch.distributed in which it was raised; "": in none
 	Of     idset.Set // ranks whose failure it is, by a checkpoint's own words, which all ranks write; empty: nobody says
 	Echo   bool      // ranks say so that lost another one, or waited for it
+	Vain   bool      // it waited for another one, which did not come: an Echo
 	Likely bool      // it may be another kind
 	Loose  bool      // a line among others says so, which the rank may have outlived
 	Late   bool      // and it had run for a while, so that it could be executed
@@ -208,5 +211,5 @@ func look(text string) (Finding, bool) {
 	if !ok || s.General {
 		return Finding{}, false
 	}
-	return Finding{Kind: s.Kind, Text: text, Echo: s.Weight() <= Wait, Likely: s.Likely}, true
+	return Finding{Kind: s.Kind, Text: text, Echo: s.Weight() <= Wait, Vain: s.vain(), Likely: s.Likely}, true
 }

@@ -77,7 +77,7 @@ var up = sync.OnceValue(func() (err error) {
 		return err
 	}
 	venv := filepath.Dir(filepath.Dir(w.python["mpi4py"]))
-	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second, box}, Share: lab.There(w.dir, filepath.Dir(w.mpiup), venv)})
+	w.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: []string{first, second, box}, Share: lab.There(w.dir, filepath.Dir(w.mpiup), venv, newestTorch())})
 	if err != nil {
 		return err
 	}

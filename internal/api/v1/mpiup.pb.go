@@ -3475,6 +3475,7 @@ type Job struct {
 	Guess          *Guess                 `protobuf:"bytes,57,opt,name=guess,proto3" json:"guess,omitempty"`                                       // with PMI_AUTO: for programs that show no MPI library; absent: each host guesses by what it has
 	AloneOk        bool                   `protobuf:"varint,58,opt,name=alone_ok,json=aloneOk,proto3" json:"alone_ok,omitempty"`                   // ranks may each be alone in MPI: that is meant
 	ShellTexts     bool                   `protobuf:"varint,59,opt,name=shell_texts,json=shellTexts,proto3" json:"shell_texts,omitempty"`          // a text without a #! line runs by /bin/sh, as execvp(3) has it; else it cannot be started
+	TellUse        bool                   `protobuf:"varint,66,opt,name=tell_use,json=tellUse,proto3" json:"tell_use,omitempty"`                   // ranks whose program does not surely load an MPI library: Chosen.seen when they do
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3820,6 +3821,13 @@ func (x *Job) GetAloneOk() bool {
 func (x *Job) GetShellTexts() bool {
 	if x != nil {
 		return x.ShellTexts
+	}
+	return false
+}
+
+func (x *Job) GetTellUse() bool {
+	if x != nil {
+		return x.TellUse
 	}
 	return false
 }
@@ -4676,6 +4684,7 @@ type Chosen struct {
 	Sure          bool                   `protobuf:"varint,6,opt,name=sure,proto3" json:"sure,omitempty"`                 // the program surely loads library
 	Waits         bool                   `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`               // for Proceed, as Job.await asked
 	Nccl          string                 `protobuf:"bytes,8,opt,name=nccl,proto3" json:"nccl,omitempty"`                  // version of the NCCL that it would load; empty: unknown
+	Seen          bool                   `protobuf:"varint,9,opt,name=seen,proto3" json:"seen,omitempty"`                 // no choice: ranks of app are MPI's, since one has spoken to the agent or has library in its memory. Where
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4764,6 +4773,13 @@ func (x *Chosen) GetNccl() string {
 		return x.Nccl
 	}
 	return ""
+}
+
+func (x *Chosen) GetSeen() bool {
+	if x != nil {
+		return x.Seen
+	}
+	return false
 }
 
 // Proceed answers what the agents have chosen for a job whose Job.await is set.
@@ -5868,8 +5884,9 @@ func (x *AbortNoted) GetId() uint64 {
 type AskWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"` // before the answer, processes are asked for dumps of their flight recorders (Flight)
-	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`  // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
+	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"`                     // before the answer, processes are asked for dumps of their flight recorders (Flight)
+	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`                      // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
+	WithinMs      uint32                 `protobuf:"varint,4,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"` // how long the look at stacks may take, where that is less: what has been found by then is the answer; 0: as above
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5923,6 +5940,13 @@ func (x *AskWaits) GetStacks() string {
 		return x.Stacks
 	}
 	return ""
+}
+
+func (x *AskWaits) GetWithinMs() uint32 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
 }
 
 // Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
@@ -10157,7 +10181,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xb6\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xd1\n" +
 	"\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -10210,7 +10234,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05guess\x189 \x01(\v2\x0f.mpiup.v1.GuessR\x05guess\x12\x19\n" +
 	"\balone_ok\x18: \x01(\bR\aaloneOk\x12\x1f\n" +
 	"\vshell_texts\x18; \x01(\bR\n" +
-	"shellTextsJ\x04\b8\x109\"N\n" +
+	"shellTexts\x12\x19\n" +
+	"\btell_use\x18B \x01(\bR\atellUseJ\x04\b8\x109\"N\n" +
 	"\x05Guess\x12\x1f\n" +
 	"\x03pmi\x18\x01 \x01(\x0e2\r.mpiup.v1.PmiR\x03pmi\x12\x12\n" +
 	"\x04firm\x18\x02 \x01(\bR\x04firm\x12\x10\n" +
@@ -10281,7 +10306,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"/\n" +
 	"\aJobOver\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04mute\x18\x02 \x01(\bR\x04mute\"\xb7\x01\n" +
+	"\x04mute\x18\x02 \x01(\bR\x04mute\"\xcb\x01\n" +
 	"\x06Chosen\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1f\n" +
@@ -10290,7 +10315,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03why\x18\x05 \x01(\tR\x03why\x12\x12\n" +
 	"\x04sure\x18\x06 \x01(\bR\x04sure\x12\x14\n" +
 	"\x05waits\x18\a \x01(\bR\x05waits\x12\x12\n" +
-	"\x04nccl\x18\b \x01(\tR\x04nccl\"5\n" +
+	"\x04nccl\x18\b \x01(\tR\x04nccl\x12\x12\n" +
+	"\x04seen\x18\t \x01(\bR\x04seen\"5\n" +
 	"\aProceed\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\tR\arefused\"/\n" +
@@ -10374,11 +10400,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"J\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"g\n" +
 	"\bAskWaits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06flight\x18\x02 \x01(\bR\x06flight\x12\x16\n" +
-	"\x06stacks\x18\x03 \x01(\tR\x06stacks\"\xd4\x01\n" +
+	"\x06stacks\x18\x03 \x01(\tR\x06stacks\x12\x1b\n" +
+	"\twithin_ms\x18\x04 \x01(\rR\bwithinMs\"\xd4\x01\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
