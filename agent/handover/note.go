@@ -23,6 +23,8 @@ func (r *Record) note(f *apiv1.Frame) bool {
 		r.ends = append(r.ends, r.entry(f))
 	case *apiv1.Frame_Activity:
 		r.newer(fmt.Sprint("activity ", b.Activity.Job), f)
+	case *apiv1.Frame_ContainerMemory:
+		r.newer("memory", f)
 	case *apiv1.Frame_Met:
 		r.newer(fmt.Sprint("met ", b.Met.Job), f)
 	case *apiv1.Frame_Flight:

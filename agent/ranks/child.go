@@ -195,10 +195,10 @@ func (p *Process) sendExited() (failed bool) {
 		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
 		Text: p.failure, Breach: apiv1.Breach(p.breach), MemoryPeak: p.process.Peak()}
 	p.mu.Unlock()
-	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
-		if n, err := st.s.Host.Cgroups().OOMKills(); err == nil && n > st.oom {
-			x.Oom, x.MemoryLimit = true, st.s.Host.Cgroups().MemoryLimit()
-		}
+	x.Memory = st.memory.ended(time.Now())
+	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs && killedRank(x.Memory, p.ID) {
+		x.Oom = true
+		x.MemoryLimit = x.Memory.Limit
 	}
 	if ex.Status() != 0 {
 		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/bounded"
@@ -68,7 +69,7 @@ func newSpace(st *Job) (*kvs.Space, error) {
 func (st *Job) Start() {
 	defer close(st.over)
 	l := st.Launch
-	st.oom, _ = st.s.Host.Cgroups().OOMKills()
+	st.memory = newMemory(st.s.Host.Cgroups(), proctree.Proc{Root: "/proc"}, st.firstProcesses)
 	if err := st.receive(); err != nil {
 		if !st.isStopped() {
 			failed := startFailed(st.first(), err)
@@ -100,6 +101,9 @@ func (st *Job) Start() {
 	}
 	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
 		st.wg.Go(func() { watchActivity(st) })
+	}
+	if l.Job.MemoryMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
+		st.wg.Go(func() { watchMemory(st) })
 	}
 	if st.Waits != nil {
 		every := time.Duration(l.Job.WatchMs) * time.Millisecond

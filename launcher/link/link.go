@@ -204,7 +204,7 @@ type probed struct {
 func (h *Conn) resume(ctx context.Context, broke error) (*Session, *model.Lost) {
 	since := h.Clock.Now()
 	if s := (*silence)(nil); errors.As(broke, &s) {
-		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true,
+		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true, Silent: true,
 			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)%s", h.Timeout, s.but())}
 	}
 	if h.Attach == nil {

@@ -122,7 +122,13 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	r.meet.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
 	f.At, f.Text, f.TimeNS, f.OOM = at, m.Text, m.TimeNs, m.Oom
-	r.verdict.Toll.Ended(f, m.MemoryPeak, m.MemoryLimit)
+	memory := r.memoryOf(h, m.Memory)
+	r.verdict.NoteMemory(f.ID, memory)
+	bound := m.MemoryLimit
+	if bound == 0 && memory.Kills > 0 {
+		bound = memory.Limit
+	}
+	r.verdict.Toll.Ended(f, m.MemoryPeak, bound)
 	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	errno, _ := r.cfg.Errno(m.LackErrno)
@@ -289,6 +295,7 @@ func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
 // lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
 // there are ranks on another host and no newer launcher has taken over: who asked is told (gone).
 func (r *Run) lost(f verdict.Fault) {
+	f = r.withMemory(f)
 	other := func(s *host) bool {
 		return s != r.hosts[f.Node] && s.state == hostRunning && s.created+s.running > 0
 	}

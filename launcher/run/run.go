@@ -86,6 +86,7 @@ type Run struct {
 	inquiry    inquiry
 	stalls     stalls
 	succession succession
+	memories   memories
 	flights    flights
 	exchange   *exchange.Exchange
 	verdict    verdict.Case

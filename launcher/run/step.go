@@ -270,7 +270,10 @@ func (r *Run) frame(e Frame) error {
 			r.inquired()
 		}
 		return err
+	case *apiv1.Frame_ContainerMemory:
+		r.onMemory(h, b.ContainerMemory, e.At)
 	case *apiv1.Frame_Activity:
+		r.memories.note(h, b.Activity.Memory, b.Activity.MemoryLimit, e.At)
 		return r.stalls.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Waited:
 		return r.stalls.waited(r.now, h, b.Waited)

@@ -77,6 +77,13 @@ func (c *Case) account(f Fault) account {
 	if used := c.Toll.memory(f); used != "" {
 		a.behind = append(slices.Clone(a.behind), used)
 	}
+	a.behind = append(slices.Clone(a.behind), c.memoryLines(f, said)...)
+	if text, probably := f.memoryOfLost(); text != "" {
+		a.behind = append(slices.Clone(a.behind), text)
+		if probably {
+			a.do = append([]string{moreMemory(c.Bare)}, a.do...)
+		}
+	}
 	if ids := c.reporters(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID].Kind))
 	}
@@ -139,6 +146,8 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return Advice(k, "", c.Bare)[0]
 	case c.Sent.Contains(f.Exit.Signal):
 		return ""
+	case f.OOM && !f.broke():
+		return f.rankHint(c.Bare)
 	case spoke && f.speaks() && f.Exit.Signal == job.SIGINT:
 		return "see whether the program raised it there itself; else somebody on " + f.Host + " sent SIGINT to the rank"
 	case spoke && f.speaks() && c.losesNone(f.ID):
@@ -212,7 +221,7 @@ func (f Fault) Sentence() string {
 			return who + " " + f.Text + "; mpiup killed it"
 		}
 		if f.OOM {
-			return who + " " + f.ended() + ", out of memory"
+			return who + " " + f.ended() + f.starvation()
 		}
 		return who + " " + f.ended() + visible.Colon(f.Text)
 	case Raised:
@@ -224,6 +233,9 @@ func (f Fault) Sentence() string {
 		}
 		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
 			text = ""
+		}
+		if f.OOM {
+			return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, f.starvation())
 		}
 		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, visible.Colon(text))
 	case NotStarted:
@@ -278,6 +290,14 @@ var (
 		InitLimit:  "ranks waited in MPI_Init for --init-timeout ",
 	}
 )
+
+// starvation says of a rank's end that it came of want of memory.
+func (f Fault) starvation() string {
+	if f.Unsure {
+		return ", probably out of memory"
+	}
+	return ", out of memory"
+}
 
 func (f Fault) ended() string {
 	switch {
@@ -348,6 +368,11 @@ func (f Fault) hint(bare bool) string {
 	return ""
 }
 
+// moreMemory is what to do where a container has too little.
+func moreMemory(bare bool) string {
+	return "raise " + map[bool]string{false: "resources.limits.memory", true: "the memory limit"}[bare] + ", or put fewer ranks on a host (--ppn)"
+}
+
 func (f Fault) rankHint(bare bool) string {
 	switch {
 	case f.Broke == job.BreachPMIx:
@@ -357,7 +382,10 @@ func (f Fault) rankHint(bare bool) string {
 	case f.broke():
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.OOM:
-		return "raise " + map[bool]string{false: "resources.limits.memory", true: "the memory limit"}[bare] + ", or put fewer ranks on a host (--ppn)"
+		if f.Helper {
+			return moreMemory(bare) + ", or load data with fewer workers"
+		}
+		return moreMemory(bare)
 	case f.Left:
 		return "see why it ended before the others: a rank has to stay as long as another one needs it"
 	case f.Uncalled:

@@ -48,6 +48,7 @@ type Case struct {
 	cutFirst Fault                       // the first of them
 	devices  map[int][]job.DeviceTrouble // what went wrong with those that a process had which ended badly, by its id
 	lacking  map[int]Lack                // what MPI lacks where a process ended badly, by its id
+	memory   map[int]Memory              // of the container when a process ended, by its id, where the kernel has killed there
 	found    map[int]Finding             // what ranks that failed say of it, by id; read once all have ended
 }
 

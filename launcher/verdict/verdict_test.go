@@ -21,6 +21,7 @@ import (
 //	lacks ID [temp[=ERRNO]]: TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
 //	well [KEY=VALUE ...]                 a rank that ended with 0
+//	memory ID kills=N ago=T limit=MIB[: PID NAME MIB ID]   what its agent saw of the container's memory when a process ended, and who was killed
 //	ours [KEY=VALUE ...]                 a rank that ended after mpiup had begun to stop it
 //	mute ID                              a process said nothing after its last traceback
 //	stopped at=TIME                     the ranks were told to end
@@ -86,6 +87,8 @@ func (p *play) do(word, rest string) {
 			_, what.Errno, _ = strings.Cut(ids[1], "=")
 		}
 		p.c.Lacks(p.number(ids[0]), what)
+	case "memory":
+		p.memory(keys, text)
 	case "mpiup":
 		p.c.Stopped = true
 	case "circumstances":
@@ -123,10 +126,48 @@ func (p *play) do(word, rest string) {
 	}
 }
 
+// memory notes what a container used when a process ended.
+func (p *play) memory(keys, victim string) {
+	words := strings.Fields(keys)
+	is := Memory{}
+	for _, key := range words[1:] {
+		p.memoryKey(&is, key)
+	}
+	if who := strings.Fields(victim); len(who) == 4 {
+		id := p.number(who[3])
+		is.Victims = []Victim{{PID: p.number(who[0]), Name: who[1], Resident: uint64(p.number(who[2])) << 20, ID: id, Of: job.Process{Rank: id}}}
+	}
+	p.c.NoteMemory(p.number(words[0]), is)
+}
+
+func (p *play) memoryKey(is *Memory, key string) bool {
+	name, value, _ := strings.Cut(key, "=")
+	switch name {
+	case "kills":
+		is.Kills = p.number(value)
+	case "ago":
+		is.Ago = p.time("at=" + value).Sub(time.Time{})
+	case "used":
+		is.Used = uint64(p.number(value)) << 20
+	case "limit":
+		is.Limit = uint64(p.number(value)) << 20
+	case "near":
+		is.Near = true
+	case "silent":
+		is.Silent = true
+	default:
+		return false
+	}
+	return true
+}
+
 func (p *play) fault(e Event, keys, text string) Fault {
 	f := Fault{Event: e, ID: -1, Node: -1, Text: text}
 	var stalled, fenced, shut bool
 	for key := range strings.FieldsSeq(keys) {
+		if e == HostLost && p.memoryKey(&f.Memory, key) {
+			continue
+		}
 		name, value, _ := strings.Cut(key, "=")
 		switch name {
 		case "id":

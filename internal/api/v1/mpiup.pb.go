@@ -1031,6 +1031,7 @@ type Frame struct {
 	//	*Frame_Waited
 	//	*Frame_Progress
 	//	*Frame_Seats
+	//	*Frame_ContainerMemory
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -1478,6 +1479,15 @@ func (x *Frame) GetSeats() *Seats {
 	return nil
 }
 
+func (x *Frame) GetContainerMemory() *ContainerMemory {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_ContainerMemory); ok {
+			return x.ContainerMemory
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1706,6 +1716,10 @@ type Frame_Seats struct {
 	Seats *Seats `protobuf:"bytes,54,opt,name=seats,proto3,oneof"`
 }
 
+type Frame_ContainerMemory struct {
+	ContainerMemory *ContainerMemory `protobuf:"bytes,55,opt,name=container_memory,json=containerMemory,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1814,6 +1828,8 @@ func (*Frame_Waited) isFrame_Body() {}
 func (*Frame_Progress) isFrame_Body() {}
 
 func (*Frame_Seats) isFrame_Body() {}
+
+func (*Frame_ContainerMemory) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -3447,6 +3463,7 @@ type Job struct {
 	NoTopologyHint bool                   `protobuf:"varint,15,opt,name=no_topology_hint,json=noTopologyHint,proto3" json:"no_topology_hint,omitempty"` // ranks read the machine themselves
 	Await          bool                   `protobuf:"varint,16,opt,name=await,proto3" json:"await,omitempty"`                                           // after Chosen of each program here, wait for Proceed before any process is started
 	Window         uint32                 `protobuf:"varint,20,opt,name=window,proto3" json:"window,omitempty"`                                         // bytes of output a process may have in flight
+	MemoryMs       uint32                 `protobuf:"varint,64,opt,name=memory_ms,json=memoryMs,proto3" json:"memory_ms,omitempty"`                     // between looks at the container's memory (ContainerMemory); 0: nobody wants to know
 	Pty            bool                   `protobuf:"varint,21,opt,name=pty,proto3" json:"pty,omitempty"`                                               // each rank's stdout is a raw pseudo terminal, in place of a pipe
 	PtyRows        uint32                 `protobuf:"varint,60,opt,name=pty_rows,json=ptyRows,proto3" json:"pty_rows,omitempty"`                        // the size of those, 0 x 0: unknown; Resize tells of another
 	PtyColumns     uint32                 `protobuf:"varint,61,opt,name=pty_columns,json=ptyColumns,proto3" json:"pty_columns,omitempty"`
@@ -3624,6 +3641,13 @@ func (x *Job) GetAwait() bool {
 func (x *Job) GetWindow() uint32 {
 	if x != nil {
 		return x.Window
+	}
+	return 0
+}
+
+func (x *Job) GetMemoryMs() uint32 {
+	if x != nil {
+		return x.MemoryMs
 	}
 	return 0
 }
@@ -5443,6 +5467,7 @@ type Exited struct {
 	MemoryPeak    uint64                 `protobuf:"varint,16,opt,name=memory_peak,json=memoryPeak,proto3" json:"memory_peak,omitempty"`     // bytes that it, or one of its children, had resident at most (getrusage(2)); 0: unknown
 	MemoryLimit   uint64                 `protobuf:"varint,17,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`  // with oom: bytes that the container may have; 0: unknown
 	Alone         bool                   `protobuf:"varint,18,opt,name=alone,proto3" json:"alone,omitempty"`                                 // with library: it, or ranks of its program beside it, were seen to have called MPI_Init, each alone
+	Memory        *ContainerMemory       `protobuf:"bytes,19,opt,name=memory,proto3" json:"memory,omitempty"`                                // of this host, at that time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5603,6 +5628,168 @@ func (x *Exited) GetAlone() bool {
 	return false
 }
 
+func (x *Exited) GetMemory() *ContainerMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// ContainerMemory is what this host's container uses of its memory, and whom the kernel has killed for it since the job began here. It is
+// sent now and then (Job.memory_ms) while it is much and changes, and is true until the next.
+type ContainerMemory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Used          uint64                 `protobuf:"varint,1,opt,name=used,proto3" json:"used,omitempty"`                         // bytes but for what the kernel can drop, as of the last look; 0: it does not show
+	Limit         uint64                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                       // bytes that it may use; 0: no limit is seen
+	Peak          uint64                 `protobuf:"varint,3,opt,name=peak,proto3" json:"peak,omitempty"`                         // bytes that it has used at most, with what the kernel can drop (memory.peak, memory.max_usage_in_bytes); 0: it does not show
+	Kills         uint64                 `protobuf:"varint,4,opt,name=kills,proto3" json:"kills,omitempty"`                       // processes that the kernel has killed (oom_kill of memory.events and memory.oom_control)
+	KilledMs      uint64                 `protobuf:"varint,5,opt,name=killed_ms,json=killedMs,proto3" json:"killed_ms,omitempty"` // how long before this the last of them was noticed
+	Victims       []*MemoryVictim        `protobuf:"bytes,6,rep,name=victims,proto3" json:"victims,omitempty"`                    // those that are probably meant, the last first, at most 8
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerMemory) Reset() {
+	*x = ContainerMemory{}
+	mi := &file_mpiup_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerMemory) ProtoMessage() {}
+
+func (x *ContainerMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerMemory.ProtoReflect.Descriptor instead.
+func (*ContainerMemory) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ContainerMemory) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetPeak() uint64 {
+	if x != nil {
+		return x.Peak
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetKills() uint64 {
+	if x != nil {
+		return x.Kills
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetKilledMs() uint64 {
+	if x != nil {
+		return x.KilledMs
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetVictims() []*MemoryVictim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+// MemoryVictim is a process that was there at the last look before kills rose, and then was not: the largest of those.
+type MemoryVictim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pid           int32                  `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // by the kernel, 15 bytes at most
+	Resident      uint64                 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"` // bytes at that look
+	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`         // 1 + id of the process of the run that it was, or that had started it; 0: of none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryVictim) Reset() {
+	*x = MemoryVictim{}
+	mi := &file_mpiup_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryVictim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryVictim) ProtoMessage() {}
+
+func (x *MemoryVictim) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryVictim.ProtoReflect.Descriptor instead.
+func (*MemoryVictim) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *MemoryVictim) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *MemoryVictim) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemoryVictim) GetResident() uint64 {
+	if x != nil {
+		return x.Resident
+	}
+	return 0
+}
+
+func (x *MemoryVictim) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 // DeviceError is what went wrong with a device.
 type DeviceError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5616,7 +5803,7 @@ type DeviceError struct {
 
 func (x *DeviceError) Reset() {
 	*x = DeviceError{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5628,7 +5815,7 @@ func (x *DeviceError) String() string {
 func (*DeviceError) ProtoMessage() {}
 
 func (x *DeviceError) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5641,7 +5828,7 @@ func (x *DeviceError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceError.ProtoReflect.Descriptor instead.
 func (*DeviceError) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeviceError) GetWhat() DeviceFault {
@@ -5686,7 +5873,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5698,7 +5885,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5711,7 +5898,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -5755,7 +5942,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5767,7 +5954,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5780,7 +5967,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -5829,7 +6016,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5841,7 +6028,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5854,7 +6041,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -5876,7 +6063,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5888,7 +6075,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5901,7 +6088,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -5941,7 +6128,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5953,7 +6140,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5966,7 +6153,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -6031,7 +6218,7 @@ type ProcStack struct {
 
 func (x *ProcStack) Reset() {
 	*x = ProcStack{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6043,7 +6230,7 @@ func (x *ProcStack) String() string {
 func (*ProcStack) ProtoMessage() {}
 
 func (x *ProcStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6056,7 +6243,7 @@ func (x *ProcStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
 func (*ProcStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ProcStack) GetId() uint32 {
@@ -6100,7 +6287,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6112,7 +6299,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6125,7 +6312,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Wait) GetSet() string {
@@ -6172,7 +6359,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6184,7 +6371,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6197,7 +6384,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -6260,7 +6447,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6272,7 +6459,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6285,7 +6472,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -6354,7 +6541,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6366,7 +6553,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6379,7 +6566,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Place) GetIds() string {
@@ -6407,7 +6594,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6419,7 +6606,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6432,7 +6619,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Progress) GetRank() uint32 {
@@ -6469,7 +6656,7 @@ type Waited struct {
 
 func (x *Waited) Reset() {
 	*x = Waited{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6481,7 +6668,7 @@ func (x *Waited) String() string {
 func (*Waited) ProtoMessage() {}
 
 func (x *Waited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6494,7 +6681,7 @@ func (x *Waited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waited.ProtoReflect.Descriptor instead.
 func (*Waited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Waited) GetJob() uint32 {
@@ -6594,7 +6781,7 @@ type RankWaited struct {
 
 func (x *RankWaited) Reset() {
 	*x = RankWaited{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6606,7 +6793,7 @@ func (x *RankWaited) String() string {
 func (*RankWaited) ProtoMessage() {}
 
 func (x *RankWaited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6619,7 +6806,7 @@ func (x *RankWaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankWaited.ProtoReflect.Descriptor instead.
 func (*RankWaited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RankWaited) GetId() uint32 {
@@ -6769,7 +6956,7 @@ type WaitPoint struct {
 
 func (x *WaitPoint) Reset() {
 	*x = WaitPoint{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6781,7 +6968,7 @@ func (x *WaitPoint) String() string {
 func (*WaitPoint) ProtoMessage() {}
 
 func (x *WaitPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6794,7 +6981,7 @@ func (x *WaitPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitPoint.ProtoReflect.Descriptor instead.
 func (*WaitPoint) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WaitPoint) GetSeq() uint64 {
@@ -6846,7 +7033,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6858,7 +7045,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6871,7 +7058,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -6916,7 +7103,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6928,7 +7115,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6941,7 +7128,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -6997,7 +7184,7 @@ type FlightCall struct {
 
 func (x *FlightCall) Reset() {
 	*x = FlightCall{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7009,7 +7196,7 @@ func (x *FlightCall) String() string {
 func (*FlightCall) ProtoMessage() {}
 
 func (x *FlightCall) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7022,7 +7209,7 @@ func (x *FlightCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightCall.ProtoReflect.Descriptor instead.
 func (*FlightCall) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FlightCall) GetSeq() uint64 {
@@ -7052,7 +7239,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7064,7 +7251,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7077,7 +7264,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -7128,7 +7315,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7140,7 +7327,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7153,7 +7340,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -7195,7 +7382,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7207,7 +7394,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7220,7 +7407,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Notice) GetText() string {
@@ -7248,7 +7435,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7260,7 +7447,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7273,7 +7460,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Ending) GetWhy() string {
@@ -7298,7 +7485,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7310,7 +7497,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7323,7 +7510,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -7337,7 +7524,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7349,7 +7536,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7362,7 +7549,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Closed) GetText() string {
@@ -7387,7 +7574,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7399,7 +7586,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7412,7 +7599,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -7428,7 +7615,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7440,7 +7627,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7453,7 +7640,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -7497,7 +7684,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7509,7 +7696,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7522,7 +7709,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -7577,7 +7764,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7589,7 +7776,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7602,7 +7789,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -7666,7 +7853,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7678,7 +7865,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7691,7 +7878,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -7732,7 +7919,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7744,7 +7931,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7757,7 +7944,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Event) GetData() []byte {
@@ -7784,7 +7971,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7796,7 +7983,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7809,7 +7996,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -7876,7 +8063,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7888,7 +8075,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7901,7 +8088,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Gone) GetIds() string {
@@ -7960,7 +8147,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7972,7 +8159,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7985,7 +8172,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -8043,7 +8230,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8055,7 +8242,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8068,7 +8255,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -8114,7 +8301,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8126,7 +8313,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8139,7 +8326,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 type Peer struct {
@@ -8159,7 +8346,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8171,7 +8358,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8184,7 +8371,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Peer) GetName() string {
@@ -8260,7 +8447,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8272,7 +8459,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8285,7 +8472,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -8313,7 +8500,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8325,7 +8512,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8338,7 +8525,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -8370,7 +8557,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8382,7 +8569,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8395,7 +8582,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 type CheckupRequest struct {
@@ -8414,7 +8601,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8426,7 +8613,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8439,7 +8626,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -8513,7 +8700,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8525,7 +8712,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8538,7 +8725,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -8604,7 +8791,7 @@ type Seats struct {
 
 func (x *Seats) Reset() {
 	*x = Seats{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8616,7 +8803,7 @@ func (x *Seats) String() string {
 func (*Seats) ProtoMessage() {}
 
 func (x *Seats) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8629,7 +8816,7 @@ func (x *Seats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seats.ProtoReflect.Descriptor instead.
 func (*Seats) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Seats) GetMachine() *Machine {
@@ -8679,7 +8866,7 @@ type SeatDevice struct {
 
 func (x *SeatDevice) Reset() {
 	*x = SeatDevice{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8691,7 +8878,7 @@ func (x *SeatDevice) String() string {
 func (*SeatDevice) ProtoMessage() {}
 
 func (x *SeatDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8704,7 +8891,7 @@ func (x *SeatDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
 func (*SeatDevice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SeatDevice) GetName() string {
@@ -8747,7 +8934,7 @@ type Seat struct {
 
 func (x *Seat) Reset() {
 	*x = Seat{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8759,7 +8946,7 @@ func (x *Seat) String() string {
 func (*Seat) ProtoMessage() {}
 
 func (x *Seat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8772,7 +8959,7 @@ func (x *Seat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seat.ProtoReflect.Descriptor instead.
 func (*Seat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Seat) GetRank() uint32 {
@@ -8816,7 +9003,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8828,7 +9015,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8841,7 +9028,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8884,7 +9071,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8896,7 +9083,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8909,7 +9096,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Finding) GetName() string {
@@ -8950,7 +9137,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8962,7 +9149,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8975,7 +9162,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Fact) GetName() string {
@@ -9003,7 +9190,7 @@ type ProgramFile struct {
 
 func (x *ProgramFile) Reset() {
 	*x = ProgramFile{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9015,7 +9202,7 @@ func (x *ProgramFile) String() string {
 func (*ProgramFile) ProtoMessage() {}
 
 func (x *ProgramFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9028,7 +9215,7 @@ func (x *ProgramFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramFile.ProtoReflect.Descriptor instead.
 func (*ProgramFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ProgramFile) GetName() string {
@@ -9057,7 +9244,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9069,7 +9256,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9082,7 +9269,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -9115,7 +9302,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9127,7 +9314,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9140,7 +9327,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -9161,7 +9348,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9173,7 +9360,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9186,7 +9373,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -9220,7 +9407,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9232,7 +9419,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9245,7 +9432,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Target) GetHost() string {
@@ -9271,7 +9458,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9283,7 +9470,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9296,7 +9483,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -9320,7 +9507,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9332,7 +9519,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9345,7 +9532,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Way) GetHost() string {
@@ -9401,7 +9588,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9413,7 +9600,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9426,7 +9613,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RanksRequest) GetWindowNs() int64 {
@@ -9460,7 +9647,7 @@ type StacksWish struct {
 
 func (x *StacksWish) Reset() {
 	*x = StacksWish{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9472,7 +9659,7 @@ func (x *StacksWish) String() string {
 func (*StacksWish) ProtoMessage() {}
 
 func (x *StacksWish) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9485,7 +9672,7 @@ func (x *StacksWish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksWish.ProtoReflect.Descriptor instead.
 func (*StacksWish) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StacksWish) GetRanks() string {
@@ -9516,7 +9703,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9528,7 +9715,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9541,7 +9728,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
+	return file_mpiup_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -9600,7 +9787,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9612,7 +9799,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9625,7 +9812,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{101}
+	return file_mpiup_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -9695,7 +9882,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9707,7 +9894,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9720,7 +9907,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{102}
+	return file_mpiup_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9896,7 +10083,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[103]
+	mi := &file_mpiup_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9908,7 +10095,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[103]
+	mi := &file_mpiup_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9921,7 +10108,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{103}
+	return file_mpiup_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9949,7 +10136,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xdd\x12\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xa5\x13\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12\x15\n" +
@@ -10001,7 +10188,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aresumed\x183 \x01(\v2\x11.mpiup.v1.ResumedH\x00R\aresumed\x12*\n" +
 	"\x06waited\x184 \x01(\v2\x10.mpiup.v1.WaitedH\x00R\x06waited\x120\n" +
 	"\bprogress\x185 \x01(\v2\x12.mpiup.v1.ProgressH\x00R\bprogress\x12'\n" +
-	"\x05seats\x186 \x01(\v2\x0f.mpiup.v1.SeatsH\x00R\x05seats\x12*\n" +
+	"\x05seats\x186 \x01(\v2\x0f.mpiup.v1.SeatsH\x00R\x05seats\x12F\n" +
+	"\x10container_memory\x187 \x01(\v2\x19.mpiup.v1.ContainerMemoryH\x00R\x0fcontainerMemory\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -10157,7 +10345,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xb6\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xd3\n" +
 	"\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -10177,7 +10365,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06layout\x18\x0e \x03(\v2\x13.mpiup.v1.HostRanksR\x06layout\x12(\n" +
 	"\x10no_topology_hint\x18\x0f \x01(\bR\x0enoTopologyHint\x12\x14\n" +
 	"\x05await\x18\x10 \x01(\bR\x05await\x12\x16\n" +
-	"\x06window\x18\x14 \x01(\rR\x06window\x12\x10\n" +
+	"\x06window\x18\x14 \x01(\rR\x06window\x12\x1b\n" +
+	"\tmemory_ms\x18@ \x01(\rR\bmemoryMs\x12\x10\n" +
 	"\x03pty\x18\x15 \x01(\bR\x03pty\x12\x19\n" +
 	"\bpty_rows\x18< \x01(\rR\aptyRows\x12\x1f\n" +
 	"\vpty_columns\x18= \x01(\rR\n" +
@@ -10333,7 +10522,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\x91\x04\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\xc4\x04\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -10355,7 +10544,20 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vmemory_peak\x18\x10 \x01(\x04R\n" +
 	"memoryPeak\x12!\n" +
 	"\fmemory_limit\x18\x11 \x01(\x04R\vmemoryLimit\x12\x14\n" +
-	"\x05alone\x18\x12 \x01(\bR\x05alone\"\x82\x01\n" +
+	"\x05alone\x18\x12 \x01(\bR\x05alone\x121\n" +
+	"\x06memory\x18\x13 \x01(\v2\x19.mpiup.v1.ContainerMemoryR\x06memory\"\xb4\x01\n" +
+	"\x0fContainerMemory\x12\x12\n" +
+	"\x04used\x18\x01 \x01(\x04R\x04used\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x04R\x05limit\x12\x12\n" +
+	"\x04peak\x18\x03 \x01(\x04R\x04peak\x12\x14\n" +
+	"\x05kills\x18\x04 \x01(\x04R\x05kills\x12\x1b\n" +
+	"\tkilled_ms\x18\x05 \x01(\x04R\bkilledMs\x120\n" +
+	"\avictims\x18\x06 \x03(\v2\x16.mpiup.v1.MemoryVictimR\avictims\"d\n" +
+	"\fMemoryVictim\x12\x10\n" +
+	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\fR\x04name\x12\x1a\n" +
+	"\bresident\x18\x03 \x01(\x04R\bresident\x12\x12\n" +
+	"\x04rank\x18\x04 \x01(\rR\x04rank\"\x82\x01\n" +
 	"\vDeviceError\x12)\n" +
 	"\x04what\x18\x01 \x01(\x0e2\x15.mpiup.v1.DeviceFaultR\x04what\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -10830,7 +11032,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10893,66 +11095,68 @@ var file_mpiup_proto_goTypes = []any{
 	(*Signal)(nil),          // 58: mpiup.v1.Signal
 	(*Stop)(nil),            // 59: mpiup.v1.Stop
 	(*Exited)(nil),          // 60: mpiup.v1.Exited
-	(*DeviceError)(nil),     // 61: mpiup.v1.DeviceError
-	(*WireupFailed)(nil),    // 62: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 63: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 64: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 65: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 66: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 67: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 68: mpiup.v1.Wait
-	(*Met)(nil),             // 69: mpiup.v1.Met
-	(*Activity)(nil),        // 70: mpiup.v1.Activity
-	(*Place)(nil),           // 71: mpiup.v1.Place
-	(*Progress)(nil),        // 72: mpiup.v1.Progress
-	(*Waited)(nil),          // 73: mpiup.v1.Waited
-	(*RankWaited)(nil),      // 74: mpiup.v1.RankWaited
-	(*WaitPoint)(nil),       // 75: mpiup.v1.WaitPoint
-	(*Flight)(nil),          // 76: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 77: mpiup.v1.FlightGroup
-	(*FlightCall)(nil),      // 78: mpiup.v1.FlightCall
-	(*FlightOp)(nil),        // 79: mpiup.v1.FlightOp
-	(*Control)(nil),         // 80: mpiup.v1.Control
-	(*Notice)(nil),          // 81: mpiup.v1.Notice
-	(*Ending)(nil),          // 82: mpiup.v1.Ending
-	(*Bye)(nil),             // 83: mpiup.v1.Bye
-	(*Closed)(nil),          // 84: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 85: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 86: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 87: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 88: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 89: mpiup.v1.FetchResult
-	(*Event)(nil),           // 90: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 91: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 92: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 93: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 94: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 95: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 96: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 97: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 98: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 99: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 100: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 101: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 102: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 103: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 104: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 105: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 106: mpiup.v1.Finding
-	(*Fact)(nil),            // 107: mpiup.v1.Fact
-	(*ProgramFile)(nil),     // 108: mpiup.v1.ProgramFile
-	(*AnswerRequest)(nil),   // 109: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 110: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 111: mpiup.v1.AskRequest
-	(*Target)(nil),          // 112: mpiup.v1.Target
-	(*AskReply)(nil),        // 113: mpiup.v1.AskReply
-	(*Way)(nil),             // 114: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 115: mpiup.v1.RanksRequest
-	(*StacksWish)(nil),      // 116: mpiup.v1.StacksWish
-	(*RanksReply)(nil),      // 117: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 118: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 119: mpiup.v1.RankState
-	(*RunFlight)(nil),       // 120: mpiup.v1.RunFlight
+	(*ContainerMemory)(nil), // 61: mpiup.v1.ContainerMemory
+	(*MemoryVictim)(nil),    // 62: mpiup.v1.MemoryVictim
+	(*DeviceError)(nil),     // 63: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 64: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 65: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 66: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 67: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 68: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 69: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 70: mpiup.v1.Wait
+	(*Met)(nil),             // 71: mpiup.v1.Met
+	(*Activity)(nil),        // 72: mpiup.v1.Activity
+	(*Place)(nil),           // 73: mpiup.v1.Place
+	(*Progress)(nil),        // 74: mpiup.v1.Progress
+	(*Waited)(nil),          // 75: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 76: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 77: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 78: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 79: mpiup.v1.FlightGroup
+	(*FlightCall)(nil),      // 80: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 81: mpiup.v1.FlightOp
+	(*Control)(nil),         // 82: mpiup.v1.Control
+	(*Notice)(nil),          // 83: mpiup.v1.Notice
+	(*Ending)(nil),          // 84: mpiup.v1.Ending
+	(*Bye)(nil),             // 85: mpiup.v1.Bye
+	(*Closed)(nil),          // 86: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 87: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 88: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 89: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 90: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 91: mpiup.v1.FetchResult
+	(*Event)(nil),           // 92: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 93: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 94: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 95: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 96: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 97: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 98: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 99: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 100: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 101: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 102: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 103: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 104: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 105: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 106: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 107: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 108: mpiup.v1.Finding
+	(*Fact)(nil),            // 109: mpiup.v1.Fact
+	(*ProgramFile)(nil),     // 110: mpiup.v1.ProgramFile
+	(*AnswerRequest)(nil),   // 111: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 112: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 113: mpiup.v1.AskRequest
+	(*Target)(nil),          // 114: mpiup.v1.Target
+	(*AskReply)(nil),        // 115: mpiup.v1.AskReply
+	(*Way)(nil),             // 116: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 117: mpiup.v1.RanksRequest
+	(*StacksWish)(nil),      // 118: mpiup.v1.StacksWish
+	(*RanksReply)(nil),      // 119: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 120: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 121: mpiup.v1.RankState
+	(*RunFlight)(nil),       // 122: mpiup.v1.RunFlight
 }
 var file_mpiup_proto_depIdxs = []int32{
 	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -10961,15 +11165,15 @@ var file_mpiup_proto_depIdxs = []int32{
 	58,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	59,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	57,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	87,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	94,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	83,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	89,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	96,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	85,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	46,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	92,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	94,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	47,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	64,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	65,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	66,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	67,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
 	49,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
 	38,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
 	20,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
@@ -10978,112 +11182,115 @@ var file_mpiup_proto_depIdxs = []int32{
 	52,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	53,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	60,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	86,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	93,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	63,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	81,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	82,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	84,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	62,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	88,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	95,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	65,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	83,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	84,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	86,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	64,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	44,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	48,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	80,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	66,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	69,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	70,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	76,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	82,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	68,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	71,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	72,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	78,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
 	39,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	73,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
-	72,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
-	102, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
-	56,  // 42: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	85,  // 43: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	88,  // 44: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	89,  // 45: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	90,  // 46: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	91,  // 47: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	1,   // 48: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	0,   // 49: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	19,  // 50: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
-	2,   // 51: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	24,  // 52: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	22,  // 53: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	21,  // 54: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	38,  // 55: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	25,  // 56: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	26,  // 57: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	28,  // 58: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	36,  // 59: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	27,  // 60: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	32,  // 61: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	29,  // 62: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	34,  // 63: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	41,  // 64: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	3,   // 65: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	33,  // 66: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	43,  // 67: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	42,  // 68: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	13,  // 69: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	37,  // 70: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
-	3,   // 71: mpiup.v1.Guess.pmi:type_name -> mpiup.v1.Pmi
-	40,  // 72: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	45,  // 73: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	34,  // 74: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	27,  // 75: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 76: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 77: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 78: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	61,  // 79: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	54,  // 80: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
-	6,   // 81: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 82: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 83: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	61,  // 84: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 85: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 86: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	68,  // 87: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	67,  // 88: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	71,  // 89: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	74,  // 90: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 91: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	75,  // 92: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	77,  // 93: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	79,  // 94: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	78,  // 95: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 96: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 97: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	96,  // 98: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 99: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 100: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 101: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	106, // 102: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	107, // 103: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	108, // 104: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
-	105, // 105: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	102, // 106: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 107: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	103, // 108: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	103, // 109: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	104, // 110: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 111: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	112, // 112: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	114, // 113: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	116, // 114: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
-	119, // 115: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	118, // 116: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	73,  // 117: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	120, // 118: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	66,  // 119: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 120: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	74,  // 121: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	67,  // 122: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
-	76,  // 123: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	124, // [124:124] is the sub-list for method output_type
-	124, // [124:124] is the sub-list for method input_type
-	124, // [124:124] is the sub-list for extension type_name
-	124, // [124:124] is the sub-list for extension extendee
-	0,   // [0:124] is the sub-list for field type_name
+	75,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	74,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
+	104, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
+	61,  // 42: mpiup.v1.Frame.container_memory:type_name -> mpiup.v1.ContainerMemory
+	56,  // 43: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	87,  // 44: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	90,  // 45: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	91,  // 46: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	92,  // 47: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	93,  // 48: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	1,   // 49: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	0,   // 50: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
+	19,  // 51: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	2,   // 52: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	24,  // 53: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	22,  // 54: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	21,  // 55: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	38,  // 56: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	25,  // 57: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	26,  // 58: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	28,  // 59: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	36,  // 60: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	27,  // 61: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	32,  // 62: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	29,  // 63: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	34,  // 64: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	41,  // 65: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 66: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	33,  // 67: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	43,  // 68: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	42,  // 69: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	13,  // 70: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	37,  // 71: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
+	3,   // 72: mpiup.v1.Guess.pmi:type_name -> mpiup.v1.Pmi
+	40,  // 73: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	45,  // 74: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	34,  // 75: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	27,  // 76: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 77: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 78: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 79: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	63,  // 80: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	54,  // 81: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	6,   // 82: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 83: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 84: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	63,  // 85: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	61,  // 86: mpiup.v1.Exited.memory:type_name -> mpiup.v1.ContainerMemory
+	62,  // 87: mpiup.v1.ContainerMemory.victims:type_name -> mpiup.v1.MemoryVictim
+	7,   // 88: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 89: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	70,  // 90: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	69,  // 91: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	73,  // 92: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	76,  // 93: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	12,  // 94: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	77,  // 95: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	79,  // 96: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	81,  // 97: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	80,  // 98: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 99: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	14,  // 100: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	98,  // 101: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	24,  // 102: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	35,  // 103: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	24,  // 104: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	108, // 105: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	109, // 106: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	110, // 107: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
+	107, // 108: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	104, // 109: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	22,  // 110: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	105, // 111: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	105, // 112: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	106, // 113: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	15,  // 114: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	114, // 115: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	116, // 116: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	118, // 117: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
+	121, // 118: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	120, // 119: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	75,  // 120: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	122, // 121: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	68,  // 122: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	16,  // 123: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	76,  // 124: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	69,  // 125: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
+	78,  // 126: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	127, // [127:127] is the sub-list for method output_type
+	127, // [127:127] is the sub-list for method input_type
+	127, // [127:127] is the sub-list for extension type_name
+	127, // [127:127] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -11134,6 +11341,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Waited)(nil),
 		(*Frame_Progress)(nil),
 		(*Frame_Seats)(nil),
+		(*Frame_ContainerMemory)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -11147,7 +11355,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      17,
-			NumMessages:   104,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
