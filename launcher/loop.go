@@ -251,6 +251,8 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		if r.cfg.Stopping != nil && o.Kind == report.Stopping && o.Host == "" {
 			r.cfg.Stopping(o.Text, r.run.Verdict().Exit())
 		}
+	case run.HostLost:
+		r.remains.LostHost(o.Host, o.Why, o.Silent)
 	case run.Grow:
 		return run.Grown{Err: r.sink.Grow(o.Job, o.First, o.Procs)}
 	case run.Place:

@@ -177,10 +177,12 @@ func watchMemory(st *Job) {
 	var told *apiv1.ContainerMemory
 	var at time.Time
 	for {
-		now := st.memory.look(time.Now())
-		if worthTelling(told, now) || scarce(now.Used, now.Limit) && time.Since(at) >= tellAgain {
+		looked := time.Now()
+		now := st.memory.look(looked)
+		old := looked.Sub(at) >= tellAgain
+		if worthTelling(told, now) || scarce(now.Used, now.Limit) && old {
 			told = now
-			at = time.Now()
+			at = looked
 			st.send(now.Frame())
 		}
 		select {

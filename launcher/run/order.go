@@ -194,6 +194,11 @@ type (
 	Held struct{ Finding report.Wait }
 	// Note is for the run's report.
 	Note struct{ Kind, Host, Text string }
+	// HostLost is for the run's report: nothing was heard of a host for so long.
+	HostLost struct {
+		Host, Why string
+		Silent    time.Duration
+	}
 	// Grow makes place for the output of another job, with its rank 0's id: Grown answers, before any other event.
 	Grow struct{ Job, First, Procs int }
 	// Place adds the processes of a job, the roster's last, with the window of each.
@@ -233,6 +238,7 @@ func (NotStarted) order() {}
 func (Exited) order()     {}
 func (Silent) order()     {}
 func (Note) order()       {}
+func (HostLost) order()   {}
 func (Dump) order()       {}
 func (Seen) order()       {}
 func (Held) order()       {}

@@ -11,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -358,7 +357,7 @@ func (r *Run) hostEnded(e Ended) {
 	}
 	if lost != nil && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h)}
-		r.give(Note{report.Lost, f.Host, f.Text})
+		r.give(HostLost{f.Host, f.Text, max(r.now.Clock-lost.Since, 0)})
 		if lost.Fenced || was.ending() {
 			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[lost.Fenced]
 			r.succeeded = r.succeeded || lost.Succeeded
@@ -369,7 +368,7 @@ func (r *Run) hostEnded(e Ended) {
 			r.lost(f)
 		}
 	}
-	left := r.hosts[h].taken
+	left, astray := r.hosts[h].taken, false
 	for i := range r.ranks {
 		s := &r.ranks[i]
 		if r.who.HostOf(i) != h {
@@ -381,11 +380,15 @@ func (r *Run) hostEnded(e Ended) {
 		}
 		if next, ok := s.state.next(rankHostLost); ok {
 			s.state = next
+			astray = true
 			left.Add(i)
 			r.feedInput(i)
 			r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.hosts[h].Name))
 			r.settled(r.jobOf(i), 1)
 		}
+	}
+	if astray && lost == nil {
+		r.give(HostLost{Host: r.hosts[h].Name, Why: "its agent ended the session"})
 	}
 	if was.dropped() && !r.verdict.Any() {
 		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1,
