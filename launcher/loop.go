@@ -239,6 +239,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		if len(o.Crash.Frames)+len(o.Crash.Placed) > 0 {
 			r.cores[o.ID] = o.Crash
 		}
+		if path := r.missedBy(o.ID); path != "" {
+			return run.Missed{ID: o.ID, Path: path}
+		}
 	case run.Dump:
 		r.remains.Dump(o.Rank, o.Gzip)
 	case run.Seen:

@@ -65,6 +65,7 @@ func (p *Process) start() (err error) {
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
 	p.key = keyOf([]byte(strings.Join(env, "\x00")))
 	p.wired = wiredBy(env)
+	p.searched, p.venv = searchedBy(env)
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -204,6 +205,7 @@ func (p *Process) sendExited() (failed bool) {
 		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
 		if failed = !x.StoppedByUs || p.aborted.Load(); failed {
 			tellLack(p, ex, x)
+			x.Path, x.Venv = p.searched, p.venv
 			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
 		}
 	} else {

@@ -125,7 +125,9 @@ func (st *Job) Start() {
 		}
 		pr := newProc(st, p, dirs[p.App], stdin[l.Job.Base+p.Rank])
 		if err := pr.start(); err != nil && !st.isStopped() {
-			st.send(startFailed(pr.ID, err).Frame())
+			failed := startFailed(pr.ID, err)
+			failed.Search, failed.Venv = pr.searched, pr.venv
+			st.send(failed.Frame())
 			return
 		}
 	}

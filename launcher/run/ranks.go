@@ -43,6 +43,7 @@ func (r *Run) onStarted(h int, m *apiv1.Started) error {
 		return err
 	}
 	r.give(Started{int(m.Rank), int(m.Pid)})
+	r.verdict.Ran.Add(int(m.Rank))
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
 	r.hosts[h].created--
@@ -78,11 +79,9 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 		return err
 	}
 	r.hosts[h].created--
-	if r.job == jobStopping { // it was told not to start any more
-		return nil
-	}
 	f := r.about(verdict.NotStarted, h, int(m.Rank))
 	f.Text = m.Text
+	r.verdict.NoteStart(f.ID, startOf(m.Search, m.Venv))
 	f.Dir = m.Phase == apiv1.StartPhase_START_DIR
 	f.Init = m.Phase == apiv1.StartPhase_START_INIT || f.Dir
 	name, text := r.cfg.Errno(m.Errno)
@@ -92,6 +91,10 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	}
 	if f.Text == "" {
 		f.Text = fmt.Sprintf("%s: %s", m.Path, text)
+	}
+	if r.job == jobStopping { // it was told not to start any more
+		r.verdict.AlsoFailed(f)
+		return nil
 	}
 	r.give(NotStarted{f.ID, f.Text})
 	r.exchange.Over(int(m.Rank), f.Sentence())
@@ -121,6 +124,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	r.meet.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
 	f.At, f.Text, f.TimeNS, f.OOM = at, m.Text, m.TimeNs, m.Oom
+	r.verdict.NoteStart(f.ID, startOf(m.Path, m.Venv))
 	memory := r.memoryOf(h, m.Memory)
 	r.verdict.NoteMemory(f.ID, memory)
 	bound := m.MemoryLimit
@@ -348,6 +352,7 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 func (r *Run) hostEnded(e Ended) {
 	h, was := e.Host, r.hosts[e.Host].state
 	r.active--
+	delete(r.files.open, h)
 	r.succession.heard(h)
 	r.finish(h) // nothing is sent there any more
 	r.give(NoCopies{h})
@@ -405,6 +410,9 @@ func (r *Run) hostEnded(e Ended) {
 // idle says goodbye to a host of which nothing more is to come. A host that was told to stop
 // starts no more ranks and does not speak of those it did not start.
 func (r *Run) idle(h int) {
+	if r.files.open[h] > 0 { // until it has answered, or its time is up
+		return
+	}
 	if r.growing != nil { // it may get processes; grown comes back to it
 		return
 	}

@@ -87,6 +87,7 @@ type Run struct {
 	stalls     stalls
 	succession succession
 	memories   memories
+	files      files
 	flights    flights
 	exchange   *exchange.Exchange
 	verdict    verdict.Case

@@ -42,6 +42,7 @@ func (c *Case) account(f Fault) account {
 			a.what += " (" + said.Where + ")"
 		}
 	}
+	a.what = c.alike.beginning() + a.what + c.compared(f)
 	if c.Sent.Contains(f.Exit.Signal) {
 		a.what += ", which mpiup got and passed on"
 	}
@@ -65,11 +66,22 @@ func (c *Case) account(f Fault) account {
 		}
 	case f.Event == Signalled && len(c.Holdup) > 0:
 		a.behind = c.Holdup
+	case c.hostly(f) != nil:
+		a.do = c.hostly(f)
 	case lacks.Text != "" && (f.Event == Ended || f.Event == Aborted) && !f.broke() && !f.OOM:
 		a.behind = append(a.behind, f.Host+": "+lacks.Text)
 		return a
 	case h != "":
 		a.do = []string{h}
+	}
+	for _, text := range []string{c.alike.ofOneHost(), c.untested(f)} {
+		if text != "" {
+			a.behind = append(slices.Clone(a.behind), text)
+		}
+	}
+	if text, do := c.otherStart(f, said); text != "" {
+		a.behind = append(slices.Clone(a.behind), text)
+		a.do = append([]string{do}, a.do...)
 	}
 	if ids := c.rivals(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), fmt.Sprintf("ranks %s of several hosts ended within a moment: which was first is not known", ids))
@@ -186,7 +198,7 @@ func (c *Case) others(cause Fault) []string {
 		if cause.preempted() && c.Passed != 0 && (f.Event == NotWired || f.Event == Ended && f.Exit.Status() == 128+c.Passed) {
 			continue // as it was told to, which ends its PMI connection too
 		}
-		if c.Toll.echoed(f) {
+		if c.Toll.echoed(f) || c.fellAlike(cause, f) {
 			continue // which was said
 		}
 		if n++; n > most {
@@ -198,7 +210,7 @@ func (c *Case) others(cause Fault) []string {
 		out = append(out, fmt.Sprintf("and %d more failures", n-most))
 	}
 	atOnce := slices.DeleteFunc(slices.Clone(c.beside), func(f Fault) bool { // which may have failed by themselves
-		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f)
+		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f) || c.fellAlike(cause, f)
 	})
 	if len(atOnce) > 0 {
 		more := map[bool]string{true: fmt.Sprintf(", as did %d more", len(atOnce)-1)}[len(atOnce) > 1]

@@ -167,6 +167,7 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		if f, ok := c.Cause(); ok && !c.echoes(f) {
 			c.Toll.hear(f, n, words, about)
 		}
+		c.compare(n, words, about)
 	}()
 	c.starve(words)
 	f, ok := c.Cause()

@@ -651,6 +651,56 @@ func (Stranding) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
+// Presence is whether a path leads to something on this host.
+type Presence int32
+
+const (
+	Presence_PRESENCE_UNKNOWN Presence = 0
+	Presence_PRESENCE_THERE   Presence = 1
+	Presence_PRESENCE_ABSENT  Presence = 2
+)
+
+// Enum value maps for Presence.
+var (
+	Presence_name = map[int32]string{
+		0: "PRESENCE_UNKNOWN",
+		1: "PRESENCE_THERE",
+		2: "PRESENCE_ABSENT",
+	}
+	Presence_value = map[string]int32{
+		"PRESENCE_UNKNOWN": 0,
+		"PRESENCE_THERE":   1,
+		"PRESENCE_ABSENT":  2,
+	}
+)
+
+func (x Presence) Enum() *Presence {
+	p := new(Presence)
+	*p = x
+	return p
+}
+
+func (x Presence) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Presence) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[11].Descriptor()
+}
+
+func (Presence) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[11]
+}
+
+func (x Presence) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Presence.Descriptor instead.
+func (Presence) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
+}
+
 // Looked are bits of Activity.looked.
 type Looked int32
 
@@ -694,11 +744,11 @@ func (x Looked) String() string {
 }
 
 func (Looked) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[11].Descriptor()
+	return file_mpiup_proto_enumTypes[12].Descriptor()
 }
 
 func (Looked) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[11]
+	return &file_mpiup_proto_enumTypes[12]
 }
 
 func (x Looked) Number() protoreflect.EnumNumber {
@@ -707,7 +757,7 @@ func (x Looked) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Looked.Descriptor instead.
 func (Looked) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 type WatchState int32
@@ -749,11 +799,11 @@ func (x WatchState) String() string {
 }
 
 func (WatchState) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[12].Descriptor()
+	return file_mpiup_proto_enumTypes[13].Descriptor()
 }
 
 func (WatchState) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[12]
+	return &file_mpiup_proto_enumTypes[13]
 }
 
 func (x WatchState) Number() protoreflect.EnumNumber {
@@ -762,7 +812,7 @@ func (x WatchState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchState.Descriptor instead.
 func (WatchState) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
@@ -799,11 +849,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[13].Descriptor()
+	return file_mpiup_proto_enumTypes[14].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[13]
+	return &file_mpiup_proto_enumTypes[14]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -812,7 +862,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -856,11 +906,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[14].Descriptor()
+	return file_mpiup_proto_enumTypes[15].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[14]
+	return &file_mpiup_proto_enumTypes[15]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -869,7 +919,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -909,11 +959,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[15].Descriptor()
+	return file_mpiup_proto_enumTypes[16].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[15]
+	return &file_mpiup_proto_enumTypes[16]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -922,7 +972,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -965,11 +1015,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[16].Descriptor()
+	return file_mpiup_proto_enumTypes[17].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[16]
+	return &file_mpiup_proto_enumTypes[17]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -978,7 +1028,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 // Frame is one message of a session, in either direction.
@@ -4901,7 +4951,9 @@ type StartFailed struct {
 	Phase         StartPhase             `protobuf:"varint,2,opt,name=phase,proto3,enum=mpiup.v1.StartPhase" json:"phase,omitempty"`
 	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	Errno         int32                  `protobuf:"varint,4,opt,name=errno,proto3" json:"errno,omitempty"`
-	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"` // cause and what to do, without host and rank
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`     // cause and what to do, without host and rank
+	Search        string                 `protobuf:"bytes,6,opt,name=search,proto3" json:"search,omitempty"` // PATH that the program was looked for with, as Exited.path
+	Venv          string                 `protobuf:"bytes,7,opt,name=venv,proto3" json:"venv,omitempty"`     // as Exited.venv
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4967,6 +5019,20 @@ func (x *StartFailed) GetErrno() int32 {
 func (x *StartFailed) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *StartFailed) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *StartFailed) GetVenv() string {
+	if x != nil {
+		return x.Venv
 	}
 	return ""
 }
@@ -5468,6 +5534,8 @@ type Exited struct {
 	MemoryLimit   uint64                 `protobuf:"varint,17,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`  // with oom: bytes that the container may have; 0: unknown
 	Alone         bool                   `protobuf:"varint,18,opt,name=alone,proto3" json:"alone,omitempty"`                                 // with library: it, or ranks of its program beside it, were seen to have called MPI_Init, each alone
 	Memory        *ContainerMemory       `protobuf:"bytes,19,opt,name=memory,proto3" json:"memory,omitempty"`                                // of this host, at that time
+	Path          string                 `protobuf:"bytes,20,opt,name=path,proto3" json:"path,omitempty"`                                    // PATH that it was started with, where it failed; at most 4 KiB
+	Venv          string                 `protobuf:"bytes,21,opt,name=venv,proto3" json:"venv,omitempty"`                                    // likewise VIRTUAL_ENV, else CONDA_PREFIX
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5633,6 +5701,20 @@ func (x *Exited) GetMemory() *ContainerMemory {
 		return x.Memory
 	}
 	return nil
+}
+
+func (x *Exited) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Exited) GetVenv() string {
+	if x != nil {
+		return x.Venv
+	}
+	return ""
 }
 
 // ContainerMemory is what this host's container uses of its memory, and whom the kernel has killed for it since the job began here. It is
@@ -6057,6 +6139,7 @@ type AskWaits struct {
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"` // before the answer, processes are asked for dumps of their flight recorders (Flight)
 	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`  // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
+	Files         []string               `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`    // absolute paths, at most 4: whether they are there; the answer then has nothing else
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6112,16 +6195,24 @@ func (x *AskWaits) GetStacks() string {
 	return ""
 }
 
+func (x *AskWaits) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
 type Waits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"`                            // ids of processes here that run, may speak PMI or PMIx, and never have
-	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`                              // barriers with ranks of this host in them, the oldest first, at most 16
-	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"`                            // where wanted, at most 16
-	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`                              // why there are none, or what would tell more
-	AskedNs       int64                  `protobuf:"varint,6,opt,name=asked_ns,json=askedNs,proto3" json:"asked_ns,omitempty"`          // where it was asked: this host's wall clock when the question came,
-	AnsweredNs    int64                  `protobuf:"varint,7,opt,name=answered_ns,json=answeredNs,proto3" json:"answered_ns,omitempty"` // and when it was answered
+	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"`                              // ids of processes here that run, may speak PMI or PMIx, and never have
+	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`                                // barriers with ranks of this host in them, the oldest first, at most 16
+	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"`                              // where wanted, at most 16
+	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`                                // why there are none, or what would tell more
+	AskedNs       int64                  `protobuf:"varint,6,opt,name=asked_ns,json=askedNs,proto3" json:"asked_ns,omitempty"`            // where it was asked: this host's wall clock when the question came,
+	AnsweredNs    int64                  `protobuf:"varint,7,opt,name=answered_ns,json=answeredNs,proto3" json:"answered_ns,omitempty"`   // and when it was answered
+	Files         []Presence             `protobuf:"varint,8,rep,packed,name=files,proto3,enum=mpiup.v1.Presence" json:"files,omitempty"` // of AskWaits.files, each in turn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6203,6 +6294,13 @@ func (x *Waits) GetAnsweredNs() int64 {
 		return x.AnsweredNs
 	}
 	return 0
+}
+
+func (x *Waits) GetFiles() []Presence {
+	if x != nil {
+		return x.Files
+	}
+	return nil
 }
 
 // ProcStack is where one process is: its main thread.
@@ -10485,13 +10583,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\tR\arefused\"/\n" +
 	"\aStarted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
-	"\x03pid\x18\x02 \x01(\x05R\x03pid\"\x8b\x01\n" +
+	"\x03pid\x18\x02 \x01(\x05R\x03pid\"\xb7\x01\n" +
 	"\vStartFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12*\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x14.mpiup.v1.StartPhaseR\x05phase\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x14\n" +
 	"\x05errno\x18\x04 \x01(\x05R\x05errno\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"\x8d\x01\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x16\n" +
+	"\x06search\x18\x06 \x01(\fR\x06search\x12\x12\n" +
+	"\x04venv\x18\a \x01(\fR\x04venv\"\x8d\x01\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12(\n" +
 	"\x06stream\x18\x02 \x01(\x0e2\x10.mpiup.v1.StreamR\x06stream\x12\x12\n" +
@@ -10522,7 +10622,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\xc4\x04\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\xec\x04\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -10545,7 +10645,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"memoryPeak\x12!\n" +
 	"\fmemory_limit\x18\x11 \x01(\x04R\vmemoryLimit\x12\x14\n" +
 	"\x05alone\x18\x12 \x01(\bR\x05alone\x121\n" +
-	"\x06memory\x18\x13 \x01(\v2\x19.mpiup.v1.ContainerMemoryR\x06memory\"\xb4\x01\n" +
+	"\x06memory\x18\x13 \x01(\v2\x19.mpiup.v1.ContainerMemoryR\x06memory\x12\x12\n" +
+	"\x04path\x18\x14 \x01(\fR\x04path\x12\x12\n" +
+	"\x04venv\x18\x15 \x01(\fR\x04venv\"\xb4\x01\n" +
 	"\x0fContainerMemory\x12\x12\n" +
 	"\x04used\x18\x01 \x01(\x04R\x04used\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x04R\x05limit\x12\x12\n" +
@@ -10576,11 +10678,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"J\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"`\n" +
 	"\bAskWaits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06flight\x18\x02 \x01(\bR\x06flight\x12\x16\n" +
-	"\x06stacks\x18\x03 \x01(\tR\x06stacks\"\xd4\x01\n" +
+	"\x06stacks\x18\x03 \x01(\tR\x06stacks\x12\x14\n" +
+	"\x05files\x18\x04 \x03(\fR\x05files\"\xfe\x01\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
@@ -10589,7 +10692,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05notes\x18\x05 \x03(\tR\x05notes\x12\x19\n" +
 	"\basked_ns\x18\x06 \x01(\x03R\aaskedNs\x12\x1f\n" +
 	"\vanswered_ns\x18\a \x01(\x03R\n" +
-	"answeredNs\"[\n" +
+	"answeredNs\x12(\n" +
+	"\x05files\x18\b \x03(\x0e2\x12.mpiup.v1.PresenceR\x05files\"[\n" +
 	"\tProcStack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x14\n" +
@@ -10977,7 +11081,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tStranding\x12\f\n" +
 	"\bSTRANDED\x10\x00\x12\x15\n" +
 	"\x11STRANDED_BY_LIMIT\x10\x01\x12\x17\n" +
-	"\x13STRANDED_BY_LEAVING\x10\x02*r\n" +
+	"\x13STRANDED_BY_LEAVING\x10\x02*I\n" +
+	"\bPresence\x12\x14\n" +
+	"\x10PRESENCE_UNKNOWN\x10\x00\x12\x12\n" +
+	"\x0ePRESENCE_THERE\x10\x01\x12\x13\n" +
+	"\x0fPRESENCE_ABSENT\x10\x02*r\n" +
 	"\x06Looked\x12\x12\n" +
 	"\x0eLOOKED_UNKNOWN\x10\x00\x12\x11\n" +
 	"\rLOOKED_OUTPUT\x10\x01\x12\r\n" +
@@ -11031,7 +11139,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 18)
 var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
@@ -11045,252 +11153,254 @@ var file_mpiup_proto_goTypes = []any{
 	(Breach)(0),             // 8: mpiup.v1.Breach
 	(Lack)(0),               // 9: mpiup.v1.Lack
 	(Stranding)(0),          // 10: mpiup.v1.Stranding
-	(Looked)(0),             // 11: mpiup.v1.Looked
-	(WatchState)(0),         // 12: mpiup.v1.WatchState
-	(FlightUse)(0),          // 13: mpiup.v1.FlightUse
-	(NameOp)(0),             // 14: mpiup.v1.NameOp
-	(Verdict)(0),            // 15: mpiup.v1.Verdict
-	(RankPhase)(0),          // 16: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 17: mpiup.v1.Frame
-	(*Open)(nil),            // 18: mpiup.v1.Open
-	(*Mark)(nil),            // 19: mpiup.v1.Mark
-	(*Opened)(nil),          // 20: mpiup.v1.Opened
-	(*Held)(nil),            // 21: mpiup.v1.Held
-	(*Machine)(nil),         // 22: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 23: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 24: mpiup.v1.HelloReply
-	(*Use)(nil),             // 25: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 26: mpiup.v1.GpuUnit
-	(*App)(nil),             // 27: mpiup.v1.App
-	(*Tool)(nil),            // 28: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 29: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 30: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 31: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 32: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 33: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 34: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 35: mpiup.v1.Launch
-	(*Job)(nil),             // 36: mpiup.v1.Job
-	(*Guess)(nil),           // 37: mpiup.v1.Guess
-	(*Hold)(nil),            // 38: mpiup.v1.Hold
-	(*Resumed)(nil),         // 39: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 40: mpiup.v1.Dropped
-	(*Exec)(nil),            // 41: mpiup.v1.Exec
-	(*Meeting)(nil),         // 42: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 43: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 44: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 45: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 46: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 47: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 48: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 49: mpiup.v1.Proceed
-	(*Started)(nil),         // 50: mpiup.v1.Started
-	(*StartFailed)(nil),     // 51: mpiup.v1.StartFailed
-	(*Output)(nil),          // 52: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 53: mpiup.v1.OutputEnd
-	(*Placed)(nil),          // 54: mpiup.v1.Placed
-	(*Input)(nil),           // 55: mpiup.v1.Input
-	(*Credit)(nil),          // 56: mpiup.v1.Credit
-	(*Resize)(nil),          // 57: mpiup.v1.Resize
-	(*Signal)(nil),          // 58: mpiup.v1.Signal
-	(*Stop)(nil),            // 59: mpiup.v1.Stop
-	(*Exited)(nil),          // 60: mpiup.v1.Exited
-	(*ContainerMemory)(nil), // 61: mpiup.v1.ContainerMemory
-	(*MemoryVictim)(nil),    // 62: mpiup.v1.MemoryVictim
-	(*DeviceError)(nil),     // 63: mpiup.v1.DeviceError
-	(*WireupFailed)(nil),    // 64: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 65: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 66: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 67: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 68: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 69: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 70: mpiup.v1.Wait
-	(*Met)(nil),             // 71: mpiup.v1.Met
-	(*Activity)(nil),        // 72: mpiup.v1.Activity
-	(*Place)(nil),           // 73: mpiup.v1.Place
-	(*Progress)(nil),        // 74: mpiup.v1.Progress
-	(*Waited)(nil),          // 75: mpiup.v1.Waited
-	(*RankWaited)(nil),      // 76: mpiup.v1.RankWaited
-	(*WaitPoint)(nil),       // 77: mpiup.v1.WaitPoint
-	(*Flight)(nil),          // 78: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 79: mpiup.v1.FlightGroup
-	(*FlightCall)(nil),      // 80: mpiup.v1.FlightCall
-	(*FlightOp)(nil),        // 81: mpiup.v1.FlightOp
-	(*Control)(nil),         // 82: mpiup.v1.Control
-	(*Notice)(nil),          // 83: mpiup.v1.Notice
-	(*Ending)(nil),          // 84: mpiup.v1.Ending
-	(*Bye)(nil),             // 85: mpiup.v1.Bye
-	(*Closed)(nil),          // 86: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 87: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 88: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 89: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 90: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 91: mpiup.v1.FetchResult
-	(*Event)(nil),           // 92: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 93: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 94: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 95: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 96: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 97: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 98: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 99: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 100: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 101: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 102: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 103: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 104: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 105: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 106: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 107: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 108: mpiup.v1.Finding
-	(*Fact)(nil),            // 109: mpiup.v1.Fact
-	(*ProgramFile)(nil),     // 110: mpiup.v1.ProgramFile
-	(*AnswerRequest)(nil),   // 111: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 112: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 113: mpiup.v1.AskRequest
-	(*Target)(nil),          // 114: mpiup.v1.Target
-	(*AskReply)(nil),        // 115: mpiup.v1.AskReply
-	(*Way)(nil),             // 116: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 117: mpiup.v1.RanksRequest
-	(*StacksWish)(nil),      // 118: mpiup.v1.StacksWish
-	(*RanksReply)(nil),      // 119: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 120: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 121: mpiup.v1.RankState
-	(*RunFlight)(nil),       // 122: mpiup.v1.RunFlight
+	(Presence)(0),           // 11: mpiup.v1.Presence
+	(Looked)(0),             // 12: mpiup.v1.Looked
+	(WatchState)(0),         // 13: mpiup.v1.WatchState
+	(FlightUse)(0),          // 14: mpiup.v1.FlightUse
+	(NameOp)(0),             // 15: mpiup.v1.NameOp
+	(Verdict)(0),            // 16: mpiup.v1.Verdict
+	(RankPhase)(0),          // 17: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 18: mpiup.v1.Frame
+	(*Open)(nil),            // 19: mpiup.v1.Open
+	(*Mark)(nil),            // 20: mpiup.v1.Mark
+	(*Opened)(nil),          // 21: mpiup.v1.Opened
+	(*Held)(nil),            // 22: mpiup.v1.Held
+	(*Machine)(nil),         // 23: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 24: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 25: mpiup.v1.HelloReply
+	(*Use)(nil),             // 26: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 27: mpiup.v1.GpuUnit
+	(*App)(nil),             // 28: mpiup.v1.App
+	(*Tool)(nil),            // 29: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 30: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 31: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 32: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 33: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 34: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 35: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 36: mpiup.v1.Launch
+	(*Job)(nil),             // 37: mpiup.v1.Job
+	(*Guess)(nil),           // 38: mpiup.v1.Guess
+	(*Hold)(nil),            // 39: mpiup.v1.Hold
+	(*Resumed)(nil),         // 40: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 41: mpiup.v1.Dropped
+	(*Exec)(nil),            // 42: mpiup.v1.Exec
+	(*Meeting)(nil),         // 43: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 44: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 45: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 46: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 47: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 48: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 49: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 50: mpiup.v1.Proceed
+	(*Started)(nil),         // 51: mpiup.v1.Started
+	(*StartFailed)(nil),     // 52: mpiup.v1.StartFailed
+	(*Output)(nil),          // 53: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 54: mpiup.v1.OutputEnd
+	(*Placed)(nil),          // 55: mpiup.v1.Placed
+	(*Input)(nil),           // 56: mpiup.v1.Input
+	(*Credit)(nil),          // 57: mpiup.v1.Credit
+	(*Resize)(nil),          // 58: mpiup.v1.Resize
+	(*Signal)(nil),          // 59: mpiup.v1.Signal
+	(*Stop)(nil),            // 60: mpiup.v1.Stop
+	(*Exited)(nil),          // 61: mpiup.v1.Exited
+	(*ContainerMemory)(nil), // 62: mpiup.v1.ContainerMemory
+	(*MemoryVictim)(nil),    // 63: mpiup.v1.MemoryVictim
+	(*DeviceError)(nil),     // 64: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 65: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 66: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 67: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 68: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 69: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 70: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 71: mpiup.v1.Wait
+	(*Met)(nil),             // 72: mpiup.v1.Met
+	(*Activity)(nil),        // 73: mpiup.v1.Activity
+	(*Place)(nil),           // 74: mpiup.v1.Place
+	(*Progress)(nil),        // 75: mpiup.v1.Progress
+	(*Waited)(nil),          // 76: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 77: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 78: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 79: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 80: mpiup.v1.FlightGroup
+	(*FlightCall)(nil),      // 81: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 82: mpiup.v1.FlightOp
+	(*Control)(nil),         // 83: mpiup.v1.Control
+	(*Notice)(nil),          // 84: mpiup.v1.Notice
+	(*Ending)(nil),          // 85: mpiup.v1.Ending
+	(*Bye)(nil),             // 86: mpiup.v1.Bye
+	(*Closed)(nil),          // 87: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 88: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 89: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 90: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 91: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 92: mpiup.v1.FetchResult
+	(*Event)(nil),           // 93: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 94: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 95: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 96: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 97: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 98: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 99: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 100: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 101: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 102: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 103: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 104: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 105: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 106: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 107: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 108: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 109: mpiup.v1.Finding
+	(*Fact)(nil),            // 110: mpiup.v1.Fact
+	(*ProgramFile)(nil),     // 111: mpiup.v1.ProgramFile
+	(*AnswerRequest)(nil),   // 112: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 113: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 114: mpiup.v1.AskRequest
+	(*Target)(nil),          // 115: mpiup.v1.Target
+	(*AskReply)(nil),        // 116: mpiup.v1.AskReply
+	(*Way)(nil),             // 117: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 118: mpiup.v1.RanksRequest
+	(*StacksWish)(nil),      // 119: mpiup.v1.StacksWish
+	(*RanksReply)(nil),      // 120: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 121: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 122: mpiup.v1.RankState
+	(*RunFlight)(nil),       // 123: mpiup.v1.RunFlight
 }
 var file_mpiup_proto_depIdxs = []int32{
-	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	35,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	55,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	58,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	59,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	57,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	89,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	96,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	85,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	46,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	94,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	47,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	66,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	67,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	49,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	38,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	20,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	50,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	51,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	52,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	53,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	60,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	88,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	95,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	65,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	83,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	84,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	86,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	64,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	44,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	48,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	82,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	68,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	71,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	72,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	78,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	39,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	75,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
-	74,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
-	104, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
-	61,  // 42: mpiup.v1.Frame.container_memory:type_name -> mpiup.v1.ContainerMemory
-	56,  // 43: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	87,  // 44: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	90,  // 45: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	91,  // 46: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	92,  // 47: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	93,  // 48: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	19,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	36,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	56,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	59,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	60,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	58,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	90,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	97,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	86,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	47,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	95,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	31,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	48,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	67,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	68,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	50,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	39,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	21,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	51,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	52,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	53,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	54,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	61,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	89,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	96,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	66,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	84,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	85,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	87,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	65,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	45,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	49,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	32,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	83,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	69,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	72,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	73,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	79,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	40,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	76,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	75,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
+	105, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
+	62,  // 42: mpiup.v1.Frame.container_memory:type_name -> mpiup.v1.ContainerMemory
+	57,  // 43: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	88,  // 44: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	91,  // 45: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	92,  // 46: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	93,  // 47: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	94,  // 48: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	1,   // 49: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	0,   // 50: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	19,  // 51: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	20,  // 51: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
 	2,   // 52: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	24,  // 53: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	22,  // 54: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	21,  // 55: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	38,  // 56: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	25,  // 57: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	26,  // 58: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	28,  // 59: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	36,  // 60: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	27,  // 61: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	32,  // 62: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	29,  // 63: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	34,  // 64: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	41,  // 65: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	25,  // 53: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	23,  // 54: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	22,  // 55: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	39,  // 56: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	26,  // 57: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	27,  // 58: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	29,  // 59: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	37,  // 60: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	28,  // 61: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	33,  // 62: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	30,  // 63: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	35,  // 64: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	42,  // 65: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
 	3,   // 66: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	33,  // 67: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	43,  // 68: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	42,  // 69: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	13,  // 70: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	37,  // 71: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
+	34,  // 67: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	44,  // 68: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	43,  // 69: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	14,  // 70: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	38,  // 71: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
 	3,   // 72: mpiup.v1.Guess.pmi:type_name -> mpiup.v1.Pmi
-	40,  // 73: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	45,  // 74: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	34,  // 75: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	27,  // 76: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	41,  // 73: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	46,  // 74: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	35,  // 75: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	28,  // 76: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
 	3,   // 77: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	4,   // 78: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	5,   // 79: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	63,  // 80: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	54,  // 81: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	64,  // 80: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	55,  // 81: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
 	6,   // 82: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
 	8,   // 83: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
 	9,   // 84: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	63,  // 85: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	61,  // 86: mpiup.v1.Exited.memory:type_name -> mpiup.v1.ContainerMemory
-	62,  // 87: mpiup.v1.ContainerMemory.victims:type_name -> mpiup.v1.MemoryVictim
+	64,  // 85: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	62,  // 86: mpiup.v1.Exited.memory:type_name -> mpiup.v1.ContainerMemory
+	63,  // 87: mpiup.v1.ContainerMemory.victims:type_name -> mpiup.v1.MemoryVictim
 	7,   // 88: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
 	10,  // 89: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	70,  // 90: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	69,  // 91: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	73,  // 92: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	76,  // 93: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 94: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	77,  // 95: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	79,  // 96: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	81,  // 97: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	80,  // 98: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 99: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 100: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	98,  // 101: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 102: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 103: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 104: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	108, // 105: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	109, // 106: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	110, // 107: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
-	107, // 108: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	104, // 109: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 110: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	105, // 111: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	105, // 112: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	106, // 113: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 114: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	114, // 115: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	116, // 116: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	118, // 117: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
-	121, // 118: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	120, // 119: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	75,  // 120: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	122, // 121: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	68,  // 122: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 123: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	76,  // 124: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	69,  // 125: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
-	78,  // 126: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	127, // [127:127] is the sub-list for method output_type
-	127, // [127:127] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	71,  // 90: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	70,  // 91: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	11,  // 92: mpiup.v1.Waits.files:type_name -> mpiup.v1.Presence
+	74,  // 93: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	77,  // 94: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	13,  // 95: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	78,  // 96: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	80,  // 97: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	82,  // 98: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	81,  // 99: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 100: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	15,  // 101: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	99,  // 102: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	25,  // 103: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	36,  // 104: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	25,  // 105: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	109, // 106: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	110, // 107: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	111, // 108: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
+	108, // 109: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	105, // 110: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	23,  // 111: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	106, // 112: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	106, // 113: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	107, // 114: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	16,  // 115: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	115, // 116: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	117, // 117: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	119, // 118: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
+	122, // 119: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	121, // 120: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	76,  // 121: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	123, // 122: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	69,  // 123: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	17,  // 124: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	77,  // 125: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	70,  // 126: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
+	79,  // 127: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	128, // [128:128] is the sub-list for method output_type
+	128, // [128:128] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -11354,7 +11464,7 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      17,
+			NumEnums:      18,
 			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   0,
