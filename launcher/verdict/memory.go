@@ -112,8 +112,14 @@ func (s Said) tellsOfKill() bool {
 		return strings.TrimSpace(text) == "killed" || shellKilled(text) ||
 			slices.ContainsFunc(killWords, func(w string) bool { return strings.Contains(text, w) })
 	}
-	if n := len(s.Raised); n > 0 && tells(s.Raised[n-1].Text) {
-		return true
+	if n := len(s.Raised); n > 0 {
+		last := s.Raised[n-1]
+		if tells(last.Text) {
+			return true
+		}
+		if line, _, _ := strings.Cut(last.Text, "\n"); !last.Old && mistake().MatchString(line) { // whatever it had outlived before
+			return false
+		}
 	}
 	return slices.ContainsFunc(s.Last, tells)
 }
