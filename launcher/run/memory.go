@@ -48,12 +48,15 @@ func (m *memories) ofLost(h int, at time.Duration) (is verdict.Memory) {
 	return is
 }
 
+// growing is how old a look may be by which memory still grew: an agent looks each second, and tells of what has changed.
+const growing = 2 * time.Second
+
 // grows says that a host's memory was full a second after it was heard last, if it grew as between the last two looks.
 func (m *memories) grows(h int, ago time.Duration) bool {
 	before, known := m.before[h]
 	last := m.last[h]
 	between := (last.at - before.at).Seconds()
-	if !known || last.used <= before.used || between <= 0 {
+	if !known || ago > growing || last.used <= before.used || between <= 0 {
 		return false
 	}
 	pace := float64(last.used-before.used) / between

@@ -158,11 +158,11 @@ for item in data.DataLoader(Items(), num_workers=2): pass'` + waits, code: 1, ki
 var hosts = []scenario{
 	{name: "a file that one host has not", script: `f=/tmp/only-here-${DIR##*/}; [ $MPIUP_RANK -lt 2 ] && { touch $f; touch $DIR/made; exec sleep 1000; }
 		while [ ! -e $DIR/made ]; do :; done; exec cat $f`, code: 1, odds: []int{2}, hosts: true, ci: true, says: []string{"the same file on w0 is there"}, never: []string{"mpiup run -n 1"}},
-	{name: "an exception of all ranks of one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; touch $DIR/at.$MPIUP_RANK
-		while [ ! -e $DIR/at.2 ] || [ ! -e $DIR/at.3 ]; do :; done; trap "" TERM; /usr/bin/python3 -c 'raise RuntimeError("no such device")'; exit 1`, code: 1, odds: []int{2}, hosts: true,
+	{name: "an exception of all ranks of one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; trap "" TERM; touch $DIR/at.$MPIUP_RANK
+		while [ ! -e $DIR/at.2 ] || [ ! -e $DIR/at.3 ]; do :; done; /usr/bin/python3 -c 'raise RuntimeError("no such device")'; exit 1`, code: 1, odds: []int{2}, hosts: true,
 		says: []string{"all 2 ranks on w1 and none elsewhere: ", "no such device"}, never: []string{"mpiup run -n 1"}},
 	{name: "a command that is not there, on one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; exec no-such-program`, code: 127, odds: []int{2}, hosts: true, never: []string{"mpiup run -n 1"}},
-	{name: "an exit code of all ranks of one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; touch $DIR/at.$MPIUP_RANK; trap "" TERM
+	{name: "an exit code of all ranks of one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; trap "" TERM; touch $DIR/at.$MPIUP_RANK
 		while [ ! -e $DIR/at.2 ] || [ ! -e $DIR/at.3 ]; do :; done; exit 3`, code: 3, odds: []int{2}, hosts: true, says: []string{"all 2 ranks on w1 and none elsewhere: "}, never: []string{"mpiup run -n 1"}},
 }
 
