@@ -22,7 +22,7 @@ type groups interface {
 
 // memory is what a job knows of its container's memory. The kernel counts whom it kills for memory, and says nowhere that a container sees
 // who it was. So processes are noted while memory gets scarce: of those that are gone when the count has risen, the largest are probably meant,
-// since the kernel takes the largest (mm/oom_kill.c, oom_badness).
+// since the kernel takes the largest (mm/oom_kill.c, oom_badness). Where several are gone of which none is clearly that, none is named.
 //
 //	watchMemory, each second ──▶ used, limit, processes      the last look, which the launcher is told while it is much
 //	a rank's end ──────────────▶ peak, kills, who is gone    with its Exited
@@ -31,6 +31,7 @@ type groups interface {
 type memory struct {
 	of      groups
 	proc    proctree.Proc
+	self    int                   // this agent: who does not descend from it may be in another container
 	leaders func() map[int]uint32 // ids of ranks by their first processes
 
 	mu      sync.Mutex
@@ -52,8 +53,8 @@ const (
 func scarce(used, limit uint64) bool { return limit > 0 && used >= limit/4 }
 
 // newMemory counts from now on.
-func newMemory(of groups, proc proctree.Proc, leaders func() map[int]uint32) *memory {
-	m := &memory{of: of, proc: proc, leaders: leaders, told: &apiv1.ContainerMemory{}}
+func newMemory(of groups, proc proctree.Proc, self int, leaders func() map[int]uint32) *memory {
+	m := &memory{of: of, proc: proc, self: self, leaders: leaders, told: &apiv1.ContainerMemory{}}
 	m.first, _ = of.OOMKills()
 	return m
 }
@@ -114,30 +115,68 @@ func (m *memory) gone(n uint64) (victims []*apiv1.MemoryVictim) {
 			alive[p.PID] = p.Start
 		}
 	}
-	leaders := make([]int, 0, len(m.whose))
+	leaders := []int{m.self}
 	for pid := range m.whose {
 		leaders = append(leaders, pid)
 	}
-	owner := map[int]uint32{}
+	owner, ours := map[int]uint32{}, map[int]bool{}
 	for leader, pids := range look.Branches(m.seen, leaders) {
+		id, is := m.whose[leader]
 		for _, pid := range pids {
-			owner[pid] = 1 + m.whose[leader]
+			ours[pid] = true
+			if is {
+				owner[pid] = 1 + id
+			}
 		}
 	}
 	var lost []proctree.Stat
 	for _, p := range m.seen {
-		if start, there := alive[p.PID]; p.Alive() && (!there || start != p.Start) {
+		if start, there := alive[p.PID]; ours[p.PID] && p.Alive() && (!there || start != p.Start) {
 			lost = append(lost, p)
 		}
 	}
+	lost = withoutWrappers(lost)
 	slices.SortFunc(lost, func(a, b proctree.Stat) int { return cmp.Or(cmp.Compare(b.RSS, a.RSS), cmp.Compare(a.PID, b.PID)) })
 	m.seen = slices.DeleteFunc(m.seen, func(p proctree.Stat) bool { // nobody is killed twice
 		return slices.ContainsFunc(lost, func(l proctree.Stat) bool { return l.PID == p.PID })
 	})
-	for _, p := range lost[:min(uint64(len(lost)), n, maxVictims)] {
+	killed := lost[:min(uint64(len(lost)), n, maxVictims)]
+	if !clearly(killed, lost[len(killed):], m.told.Limit) {
+		return nil
+	}
+	for _, p := range killed {
 		victims = append(victims, &apiv1.MemoryVictim{Pid: int32(p.PID), Name: p.Name, Resident: p.RSS, Rank: owner[p.PID]})
 	}
 	return victims
+}
+
+// withoutWrappers leaves out those that had started one that is gone too, and is larger: they ended because it did.
+func withoutWrappers(lost []proctree.Stat) []proctree.Stat {
+	size := make(map[int]uint64, len(lost)) // the largest below each
+	parent := make(map[int]int, len(lost))
+	for _, p := range lost {
+		parent[p.PID] = p.PPID
+	}
+	for _, p := range lost {
+		for at, n := p.PPID, 0; n < len(lost); n++ {
+			above, gone := parent[at]
+			if !gone {
+				break
+			}
+			size[at] = max(size[at], p.RSS)
+			at = above
+		}
+	}
+	return slices.DeleteFunc(lost, func(p proctree.Stat) bool { return size[p.PID] > p.RSS })
+}
+
+// clearly says that those which are taken for killed are much larger than the others that are gone, and had a part of the limit that counts.
+func clearly(killed, others []proctree.Stat, limit uint64) bool {
+	if len(killed) == 0 || len(others) == 0 {
+		return true
+	}
+	least := killed[len(killed)-1].RSS
+	return least >= 2*others[0].RSS && least >= limit/16
 }
 
 // as is what is known, as of now. mu is held.

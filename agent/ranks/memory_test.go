@@ -70,9 +70,14 @@ func TestVictims(t *testing.T) {
 	}{
 		{name: "nobody", used: gib / 2},
 		{name: "a worker of a rank", used: gib / 2, kills: 1, gone: []int{12}, want: "12 python3 300 MiB of 7", killed: true},
-		{name: "the largest, not another that ended", used: gib / 2, kills: 1, gone: []int{12, 13, 31}, want: "12 python3 300 MiB of 7", killed: true},
+		{name: "the largest, not another that ended", used: gib / 2, kills: 1, gone: []int{12, 13}, want: "12 python3 300 MiB of 7", killed: true},
 		{name: "two", used: gib / 2, kills: 2, gone: []int{12, 31, 13}, want: "12 python3 300 MiB of 7, 31 python3 200 MiB of 8", killed: true},
 		{name: "of no rank", used: gib / 2, kills: 1, gone: []int{40}, want: "40 cache 100 MiB of nobody", killed: true},
+		{name: "a wrapper that ended because of it", used: gib / 2, kills: 1, gone: []int{10, 12}, want: "12 python3 300 MiB of 7", killed: true},
+		{name: "another container's", used: gib / 2, kills: 1, gone: []int{50}, killed: true},
+		{name: "one of ours, beside another container's", used: gib / 2, kills: 1, gone: []int{50, 12}, want: "12 python3 300 MiB of 7", killed: true},
+		{name: "two alike", used: gib / 2, kills: 1, gone: []int{12, 31}, killed: true},
+		{name: "small ones, of which one has just begun to grow", used: gib / 2, kills: 1, gone: []int{60, 61}, killed: true},
 		{name: "all are there", used: gib / 2, kills: 1, killed: true},
 		{name: "memory was not scarce", used: gib / 8, kills: 1, gone: []int{12}, killed: true},
 		{name: "one that ended by itself", used: gib / 2, gone: []int{12}},
@@ -80,14 +85,18 @@ func TestVictims(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := machine{t, proctree.Proc{Root: t.TempDir()}}
-			m.runs(10, 1, "run.sh", 3)
+			m.runs(5, 1, "mpiup", 40)
+			m.runs(10, 5, "run.sh", 3)
 			m.runs(12, 10, "python3", 300)
 			m.runs(13, 10, "python3", 30)
-			m.runs(30, 1, "python3", 20)
+			m.runs(30, 5, "python3", 20)
 			m.runs(31, 30, "python3", 200)
-			m.runs(40, 1, "cache", 100)
+			m.runs(40, 5, "cache", 100)
+			m.runs(50, 1, "database", 900) // of another container, in the same PID namespace
+			m.runs(60, 5, "small", 20)
+			m.runs(61, 5, "smaller", 15)
 			groups := &counted{used: tt.used, limit: gib, kills: 5, blind: tt.blind}
-			is := newMemory(groups, m.proc, func() map[int]uint32 { return map[int]uint32{10: 7, 30: 8} })
+			is := newMemory(groups, m.proc, 5, func() map[int]uint32 { return map[int]uint32{10: 7, 30: 8} })
 			is.look(begun)
 			for _, pid := range tt.gone {
 				m.ends(pid)
@@ -120,7 +129,7 @@ func victims(m *apiv1.ContainerMemory) string {
 func TestKillsGrowOld(t *testing.T) {
 	begun := time.Unix(1000, 0)
 	groups := &counted{used: 900, limit: 1000, kills: 1}
-	is := newMemory(groups, proctree.Proc{Root: t.TempDir()}, func() map[int]uint32 { return nil })
+	is := newMemory(groups, proctree.Proc{Root: t.TempDir()}, 5, func() map[int]uint32 { return nil })
 	if is.look(begun).Kills != 0 {
 		t.Error("kills before the job count")
 	}

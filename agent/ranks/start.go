@@ -69,7 +69,7 @@ func newSpace(st *Job) (*kvs.Space, error) {
 func (st *Job) Start() {
 	defer close(st.over)
 	l := st.Launch
-	st.memory = newMemory(st.s.Host.Cgroups(), proctree.Proc{Root: "/proc"}, st.firstProcesses)
+	st.memory = newMemory(st.s.Host.Cgroups(), proctree.Proc{Root: "/proc"}, os.Getpid(), st.firstProcesses)
 	if err := st.receive(); err != nil {
 		if !st.isStopped() {
 			failed := startFailed(st.first(), err)

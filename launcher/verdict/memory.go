@@ -34,9 +34,9 @@ type Victim struct {
 	Of       job.Process // where ID is one
 }
 
-// String is who it was: "python3 (pid 4242, 512 MiB)".
+// String is who it was: "python3 (pid 4242, 512 MiB when it was looked at last) of rank 2".
 func (v Victim) String() string {
-	text := fmt.Sprintf("%s (pid %d, %s MiB)", visible.Line(v.Name), v.PID, grouped(v.Resident>>20))
+	text := fmt.Sprintf("%s (pid %d, %s MiB when it was looked at last)", visible.Line(v.Name), v.PID, grouped(v.Resident>>20))
 	if v.ID >= 0 {
 		text += " of " + v.Of.String()
 	}
@@ -117,7 +117,7 @@ func (s Said) tellsOfKill() bool {
 		if tells(last.Text) {
 			return true
 		}
-		if line, _, _ := strings.Cut(last.Text, "\n"); !last.Old && mistake().MatchString(line) { // whatever it had outlived before
+		if !last.Old && mistake().MatchString(last.Text) { // whatever it had outlived before
 			return false
 		}
 	}
