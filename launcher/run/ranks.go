@@ -392,8 +392,12 @@ func (r *Run) hostEnded(e Ended) {
 			r.settled(r.jobOf(i), 1)
 		}
 	}
-	if astray && lost == nil {
-		r.give(HostLost{Host: r.hosts[h].Name, Why: "its agent ended the session"})
+	if astray && lost == nil && !r.succeeded { // else they go on, as another launcher's
+		why := "its agent ended the session"
+		if r.hosts[h].lost != nil {
+			why = "it did not end what it runs in time"
+		}
+		r.give(HostLost{Host: r.hosts[h].Name, Why: why})
 	}
 	if was.dropped() && !r.verdict.Any() {
 		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1,
