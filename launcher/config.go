@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -95,6 +96,10 @@ func (c *Config) screen() (rows, columns uint16) {
 // forRun is what the run itself needs to know.
 func (c *Config) forRun() run.Config {
 	rows, columns := c.screen()
-	return run.Config{Wishes: c.Wishes, Rows: rows, Columns: columns, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Bare: !c.InPod(), Self: c.Self,
+	here := verdict.Start{}
+	if c.Identity != nil { // else ranks have what this process has
+		here = verdict.Start{Path: c.Env("PATH"), Venv: cmp.Or(c.Env("VIRTUAL_ENV"), c.Env("CONDA_PREFIX"))}
+	}
+	return run.Config{Wishes: c.Wishes, Rows: rows, Columns: columns, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Here: here, Bare: !c.InPod(), Self: c.Self,
 		Pty: c.pty(), Dumps: c.Report.Dir != "", SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo)}
 }

@@ -143,6 +143,18 @@ func saidBy(w iof.Words, tail []string) verdict.Said {
 	return said
 }
 
+// missedBy is the file that a process has missed by its last words; "": none.
+func (r *driver) missedBy(id int) string {
+	if r.exec != nil || r.sink == nil || !r.run.Verdict().Any() {
+		return ""
+	}
+	dir := ""
+	if len(r.cfg.Apps) == 1 {
+		dir = r.cfg.Apps[0].Wdir
+	}
+	return verdict.MissingFile(r.words(id), dir)
+}
+
 // all is the sequence: hosts, plan, launch, loop. An error ends it before the job has a
 // verdict.
 func (r *driver) all(ctx context.Context) error {

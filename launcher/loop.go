@@ -239,6 +239,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		if len(o.Crash.Frames)+len(o.Crash.Placed) > 0 {
 			r.cores[o.ID] = o.Crash
 		}
+		if path := r.missedBy(o.ID); path != "" {
+			return run.Missed{ID: o.ID, Path: path}
+		}
 	case run.Dump:
 		r.remains.Dump(o.Rank, o.Gzip)
 	case run.Seen:
@@ -251,6 +254,8 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		if r.cfg.Stopping != nil && o.Kind == report.Stopping && o.Host == "" {
 			r.cfg.Stopping(o.Text, r.run.Verdict().Exit())
 		}
+	case run.HostLost:
+		r.remains.LostHost(o.Host, o.Why, o.Silent)
 	case run.Grow:
 		return run.Grown{Err: r.sink.Grow(o.Job, o.First, o.Procs)}
 	case run.Place:

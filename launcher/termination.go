@@ -92,7 +92,7 @@ func (r *driver) event(e any) {
 
 // circumstances are what the run knows of the guilty process and its host.
 func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
-	c := verdict.Circumstances{Phase: r.run.Phase(), Bare: !r.cfg.InPod()}
+	c := verdict.Circumstances{Phase: r.run.Phase(), Bare: !r.cfg.InPod(), Remote: r.identity != nil}
 	var units []*apiv1.GpuUnit
 	if f.Node >= 0 && f.Node < len(r.places.hosts()) {
 		h := r.places.hosts()[f.Node].First.Opened.GetHost()

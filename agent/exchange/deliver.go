@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -31,6 +34,8 @@ func (x *Exchange) Deliver(f *apiv1.Frame) error {
 		x.star.answer(abortID(b.AbortNoted.Id), b.AbortNoted)
 	case *apiv1.Frame_AskWaits:
 		switch {
+		case len(b.AskWaits.Files) > 0:
+			return x.askFiles(b.AskWaits)
 		case b.AskWaits.Stacks != "":
 			return x.askStacks(b.AskWaits)
 		case b.AskWaits.Flight:
@@ -135,6 +140,39 @@ func (x *Exchange) askStacks(q *apiv1.AskWaits) error {
 		told, notes := x.stacksOf(ctx, wanted)
 		w, _ := x.waits(x.cfg.Clock.Now())
 		w.Id, w.Stacks, w.Notes = q.Id, told, notes
+		x.Send(w.Frame())
+	})
+	return nil
+}
+
+// Bounds of a question for files.
+const (
+	maxFiles = 4
+	maxPath  = 4096 // PATH_MAX
+)
+
+// askFiles says which of some files are here, where a rank elsewhere has missed them. An error is a question that no launcher asks.
+func (x *Exchange) askFiles(q *apiv1.AskWaits) error {
+	if len(q.Files) > maxFiles {
+		return fmt.Errorf("a question for %d files; %d are possible", len(q.Files), maxFiles)
+	}
+	for _, path := range q.Files {
+		if !filepath.IsAbs(path) || len(path) > maxPath || strings.Contains(path, "\x00") {
+			return fmt.Errorf("a question for %.80q, which is no absolute path", path)
+		}
+	}
+	x.cfg.Go(func() {
+		w := &apiv1.Waits{Id: q.Id}
+		for _, path := range q.Files {
+			is := apiv1.Presence_PRESENCE_UNKNOWN
+			switch there, err := host.Exists(path); {
+			case err == nil && there:
+				is = apiv1.Presence_PRESENCE_THERE
+			case err == nil:
+				is = apiv1.Presence_PRESENCE_ABSENT
+			}
+			w.Files = append(w.Files, is)
+		}
 		x.Send(w.Frame())
 	})
 	return nil

@@ -29,6 +29,8 @@ func (r *Record) note(f *apiv1.Frame) bool {
 			return false
 		}
 		r.newer(fmt.Sprint("uses ", c.Job, c.App), (&apiv1.Chosen{Job: c.Job, App: c.App, Pmi: c.Pmi, Library: c.Library, Seen: true}).Frame())
+	case *apiv1.Frame_ContainerMemory:
+		r.newer("memory", f)
 	case *apiv1.Frame_Met:
 		r.newer(fmt.Sprint("met ", b.Met.Job), f)
 	case *apiv1.Frame_Flight:

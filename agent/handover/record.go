@@ -112,7 +112,7 @@ func (r *Record) Lend(f *apiv1.Frame, back func()) error {
 
 // passing says that a frame is true until the next of its kind.
 func passing(f *apiv1.Frame) bool {
-	return f.GetActivity() != nil || f.GetMet() != nil || f.GetFlight() != nil
+	return f.GetActivity() != nil || f.GetContainerMemory() != nil || f.GetMet() != nil || f.GetFlight() != nil
 }
 
 // passesLater says that a frame waits until there is a launcher. What ends the session does not.

@@ -121,6 +121,17 @@ func DirExists(dir string) error {
 	return err
 }
 
+// Exists says whether a path leads to something, but does not wait for a mount that does not answer. An error says that it does not show.
+func Exists(path string) (bool, error) {
+	return answered(path, func() (bool, error) {
+		_, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
 // Writable makes dir if it is missing and tries a write there; it does not wait for a mount that does not answer. passing names a file
 // system that does not outlive the container; "": it may.
 func Writable(dir string) (passing string, err error) {

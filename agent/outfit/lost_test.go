@@ -63,7 +63,7 @@ func TestJobLosesNothing(t *testing.T) {
 		"Base": ids, "Parent": ids, "Spawned": pmi, "PmiUniverse": pmi, "Mapping": pmi, "Namespace": pmix, "Layout": pmix,
 		"Pmi": choose, "Await": choose, "Window": process, "Pty": process, "PtyRows": process, "PtyColumns": process, "ShellTexts": process,
 		"Guess": choose, "TellUse": choose, "AloneOk": "agent/ranks/start.go",
-		"WorkerLogs": "agent/session/launch.go", "ActivityMs": "agent/ranks/activity.go", "WatchMs": "agent/ranks/facts.go", "Progress": "agent/ranks/facts.go", "Seats": "agent/ranks/facts.go", "Flight": "agent/ranks/files.go", "GraceMs": "agent/session/session.go", "NoTopologyHint": "agent/ranks/facts.go",
+		"WorkerLogs": "agent/session/launch.go", "ActivityMs": "agent/ranks/activity.go", "WatchMs": "agent/ranks/facts.go", "MemoryMs": "agent/ranks/memory.go", "Progress": "agent/ranks/facts.go", "Seats": "agent/ranks/facts.go", "Flight": "agent/ranks/files.go", "GraceMs": "agent/session/session.go", "NoTopologyHint": "agent/ranks/facts.go",
 	})
 }
 

@@ -61,6 +61,17 @@ func (st *Job) watched() (ranks []look.Rank, at job.Looked) {
 	return ranks, at
 }
 
+// firstProcesses are the job's ranks here that run, by their processes as they were started.
+func (st *Job) firstProcesses() map[int]uint32 {
+	of := map[int]uint32{}
+	for _, p := range st.All() {
+		if !p.Gone() {
+			of[p.Pid()] = p.ID
+		}
+	}
+	return of
+}
+
 // busyGPUs are those of this host that work, if it has any.
 func (st *Job) busyGPUs() (uuids []string, ok bool) {
 	gpus, _ := st.s.Watch.Latest()

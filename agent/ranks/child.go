@@ -67,6 +67,7 @@ func (p *Process) start() (err error) {
 	env := p.Job.trails.Environment(p.ID, p.Job.Waits.Environment(p.ID, p.Spec.App, p, cmp.Or(with.Path, with.Argv[0]), with.Env))
 	p.key = keyOf([]byte(strings.Join(env, "\x00")))
 	p.wired = wiredBy(env)
+	p.searched, p.venv = searchedBy(env)
 	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
 		Argv:     with.Argv,
 		Path:     with.Path,
@@ -197,15 +198,16 @@ func (p *Process) sendExited() (failed bool) {
 		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
 		Text: p.failure, Breach: apiv1.Breach(p.breach), MemoryPeak: p.process.Peak()}
 	p.mu.Unlock()
-	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
-		if n, err := st.s.Host.Cgroups().OOMKills(); err == nil && n > st.oom {
-			x.Oom, x.MemoryLimit = true, st.s.Host.Cgroups().MemoryLimit()
-		}
+	x.Memory = st.memory.ended(time.Now())
+	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs && killedRank(x.Memory, p.ID) {
+		x.Oom = true
+		x.MemoryLimit = x.Memory.Limit
 	}
 	if ex.Status() != 0 {
 		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
 		if failed = !x.StoppedByUs || p.aborted.Load(); failed {
 			tellLack(p, ex, x)
+			x.Path, x.Venv = p.searched, p.venv
 			x.Devices = told(st.Devices.AtOnce(p.GPUNames(), time.Since(p.begun)))
 		}
 	} else {

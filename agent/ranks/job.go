@@ -149,7 +149,7 @@ type Job struct {
 	horovod  *rendezvous      // where Horovod's ranks meet; nil: nobody is told of it
 	meeting  *meeting         // who has come to where frameworks meet; nil: nobody wants to know
 	tee      *stdio.Tee       // nil: output goes to the launcher only
-	oom      uint64           // OOM kills of the container before the start
+	memory   *memory          // of the container, since the job's start
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc

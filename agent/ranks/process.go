@@ -35,32 +35,34 @@ const (
 //
 //	start ──▶ running ──process ends──▶ Exited sent ──pipes drained──▶ OutputEnd sent, done closed
 type Process struct {
-	Job     *Job
-	Spec    *apiv1.Proc
-	ID      uint32 // in the run
-	dir     string
-	held    *bounded.Dir // that, held open since before the start; nil: it was not to be had
-	stdin   bool
-	files   *stdio.Files
-	process *reap.Process
-	begun   time.Time
-	pump    *stdio.Pump
-	input   *stdio.Input           // nil: /dev/null
-	pmi     atomic.Int32           // apiv1.PmiState
-	wrote   atomic.Int64           // wall clock of its last output, ns; 0: none
-	heard   look.Ear               // what comes on standard error
-	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
-	second  atomic.Bool            // it was told that a second process wanted to be this rank
-	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
-	key     string                 // of the variables that tell its processes from those of other ranks
-	clients clients                // who is in MPI for it
-	changed chan struct{}          // capacity 1; its library has come further
-	over    chan struct{}          // closed when its first process has ended and nobody goes on for it
-	cut     atomic.Bool            // its output was given up, which another process held open
-	alone   atomic.Bool            // it was seen to have called MPI_Init without a word to us (alone.go)
-	wired   map[string]string      // of its environment: what tells an MPI library whom to speak with
-	told    chan struct{}          // closed when Exited was sent
-	done    chan struct{}          // closed when OutputEnd was sent
+	Job      *Job
+	Spec     *apiv1.Proc
+	ID       uint32 // in the run
+	dir      string
+	held     *bounded.Dir // that, held open since before the start; nil: it was not to be had
+	stdin    bool
+	files    *stdio.Files
+	process  *reap.Process
+	begun    time.Time
+	pump     *stdio.Pump
+	input    *stdio.Input           // nil: /dev/null
+	pmi      atomic.Int32           // apiv1.PmiState
+	wrote    atomic.Int64           // wall clock of its last output, ns; 0: none
+	heard    look.Ear               // what comes on standard error
+	aborted  atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
+	second   atomic.Bool            // it was told that a second process wanted to be this rank
+	mapped   atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	key      string                 // of the variables that tell its processes from those of other ranks
+	clients  clients                // who is in MPI for it
+	changed  chan struct{}          // capacity 1; its library has come further
+	over     chan struct{}          // closed when its first process has ended and nobody goes on for it
+	cut      atomic.Bool            // its output was given up, which another process held open
+	alone    atomic.Bool            // it was seen to have called MPI_Init without a word to us (alone.go)
+	searched string                 // PATH of its environment
+	venv     string                 // its virtual environment; "": none
+	wired    map[string]string      // of its environment: what tells an MPI library whom to speak with
+	told     chan struct{}          // closed when Exited was sent
+	done     chan struct{}          // closed when OutputEnd was sent
 
 	mu      sync.Mutex
 	ours    bool       // we stopped it, guarded by mu
@@ -392,6 +394,17 @@ func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
 }
 
 // startFailed is the error of a start as the launcher is told of it.
+// searchedBy is the PATH of an environment, and its virtual environment, as far as they are worth telling.
+func searchedBy(env []string) (path, venv string) {
+	const most = 4096
+	path, _ = host.Lookup("PATH", env)
+	venv, _ = host.Lookup("VIRTUAL_ENV", env)
+	if venv == "" {
+		venv, _ = host.Lookup("CONDA_PREFIX", env)
+	}
+	return path[:min(len(path), most)], venv[:min(len(venv), most)]
+}
+
 func startFailed(id uint32, err error) *apiv1.StartFailed {
 	f := &apiv1.StartFailed{Rank: id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	var failed *program.Error

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/bounded"
@@ -69,7 +70,7 @@ func newSpace(st *Job) (*kvs.Space, error) {
 func (st *Job) Start() {
 	defer close(st.over)
 	l := st.Launch
-	st.oom, _ = st.s.Host.Cgroups().OOMKills()
+	st.memory = newMemory(st.s.Host.Cgroups(), proctree.Proc{Root: "/proc"}, os.Getpid(), st.firstProcesses)
 	if err := st.receive(); err != nil {
 		if !st.isStopped() {
 			failed := startFailed(st.first(), err)
@@ -103,6 +104,9 @@ func (st *Job) Start() {
 	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
 		st.wg.Go(func() { watchActivity(st) })
 	}
+	if l.Job.MemoryMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
+		st.wg.Go(func() { watchMemory(st) })
+	}
 	if st.Waits != nil {
 		every := time.Duration(l.Job.WatchMs) * time.Millisecond
 		st.wg.Go(func() { st.Waits.Tell(st.ctx, every, st.leaders, st.send) })
@@ -123,7 +127,9 @@ func (st *Job) Start() {
 		}
 		pr := newProc(st, p, dirs[p.App], st.held[p.App], stdin[l.Job.Base+p.Rank])
 		if err := pr.start(); err != nil && !st.isStopped() {
-			st.send(startFailed(pr.ID, err).Frame())
+			failed := startFailed(pr.ID, err)
+			failed.Search, failed.Venv = pr.searched, pr.venv
+			st.send(failed.Frame())
 			return
 		}
 	}

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +90,30 @@ func TestAskedWhereRanksAre(t *testing.T) {
 				t.Errorf("answered %v", w)
 			}
 		})
+	}
+}
+
+// Another host's rank has missed a file: whether it is here is answered, and a question for no path is no launcher's.
+func TestAskedForFiles(t *testing.T) {
+	c := newClient(t, newTable(t), '1', "life-1")
+	c.dial(false)
+	c.launch(1, 1, "sleep 1000")
+	c.times(1, started)
+	here := filepath.Join(t.TempDir(), "train.bin")
+	if err := os.WriteFile(here, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.send((&apiv1.AskWaits{Id: 1 << 62, Files: []string{here, here + ".not", filepath.Join(here, "below")}}).Frame())
+	all := c.until(func(f *apiv1.Frame) bool { return f.GetWaits() != nil })
+	w := all[len(all)-1].GetWaits()
+	want := []apiv1.Presence{apiv1.Presence_PRESENCE_THERE, apiv1.Presence_PRESENCE_ABSENT, apiv1.Presence_PRESENCE_ABSENT}
+	if w.Id != 1<<62 || !slices.Equal(w.Files, want) {
+		t.Errorf("answered %v", w)
+	}
+	for _, paths := range [][]string{{"train.bin"}, {""}, {"/a\x00b"}, {"/" + strings.Repeat("x", 5000)}, {"/1", "/2", "/3", "/4", "/5"}} {
+		if err := c.session().deliver((&apiv1.AskWaits{Id: 5, Files: paths}).Frame()); err == nil {
+			t.Errorf("%.40q was taken", paths)
+		}
 	}
 }
 

@@ -6,7 +6,7 @@ var onTheWall = map[string]int{
 	"agent/member":        3,  // pause between dials; pause; a look at DNS, which is repeated
 	"agent/metrics":       4,  // age of what is known; pause
 	"agent/port":          1,  // pause
-	"agent/ranks":         10, // pause; age of what is known; age of a rank; how often a rank is looked at that may be alone
+	"agent/ranks":         9, // pause; age of what is known; age of a rank; how often a rank is looked at that may be alone
 	"agent/reap":          3,  // pause
 	"agent/reap/guard":    1,  // how long the guard kills
 	"agent/stdio":         1,  // a line's part is handed on

@@ -104,6 +104,8 @@ const phases = R.phases || [], phaseAt = t => { let p = ''; for (const s of phas
 const phaseWords = { gathering: 'waiting for hosts', placing: 'placing', launching: 'starting', wiring: 'in MPI_Init', running: 'running', stopping: 'stopping', done: 'over' };
 const phaseTones = { gathering: 'e', placing: 'e', launching: 'p', wiring: 's', running: 'r', stopping: 'e', done: 'e' };
 const lines = phases.length ? [{ phases: true }] : [];
+// over says that a rank is no longer there: it has ended, or its host is lost.
+const over = did => did === 'e' || did === 'l';
 // stretches are what a row's rank did from when to when.
 const stretches = row => {
   const out = [], at = row.at, cuts = phases.map(p => p.at);
@@ -116,7 +118,7 @@ const stretches = row => {
   for (let i = 0; i < at.length; i++) {
     if (row.did[i] === 's') { // the time before it, since the ranks were to start
       const since = Math.max(...launch.filter(t => t <= at[i]), i ? at[i - 1] : 0);
-      if (launch.length && since < at[i] && (i === 0 || row.did[i - 1] === 'e')) push(since, at[i], 'p');
+      if (launch.length && since < at[i] && (i === 0 || over(row.did[i - 1]))) push(since, at[i], 'p');
     }
     const to = i + 1 < at.length ? at[i + 1] : last;
     if (row.did[i] === 's' && phases.length) split(at[i], to); else push(at[i], to, row.did[i]);
@@ -142,7 +144,7 @@ const draw = () => {
   const c = canvas.getContext('2d'); c.scale(scale, scale);
   c.font = '11px system-ui,sans-serif'; c.textBaseline = 'middle';
   const x = t => left + (t - t0) / (t1 - t0) * (wide - left - 8);
-  const tone = { s: color('s'), w: color('w'), b: color('b'), i: color('i'), e: color('e'), p: color('p'), r: color('r') }, fg = color('fg'), edge = color('line');
+  const tone = { s: color('s'), w: color('w'), b: color('b'), i: color('i'), e: color('e'), l: color('l'), p: color('p'), r: color('r') }, fg = color('fg'), edge = color('line');
   lines.forEach((l, n) => {
     const y = place[n];
     if (l.phases) {
@@ -173,8 +175,8 @@ const draw = () => {
       c.fillStyle = tone[d.did] || edge;
       c.fillRect(x(from), y + 1, Math.max(x(to) - x(from), 1), high - (high > 4 ? 2 : 1));
     }
-    const end = l.bad ? l.did.findLast(d => d.did === 'e') : undefined, over = l.bad ? (end ? end.from : last) : NaN;
-    if (over >= t0 && over <= t1) { c.fillStyle = color('bad'); c.fillRect(x(over) - 1, y + 1, 4, high - (high > 4 ? 2 : 1)); }
+    const end = l.bad ? l.did.findLast(d => over(d.did)) : undefined, at = l.bad ? (end ? end.from : last) : NaN;
+    if (at >= t0 && at <= t1) { c.fillStyle = color('bad'); c.fillRect(x(at) - 1, y + 1, 4, high - (high > 4 ? 2 : 1)); }
     if (touched && n === picked) { c.strokeStyle = fg; c.strokeRect(left - 1, y + .5, wide - left - 6, high - 1); }
   });
   for (const e of events) {
@@ -188,7 +190,7 @@ const draw = () => {
   }
   c.textAlign = 'left';
 };
-const words = { p: 'is started', s: 'has started; not all have met yet', r: 'runs, and was not looked at yet', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended' };
+const words = { p: 'is started', s: 'has started; not all have met yet', r: 'runs, and was not looked at yet', w: 'works', b: 'uses a CPU and shows nothing else', i: 'waits', e: 'has ended', l: 'is lost with its host' };
 const point = (n, t) => {
   const l = lines[n], m = l && l.host && memory[l.host];
   if (m) { let used = 0; m.at.forEach((at, i) => { if (at <= t) used = m.values[i]; }); $('pointed').textContent = l.host + ' at ' + clock(t) + ': ' + size(used) + ' of memory' + (Number(m.limit) ? ' of ' + size(m.limit) : ', no limit'); }

@@ -204,7 +204,7 @@ type probed struct {
 func (h *Conn) resume(ctx context.Context, broke error) (*Session, *model.Lost) {
 	since := h.Clock.Now()
 	if s := (*silence)(nil); errors.As(broke, &s) {
-		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true, Mute: s.answered,
+		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true, Silent: true, Mute: s.answered,
 			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)%s", h.Timeout, s.but())}
 	}
 	if h.Attach == nil {

@@ -209,6 +209,11 @@ func (k *Keeper) Dump(rank int, gz []byte) {
 	k.dumps[rank] = gz
 }
 
+// LostHost notes that a host is lost of which nothing was heard for so long.
+func (k *Keeper) LostHost(host, why string, silent time.Duration) {
+	k.note(func(at time.Time) { k.rec.LostHost(at, at.Add(-silent), host, why) })
+}
+
 // Event notes something of a host, or of the run.
 func (k *Keeper) Event(kind, host, text string) {
 	k.note(func(at time.Time) { k.rec.Event(at, Event{Kind: kind, Host: host, Text: text}) })

@@ -92,6 +92,9 @@ func (r *Recorder) Restart(at time.Time, is Restart) {
 	if len(r.report.Restarts) < maxRestarts {
 		r.report.Restarts = append(r.report.Restarts, is)
 	}
+	for id := range r.now {
+		r.leaves(at, id)
+	}
 	r.report.Ranks, r.report.Programs, r.now, r.machines.seats = nil, nil, nil, 0
 }
 
@@ -142,6 +145,32 @@ func (r *Recorder) Ended(at time.Time, id int, how string) {
 		r.hours.Ended(at, id)
 		r.Did(at, id, Over)
 		r.joined(at, Ended, id, how)
+	}
+}
+
+// leaves notes that a process is no longer where it was, which has not ended as far as is known: from now on it is where it is started again.
+func (r *Recorder) leaves(at time.Time, id int) {
+	if r.now[id] < 0 {
+		return
+	}
+	w := &r.rows[r.now[id]]
+	if n := len(w.Did); n > 0 && w.Did[n-1] != Astray {
+		w.add(r.second(at), Over)
+	}
+}
+
+// LostHost notes that a host is lost of which nothing was heard since a time: so are its ranks that had not ended.
+func (r *Recorder) LostHost(at, since time.Time, host, why string) {
+	r.Event(at, Event{Kind: Lost, Host: host, Text: why})
+	for id := range r.report.Ranks {
+		p := &r.report.Ranks[id]
+		if p.Host != host || p.End != "" {
+			continue
+		}
+		p.End = LostWithHost
+		if r.now[id] >= 0 {
+			r.rows[r.now[id]].lose(r.second(since))
+		}
 	}
 }
 

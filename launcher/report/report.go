@@ -112,10 +112,13 @@ type Rank struct {
 	CPUs    string          `json:"cpus,omitempty"`    // that it was bound to
 	Seat    *placement.Seat `json:"seat,omitempty"`    // nil: not told
 	PID     int             `json:"pid,omitempty"`
-	End     string          `json:"end,omitempty"`    // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
+	End     string          `json:"end,omitempty"`    // "exit code 3", "signal 9 (SIGKILL)", LostWithHost; "" while it runs
 	Last    []string        `json:"last,omitempty"`   // lines
 	Stream  string          `json:"stream,omitempty"` // "stderr" or "stdout": where it wrote them; "": not told
 }
+
+// LostWithHost is the end of a rank whose host is lost.
+const LostWithHost = "lost with its host"
 
 // Program is a program of the run. Env is what the user gave its ranks beside the container's own, with secrets masked.
 type Program struct {
@@ -150,6 +153,7 @@ const (
 	Busy   = 'b' // it uses a CPU, and shows nothing else
 	Idle   = 'i' // it waits
 	Over   = 'e' // it has ended
+	Astray = 'l' // its host is lost, and it with it
 )
 
 // Phase is one of hours.Phases that the run has entered.

@@ -72,13 +72,16 @@ func (w *row) shrink(most int) {
 	}
 }
 
+// stays says that a change is one of a rank's beginning or end.
+func stays(what byte) bool { return what == Starts || what == Over || what == Astray }
+
 // add appends a change. Of those within one slot the last counts, but a start and an end stay.
 func (w *row) add(at float64, what byte) {
 	n := len(w.At)
 	switch {
 	case n > 0 && w.Did[n-1] == what:
 		return
-	case n > 1 && at-w.At[n-1] < w.Slot && w.Did[n-1] != Starts && w.Did[n-1] != Over && what != Starts && what != Over:
+	case n > 1 && at-w.At[n-1] < w.Slot && !stays(w.Did[n-1]) && !stays(what):
 		w.Did = w.Did[:n-1] + string(what)
 		if w.Did[n-2] == what {
 			w.At, w.Did = w.At[:n-1], w.Did[:n-1]
@@ -86,6 +89,19 @@ func (w *row) add(at float64, what byte) {
 		return
 	}
 	w.At, w.Did = append(w.At, at), w.Did+string(what)
+}
+
+// lose ends a row at a time: what was noted later was not seen.
+func (w *row) lose(at float64) {
+	n := len(w.At)
+	if n == 0 || w.Did[n-1] == Over {
+		return
+	}
+	for n > 1 && w.At[n-1] > at {
+		n--
+	}
+	w.At = append(w.At[:n:n], max(at, w.At[n-1]))
+	w.Did = w.Did[:n] + string(rune(Astray))
 }
 
 // curve is a Curve that grows. Full, it keeps each second value, and takes each second of those that come.

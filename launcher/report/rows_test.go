@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,71 @@ func TestRows(t *testing.T) {
 	if row := r.Report(Report{}).Rows[0]; len(row.At) > mostOfRow || row.Slot < 16 {
 		t.Errorf("%d changes, a slot of %v s, the last at %v", len(row.At), row.Slot, row.At[len(row.At)-1])
 	}
+}
+
+// A rank whose host is lost is drawn as lost from when nothing was heard of it, and one that is started again elsewhere is there alone.
+func TestRowsOfALostHost(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	at := func(s float64) time.Time { return begun.Add(time.Duration(s * float64(time.Second))) }
+	var r Recorder
+	r.Begin(Report{Begun: begun, Job: "j"})
+	r.Rank(Rank{Rank: 0, Host: "w0"})
+	r.Rank(Rank{Rank: 1, Host: "w1"})
+	r.Rank(Rank{Rank: 2, Host: "w1"})
+	r.Rank(Rank{Rank: 3, Host: "w1"})
+	for id := range 3 { // rank 3 does not come so far
+		r.Started(at(1), id, 10+id)
+		r.Did(at(2), id, Works)
+	}
+	r.Ended(at(5), 1, "exit code 0")
+	r.Did(at(11), 2, Idle) // which was said on another connection, after it was heard last
+	r.LostHost(at(40), at(10), "w1", "nothing was heard from it for 30s")
+	is := r.Report(Report{Ended: at(41)})
+	for i, want := range []string{"sw 1 2", "swe 1 2 5", "swl 1 2 10", ""} {
+		row := is.Rows[i]
+		if got := strings.Trim(fmt.Sprint(row.Did, row.At), "[]"); strings.ReplaceAll(got, "[", " ") != want {
+			t.Errorf("rank %d: %q, want %q", i, got, want)
+		}
+	}
+	if is.Ranks[0].End != "" || is.Ranks[1].End != "exit code 0" || is.Ranks[2].End != LostWithHost || is.Ranks[3].End != LostWithHost {
+		t.Errorf("ends %+v", is.Ranks)
+	}
+
+	r.Restart(at(42), Restart{}) // rank 0 was told to end, and its host said nothing of it
+	hosts := []string{"w0", "w2", "w0", "w2"}
+	for id, host := range hosts {
+		r.Rank(Rank{Rank: id, Host: host})
+		r.Started(at(43), id, 20+id)
+	}
+	is = r.Report(Report{Ended: at(50)})
+	for s := 0.5; s < 50; s++ {
+		for rank := range hosts {
+			var on []string
+			for _, row := range is.Rows {
+				if row.Rank == rank && strings.ContainsRune("swbi", rune(row.did(s))) {
+					on = append(on, row.Host)
+				}
+			}
+			if len(on) > 1 || s > 43 && (len(on) != 1 || on[0] != hosts[rank]) || s > 10 && s < 42 && slices.Contains(on, "w1") {
+				t.Fatalf("at %v s rank %d is on %v", s, rank, on)
+			}
+		}
+	}
+	if text, err := json.Marshal(is); err != nil {
+		t.Error(err)
+	} else if _, err := Parse(text); err != nil {
+		t.Error(err)
+	}
+}
+
+// did is what a row has at a time; 0: nothing yet.
+func (r Row) did(at float64) (what byte) {
+	for i := range r.At {
+		if r.At[i] <= at {
+			what = r.Did[i]
+		}
+	}
+	return what
 }
 
 // Ranks that are started again for ever, and jobs that are spawned for ever, leave a report that can be read.

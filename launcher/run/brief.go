@@ -84,7 +84,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		GpusPerRank: uint32(r.cfg.GPUs.PerRank), GpuBind: r.cfg.GPUs.Bind(), Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
 		Restarts: uint32(r.cfg.Preempt.Restarts + r.cfg.Restarts), MaxRestarts: uint32(r.cfg.MaxRestarts), Failures: uint32(r.cfg.Failures),
 		PreemptSignal: uint32(r.cfg.Preempt.Signal), CheckpointDir: r.cfg.Preempt.CheckpointDir,
-		ActivityMs: uint32(r.cfg.activityEvery().Milliseconds()), Flight: r.cfg.flightUse(), WatchMs: r.cfg.watchEvery(),
+		ActivityMs: uint32(r.cfg.activityEvery().Milliseconds()), MemoryMs: uint32(r.cfg.memoryEvery().Milliseconds()), Flight: r.cfg.flightUse(), WatchMs: r.cfg.watchEvery(),
 		Progress: r.cfg.Stall.Progress.On() && r.cfg.Exec == nil && j.Number == 0, Seats: r.cfg.Exec == nil && j.Number == 0,
 		AloneOk: r.cfg.AloneOK, ShellTexts: r.cfg.ShellTexts, TellUse: r.cfg.Exec == nil,
 		Trace: r.cfg.Preempt.Trace.Attempt(r.cfg.Restarts).String(), TraceState: r.cfg.Preempt.Trace.State,

@@ -120,6 +120,13 @@ var lies = []func(s *session) framed{
 	func(s *session) framed { return &apiv1.Credit{Rank: s.rank(), Bytes: uint32(s.number())} },
 	func(s *session) framed { return &apiv1.CopyCredit{Job: uint32(s.number()), Bytes: uint32(s.number())} },
 	func(s *session) framed { return &apiv1.Output{Rank: s.rank(), Data: []byte(s.text())} },
+	func(s *session) framed {
+		return &apiv1.ContainerMemory{Used: s.number(), Limit: s.number(), Peak: s.number(), Kills: s.number(), KilledMs: s.number()}
+	},
+	func(s *session) framed {
+		victims := []*apiv1.MemoryVictim{{Pid: int32(s.number()), Name: s.text(), Resident: s.number(), Rank: uint32(s.number())}, {}}
+		return &apiv1.Exited{Rank: s.rank(), Code: int32(s.number()), Memory: &apiv1.ContainerMemory{Limit: s.number(), Kills: s.number(), KilledMs: s.number(), Victims: victims}}
+	},
 	func(s *session) framed { return &apiv1.Stop{Why: s.text(), Now: s.flag()} },
 	func(s *session) framed {
 		w := &apiv1.Waited{Job: uint32(s.byte() & 1), AtNs: int64(s.number()), ThrottledNs: int64(s.number()), MemoryStalledNs: int64(s.number()),

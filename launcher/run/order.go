@@ -34,6 +34,7 @@ const (
 	Hang                 // whether the run hangs is looked at
 	Renewal              // hosts get anew what another launcher needs
 	Unread               // output that could not be written ends the run now
+	Files                // hosts have had time to say whether they have a file
 	Timers               // how many there are
 )
 
@@ -98,6 +99,11 @@ type (
 	}
 	// SpareLost is a host without ranks whose session has ended: ranks that start again would have counted on it.
 	SpareLost struct{ Host, Why string }
+	// Missed is a file that a process has missed, by its words: where other hosts have it, that is said.
+	Missed struct {
+		ID   int
+		Path string // absolute
+	}
 	// Cancelled ends the run from outside. Fault is what another part of the job failed of; nil: nothing has failed.
 	Cancelled struct{ Fault *verdict.Fault }
 	// Over comes last, when all output is written.
@@ -119,6 +125,7 @@ func (Reached) event()   {}
 func (Grown) event()     {}
 func (Came) event()      {}
 func (SpareLost) event() {}
+func (Missed) event()    {}
 func (Cancelled) event() {}
 func (Over) event()      {}
 
@@ -194,6 +201,11 @@ type (
 	Held struct{ Finding report.Wait }
 	// Note is for the run's report.
 	Note struct{ Kind, Host, Text string }
+	// HostLost is for the run's report: nothing was heard of a host for so long.
+	HostLost struct {
+		Host, Why string
+		Silent    time.Duration
+	}
 	// Grow makes place for the output of another job, with its rank 0's id: Grown answers, before any other event.
 	Grow struct{ Job, First, Procs int }
 	// Place adds the processes of a job, the roster's last, with the window of each.
@@ -233,6 +245,7 @@ func (NotStarted) order() {}
 func (Exited) order()     {}
 func (Silent) order()     {}
 func (Note) order()       {}
+func (HostLost) order()   {}
 func (Dump) order()       {}
 func (Seen) order()       {}
 func (Held) order()       {}
@@ -325,14 +338,15 @@ type Config struct {
 
 	// Rows and Columns are the size of those, which is that of the launcher's own; 0: unknown.
 	Rows, Columns uint16
-	Dumps         bool        // the run's report is to have the dumps of flight recorders
-	SpawnFiles    bool        // hostfiles are read that ranks name when they spawn
-	Verbose       bool        // what is no warning is said, too
-	Exec          *apiv1.Exec // how the agent is to run the command; nil: a run
-	Version       string      // of this build
-	PID           int         // ours, for the sentence that says how to go on
-	Pod           string      // this host, as messages call it
-	Bare          bool        // neither it nor, as far as it knows, a host of the run is a pod of Kubernetes
+	Dumps         bool          // the run's report is to have the dumps of flight recorders
+	SpawnFiles    bool          // hostfiles are read that ranks name when they spawn
+	Verbose       bool          // what is no warning is said, too
+	Exec          *apiv1.Exec   // how the agent is to run the command; nil: a run
+	Version       string        // of this build
+	PID           int           // ours, for the sentence that says how to go on
+	Pod           string        // this host, as messages call it
+	Here          verdict.Start // of the launcher itself
+	Bare          bool          // neither it nor, as far as it knows, a host of the run is a pod of Kubernetes
 
 	ID       string       // of the run, in all its sessions
 	Number   uint64       // of this incarnation, in every Launch

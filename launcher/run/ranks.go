@@ -11,7 +11,6 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -44,6 +43,7 @@ func (r *Run) onStarted(h int, m *apiv1.Started) error {
 		return err
 	}
 	r.give(Started{int(m.Rank), int(m.Pid)})
+	r.verdict.Ran.Add(int(m.Rank))
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
 	r.hosts[h].created--
@@ -79,11 +79,9 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 		return err
 	}
 	r.hosts[h].created--
-	if r.job == jobStopping { // it was told not to start any more
-		return nil
-	}
 	f := r.about(verdict.NotStarted, h, int(m.Rank))
 	f.Text = m.Text
+	r.verdict.NoteStart(f.ID, startOf(m.Search, m.Venv))
 	f.Dir = m.Phase == apiv1.StartPhase_START_DIR
 	f.Init = m.Phase == apiv1.StartPhase_START_INIT || f.Dir
 	name, text := r.cfg.Errno(m.Errno)
@@ -93,6 +91,10 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	}
 	if f.Text == "" {
 		f.Text = fmt.Sprintf("%s: %s", m.Path, text)
+	}
+	if r.job == jobStopping { // it was told not to start any more
+		r.verdict.AlsoFailed(f)
+		return nil
 	}
 	r.give(NotStarted{f.ID, f.Text})
 	r.exchange.Over(int(m.Rank), f.Sentence())
@@ -122,7 +124,14 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	r.meet.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
 	f.At, f.Text, f.TimeNS, f.OOM = at, m.Text, m.TimeNs, m.Oom
-	r.verdict.Toll.Ended(f, m.MemoryPeak, m.MemoryLimit)
+	r.verdict.NoteStart(f.ID, startOf(m.Path, m.Venv))
+	memory := r.memoryOf(h, m.Memory)
+	r.verdict.NoteMemory(f.ID, memory)
+	bound := m.MemoryLimit
+	if bound == 0 && memory.Kills > 0 {
+		bound = memory.Limit
+	}
+	r.verdict.Toll.Ended(f, m.MemoryPeak, bound)
 	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	errno, _ := r.cfg.Errno(m.LackErrno)
@@ -289,6 +298,7 @@ func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
 // lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
 // there are ranks on another host and no newer launcher has taken over: who asked is told (gone).
 func (r *Run) lost(f verdict.Fault) {
+	f = r.withMemory(f)
 	other := func(s *host) bool {
 		return s != r.hosts[f.Node] && s.state == hostRunning && s.created+s.running > 0
 	}
@@ -342,6 +352,7 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 func (r *Run) hostEnded(e Ended) {
 	h, was := e.Host, r.hosts[e.Host].state
 	r.active--
+	delete(r.files.open, h)
 	r.succession.heard(h)
 	r.finish(h) // nothing is sent there any more
 	r.give(NoCopies{h})
@@ -351,7 +362,7 @@ func (r *Run) hostEnded(e Ended) {
 	}
 	if lost != nil && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h), Mute: lost.Mute}
-		r.give(Note{report.Lost, f.Host, f.Text})
+		r.give(HostLost{f.Host, f.Text, max(r.now.Clock-lost.Since, 0)})
 		if lost.Fenced || was.ending() {
 			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[lost.Fenced]
 			r.succeeded = r.succeeded || lost.Succeeded
@@ -362,7 +373,7 @@ func (r *Run) hostEnded(e Ended) {
 			r.lost(f)
 		}
 	}
-	left := r.hosts[h].taken
+	left, astray := r.hosts[h].taken, false
 	for i := range r.ranks {
 		s := &r.ranks[i]
 		if r.who.HostOf(i) != h {
@@ -374,11 +385,19 @@ func (r *Run) hostEnded(e Ended) {
 		}
 		if next, ok := s.state.next(rankHostLost); ok {
 			s.state = next
+			astray = true
 			left.Add(i)
 			r.feedInput(i)
 			r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.hosts[h].Name))
 			r.settled(r.jobOf(i), 1)
 		}
+	}
+	if astray && lost == nil && !r.succeeded { // else they go on, as another launcher's
+		why := "its agent ended the session"
+		if r.hosts[h].lost != nil {
+			why = "it did not end what it runs in time"
+		}
+		r.give(HostLost{Host: r.hosts[h].Name, Why: why})
 	}
 	if was.dropped() && !r.verdict.Any() {
 		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1,
@@ -395,6 +414,9 @@ func (r *Run) hostEnded(e Ended) {
 // idle says goodbye to a host of which nothing more is to come. A host that was told to stop
 // starts no more ranks and does not speak of those it did not start.
 func (r *Run) idle(h int) {
+	if r.files.open[h] > 0 { // until it has answered, or its time is up
+		return
+	}
 	if r.growing != nil { // it may get processes; grown comes back to it
 		return
 	}

@@ -89,6 +89,8 @@ type Run struct {
 	inquiry     inquiry
 	stalls      stalls
 	succession  succession
+	memories    memories
+	files       files
 	flights     flights
 	exchange    *exchange.Exchange
 	verdict     verdict.Case

@@ -424,6 +424,8 @@ func (s *script) record(o Order) {
 		s.rec.Ended(s.at, o.ID, o.Why)
 	case Exited:
 		s.rec.Ended(s.at, o.ID, "")
+	case HostLost:
+		s.rec.LostHost(s.at, s.at.Add(-o.Silent), o.Host, o.Why)
 	case Note:
 		s.rec.Event(s.at, report.Event{Kind: o.Kind, Host: o.Host, Text: o.Text})
 	}

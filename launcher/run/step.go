@@ -25,6 +25,8 @@ func New(cfg Config) *Run {
 	r.succession = succession{shared: all, cfg: r.cfg, offered: cfg.Adopted}
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
 	r.verdict.Bare = cfg.Bare
+	r.verdict.Here = cfg.Here
+	r.verdict.OneProgram = len(cfg.Apps) == 1
 	r.brief = briefing{cfg: r.cfg, shared: all, sites: r.sites}
 	r.gone = gone{shared: all, pmix: r.brief.pmix()}
 	r.meet = attending{shared: all, warned: map[uint32]bool{}, endedWell: map[uint32]int{}}
@@ -133,6 +135,8 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.came(e)
 	case SpareLost:
 		r.say("spare %s is lost: %s", e.Host, e.Why)
+	case Missed:
+		r.onMissed(e)
 	case Cancelled:
 		if e.Fault != nil {
 			r.fail(*e.Fault)
@@ -204,6 +208,8 @@ func (r *Run) expired(t Timer) {
 		r.judge()
 	case Bound:
 		r.abandon()
+	case Files:
+		r.filesLate()
 	case Unread:
 		r.failUnwritten()
 		r.judge()
@@ -263,6 +269,9 @@ func (r *Run) frame(e Frame) error {
 	case *apiv1.Frame_Control:
 		return r.onControl(h, b.Control)
 	case *apiv1.Frame_Waits:
+		if r.onFiles(h, b.Waits) {
+			return nil
+		}
 		if b.Waits.Id == r.inquiry.id && r.inquiry.what == whoSlows {
 			r.stalls.slow.Clock(r.hosts[h].Name, r.now.Wall, b.Waits.AskedNs, b.Waits.AnsweredNs)
 		}
@@ -271,7 +280,10 @@ func (r *Run) frame(e Frame) error {
 			r.inquired()
 		}
 		return err
+	case *apiv1.Frame_ContainerMemory:
+		r.onMemory(h, b.ContainerMemory, e.At)
 	case *apiv1.Frame_Activity:
+		r.memories.note(h, b.Activity.Memory, b.Activity.MemoryLimit, e.At)
 		return r.stalls.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Waited:
 		return r.stalls.waited(r.now, h, b.Waited)

@@ -202,6 +202,15 @@ func (c *Config) activityEvery() time.Duration {
 	return hang.Interval(c.Stall.After)
 }
 
+// memoryEvery is how often agents look at their containers' memory; 0: they do not. What a host used just before it was gone is the only trace
+// of why.
+func (c *Config) memoryEvery() time.Duration {
+	if c.Exec != nil || c.Explain != 0 {
+		return 0
+	}
+	return time.Second
+}
+
 // hangEvery is how often it is looked whether the run hangs; 0: never.
 func (c *Config) hangEvery() time.Duration {
 	if c.Exec != nil || c.Explain != 0 || c.Linger {

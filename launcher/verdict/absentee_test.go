@@ -30,7 +30,7 @@ func TestAbsentee(t *testing.T) {
 	} {
 		k := &Case{Absent: c.absent}
 		k.Add(Fault{Event: Ended, Host: "w0", ID: 0, Process: job.Process{}, Exit: c.exit})
-		k.Hear(1, func(int) Said { return Said{Last: []string{c.line}} }, time.Time{}, nil)
+		k.Hear(1, func(int) Said { return Said{Last: []string{c.line}} }, time.Time{}, nobody)
 		v, ok := k.Verdict(Circumstances{})
 		if !ok || v.Rank == nil || *v.Rank != c.rank {
 			t.Errorf("%s: the verdict is %+v", c.name, v)

@@ -64,6 +64,7 @@ func (v Verdict) Checked() (Verdict, error) {
 	v.PCI = onlyIf(devices, v.PCI)
 	v.HCA = onlyIf(devices, v.HCA)
 	v.Ranks = onlyIf(rankRanges, v.Ranks)
+	v.Alike = onlyIf(rankRanges, v.Alike)
 	v.Reporters = onlyIf(rankRanges, v.Reporters)
 	if !slices.Contains([]Confidence{Certain, Probable, OneOfSeveral, Unknown}, v.Confidence) {
 		v.Confidence = ""

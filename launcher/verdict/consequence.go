@@ -99,6 +99,9 @@ func (t *Toll) memory(f Fault) string {
 		return ""
 	}
 	bound := all[at].bound
+	if f.Helper {
+		all = slices.DeleteFunc(all, func(u usage) bool { return u.peak == 0 })
+	}
 	slices.SortFunc(all, func(a, b usage) int {
 		if a.id == f.ID || b.id == f.ID {
 			return map[bool]int{true: -1, false: 1}[a.id == f.ID]

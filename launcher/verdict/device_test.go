@@ -39,7 +39,7 @@ func TestDevices(t *testing.T) {
 		c.Add(Fault{Event: Ended, Host: "w1", Node: 1, ID: 2, Process: job.Process{Rank: 2}, Exit: job.Exit{Code: 1}})
 		c.Devices(2, []job.DeviceTrouble{tt.device})
 		c.Devices(3, []job.DeviceTrouble{xid}) // of a rank that did not fail
-		c.Hear(4, func(int) Said { return Said{Raised: raised(tt.line), Code: 1} }, time.Time{}, nil)
+		c.Hear(4, func(int) Said { return Said{Raised: raised(tt.line), Code: 1} }, time.Time{}, nobody)
 		v, _ := c.Verdict(Circumstances{Node: "n1"})
 		if v.Kind != tt.kind || v.Likely != tt.likely || !slices.Contains(v.Evidence, tt.evidence) || (v.Cordon != "") != (v.Kind == GPUFault || v.Kind == FabricDown) {
 			t.Errorf("%s: %+v", tt.name, v)

@@ -42,6 +42,7 @@ func (c *Case) account(f Fault) account {
 			a.what += " (" + said.Where + ")"
 		}
 	}
+	a.what = c.alike.beginning() + a.what + c.compared(f)
 	if c.Sent.Contains(f.Exit.Signal) {
 		a.what += ", which mpiup got and passed on"
 	}
@@ -68,6 +69,8 @@ func (c *Case) account(f Fault) account {
 		}
 	case f.Event == Signalled && len(c.Holdup) > 0:
 		a.behind = c.Holdup
+	case c.hostly(f) != nil:
+		a.do = c.hostly(f)
 	case lacks.Text != "" && (f.Event == Ended || f.Event == Aborted) && !f.broke() && !f.OOM:
 		a.behind = append(a.behind, f.Host+": "+lacks.Text)
 		return a
@@ -77,11 +80,27 @@ func (c *Case) account(f Fault) account {
 	if spoke && f.Event == Aborted {
 		a.do = slices.Concat(a.do, said.story())
 	}
+	for _, text := range []string{c.alike.ofOneHost(), c.untested(f)} {
+		if text != "" {
+			a.behind = append(slices.Clone(a.behind), text)
+		}
+	}
+	if text, do := c.otherStart(f, said); text != "" {
+		a.behind = append(slices.Clone(a.behind), text)
+		a.do = append([]string{do}, a.do...)
+	}
 	if ids := c.rivals(f); !ids.Empty() {
 		a.behind = append(slices.Clone(a.behind), fmt.Sprintf("ranks %s of several hosts ended within a moment: which was first is not known", ids))
 	}
 	if used := c.Toll.memory(f); used != "" {
 		a.behind = append(slices.Clone(a.behind), used)
+	}
+	a.behind = append(slices.Clone(a.behind), c.memoryLines(f, said)...)
+	if text, probably := f.memoryOfLost(); text != "" {
+		a.behind = append(slices.Clone(a.behind), text)
+		if probably {
+			a.do = append([]string{moreMemory(c.Bare)}, a.do...)
+		}
 	}
 	if ids := c.reporters(f); !ids.Empty() && (len(c.Look.Lines) == 0 || !c.looked(f)) {
 		a.behind = append(slices.Clone(a.behind), onlyReport(ids, c.found[f.ID]))
@@ -153,6 +172,8 @@ func (c *Case) advice(f Fault, said Finding, spoke bool) string {
 		return Advice(k, "", c.Bare)[0]
 	case c.Sent.Contains(f.Exit.Signal):
 		return ""
+	case f.OOM && !f.broke():
+		return f.rankHint(c.Bare)
 	case spoke && f.speaks() && f.Exit.Signal == job.SIGINT:
 		return "see whether the program raised it there itself; else somebody on " + f.Host + " sent SIGINT to the rank"
 	case spoke && f.speaks() && c.looked(f) && c.Look.Found:
@@ -195,7 +216,7 @@ func (c *Case) others(cause Fault) []string {
 		if cause.preempted() && c.Passed != 0 && (f.Event == NotWired || f.Event == Ended && f.Exit.Status() == 128+c.Passed) {
 			continue // as it was told to, which ends its PMI connection too
 		}
-		if c.Toll.echoed(f) {
+		if c.Toll.echoed(f) || c.fellAlike(cause, f) {
 			continue // which was said
 		}
 		if n++; n > most {
@@ -207,7 +228,7 @@ func (c *Case) others(cause Fault) []string {
 		out = append(out, fmt.Sprintf("and %d more failures", n-most))
 	}
 	atOnce := slices.DeleteFunc(slices.Clone(c.beside), func(f Fault) bool { // which may have failed by themselves
-		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f)
+		return cause.Event != Ended && cause.Event != Aborted || f.At-cause.At > abortEcho || f.ID == cause.ID || c.Toll.echoed(f) || c.fellAlike(cause, f)
 	})
 	if len(atOnce) > 0 {
 		more := map[bool]string{true: fmt.Sprintf(", as did %d more", len(atOnce)-1)}[len(atOnce) > 1]
@@ -230,7 +251,7 @@ func (f Fault) Sentence() string {
 			return who + " " + f.Text + "; mpiup killed it"
 		}
 		if f.OOM {
-			return who + " " + f.ended() + ", out of memory"
+			return who + " " + f.ended() + f.starvation()
 		}
 		return who + " " + f.ended() + visible.Colon(f.Text)
 	case Raised:
@@ -242,6 +263,9 @@ func (f Fault) Sentence() string {
 		}
 		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
 			text = ""
+		}
+		if f.OOM {
+			return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, f.starvation())
 		}
 		if f.Whom != "" {
 			return fmt.Sprintf("%s has ended %s, with %s%s", who, f.Whom, code, visible.Colon(text))
@@ -300,6 +324,14 @@ var (
 		InitLimit:  "ranks waited in MPI_Init for --init-timeout ",
 	}
 )
+
+// starvation says of a rank's end that it came of want of memory.
+func (f Fault) starvation() string {
+	if f.Unsure {
+		return ", probably out of memory"
+	}
+	return ", out of memory"
+}
 
 func (f Fault) ended() string {
 	switch {
@@ -373,6 +405,11 @@ func (f Fault) hint(bare bool) string {
 	return ""
 }
 
+// moreMemory is what to do where a container has too little.
+func moreMemory(bare bool) string {
+	return "raise " + map[bool]string{false: "resources.limits.memory", true: "the memory limit"}[bare] + ", or put fewer ranks on a host (--ppn)"
+}
+
 func (f Fault) rankHint(bare bool) string {
 	switch {
 	case f.Broke == job.BreachPMIx:
@@ -382,7 +419,10 @@ func (f Fault) rankHint(bare bool) string {
 	case f.broke():
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.OOM:
-		return "raise " + map[bool]string{false: "resources.limits.memory", true: "the memory limit"}[bare] + ", or put fewer ranks on a host (--ppn)"
+		if f.Helper {
+			return moreMemory(bare) + ", or load data with fewer workers"
+		}
+		return moreMemory(bare)
 	case f.Left:
 		return "see why it ended before the others: a rank has to stay as long as another one needs it"
 	case f.Uncalled:

@@ -71,7 +71,10 @@ type Fault struct {
 	Uncalled    bool          // Ended: exit 0 without MPI_Init, in which others wait for it
 	Broke       job.Breach    // Ended: its agent killed it for what Text says
 	Piped       bool          // its standard output was a pipe, to which programs write block by block
-	OOM         bool          // Ended: the container's memory limit struck
+	OOM         bool          // Ended, Aborted: the container's memory limit struck
+	Helper      bool          // OOM: another process of the rank than the one that ended by it
+	Unsure      bool          // OOM: probably
+	Memory      Memory        // HostLost: of its container, by the last look
 	Code        int           // Aborted: MPI_Abort's; Signalled: the signal's number; Raised, and Ended where Left: the job's exit code
 	Init        bool          // NotStarted: not the program's fault, the rank could not be prepared
 	Dir         bool          // NotStarted: for want of a directory that the launcher names

@@ -20,6 +20,9 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 	case Ended:
 		return c.ended(f)
 	case Raised, Aborted:
+		if f.OOM {
+			return OutOfMemory, f.Unsure
+		}
 		if spoke {
 			return said.Kind, said.Likely && said.Kind != Abort // which it did
 		}
@@ -84,7 +87,7 @@ func (c *Case) ended(f Fault) (kind Kind, likely bool) {
 	case f.broke():
 		return Mismatch, f.Broke != job.BreachVersion
 	case f.OOM:
-		return OutOfMemory, c.alsoKilled(f)
+		return OutOfMemory, f.Unsure || !f.Helper && c.alsoKilled(f)
 	case f.Left:
 		return PeerLost, true
 	case f.Uncalled:

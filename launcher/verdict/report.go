@@ -39,12 +39,14 @@ type Verdict struct {
 
 	// What a log tells (launcher/verdict/logs); of a run's time limit the first two:
 	Confidence Confidence `json:"confidence,omitempty"`
+	Alike      string     `json:"alike,omitempty"`     // ranks that failed in the same way, Rank among them
 	Ranks      string     `json:"ranks,omitempty"`     // those ranks, "0-3", where it is several
 	Reporters  string     `json:"reporters,omitempty"` // ranks that only say that they lost or waited for another one
 	Why        string     `json:"why,omitempty"`       // Rank is named where the line is another one's
 
 	said   []string // Evidence, the advice of the case, Others
 	Claims *Claims  `json:"-"` // of one that was read: its file's own sentences
+	hosts  bool     // other ranks failed alike, or another host has what was missed: one rank elsewhere shows nothing
 }
 
 // Confidence is how sure it is, by a log, that the failure began with the rank that is named.
@@ -62,6 +64,7 @@ const (
 type Circumstances struct {
 	Phase    string
 	Bare     bool   // no host is a pod of Kubernetes
+	Remote   bool   // the hosts are not, or not only, the launcher's own
 	Node     string // of the host
 	PID      int
 	GPU, PCI string // that the rank was given
@@ -80,6 +83,10 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	v := Verdict{Host: f.Host, Node: where.Node, Errno: f.Errno, ExitCode: f.Status(), Evidence: append([]string{a.what}, a.behind...), Advice: a.do,
 		Others: a.others, said: a.lines()}
 	v.Kind, v.Likely = c.kind(f)
+	if c.alike.several() {
+		v.Alike = c.alike.ranks.String()
+	}
+	v.hosts = c.hostly(f) != nil || v.Alike != ""
 	if f.ID >= 0 {
 		rank := f.Process.Rank
 		v.Rank, v.Job, v.PID, v.Stderr = &rank, f.Process.Job, where.PID, where.Stderr
@@ -218,6 +225,12 @@ func (v *Verdict) complete(where Circumstances, words string) {
 		v.Cordon = hostlist.Cordon(v.Node, v.Host)
 	}
 	for _, do := range Advice(v.Kind, text, where.Bare) {
+		if aloneElsewhere(do) && where.Remote {
+			if v.hosts || v.Host == "" {
+				continue
+			}
+			do = strings.Replace(do, "mpiup run -n 1", "mpiup run --host "+v.Host+" -n 1", 1)
+		}
 		if !slices.Contains(v.Advice, do) {
 			v.Advice = append(v.Advice, do)
 		}

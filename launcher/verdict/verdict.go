@@ -35,8 +35,12 @@ type Case struct {
 	Absent  func() []job.Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
 	Holdup  []string              // at the end of the time or on a signal: who waited for whom, and what to do
 	Toll    Toll
-	Stacks  []job.Stack // where ranks were when a time limit struck
-	Look    Look        // at ranks that ran still when one of them had waited in vain
+	Ran     idset.Set // processes that were started, by their ids
+	// OneProgram says that all ranks of the first job run one program, so that where one cannot be started none can.
+	OneProgram bool
+	Here       Start       // of the launcher itself; zero: it does not matter
+	Stacks     []job.Stack // where ranks were when a time limit struck
+	Look       Look        // at ranks that ran still when one of them had waited in vain
 
 	waited   string     // ranks for which others waited at a time limit, where there are several
 	sure     Confidence // that others waited for those; "": for none
@@ -49,6 +53,11 @@ type Case struct {
 	cutFirst Fault                       // the first of them
 	devices  map[int][]job.DeviceTrouble // what went wrong with those that a process had which ended badly, by its id
 	lacking  map[int]Lack                // what MPI lacks where a process ended badly, by its id
+	also     []Fault                     // ranks that could not be started when the run was stopped already
+	alike    alike                       // with the guilty one, once all have ended
+	files    map[int]fileHosts           // of files that processes missed, by their ids
+	starts   map[int]Start               // of processes that failed, by their ids
+	memory   map[int]Memory              // of the container when a process ended, by its id, where the kernel has killed there
 	found    map[int]Finding             // what ranks that failed say of it, by id; read once all have ended
 }
 

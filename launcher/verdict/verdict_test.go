@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -21,6 +22,11 @@ import (
 //	lacks ID [temp[=ERRNO]]: TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
 //	well [KEY=VALUE ...]                 a rank that ended with 0
+//	memory ID kills=N ago=T limit=MIB[: PID NAME MIB ID]   what its agent saw of the container's memory when a process ended, and who was killed
+//	hosts N                              ranks are on so many hosts in turn, two on each: 0 and 1 on w0; and were started unless the next word says
+//	unstarted ID | also KEY=VALUE... [: TEXT]   one was not started; one could not be when the run was stopped
+//	file ID HOST there|absent            whether another host has what a process missed
+//	here|start ID PATH VENV              with what the launcher, or a process, was started; -: none
 //	ours [KEY=VALUE ...]                 a rank that ended after mpiup had begun to stop it
 //	mute ID                              a process said nothing after its last traceback
 //	stopped at=TIME                     the ranks were told to end
@@ -66,6 +72,7 @@ type play struct {
 	said    map[int]*Said
 	stopped time.Time
 	where   Circumstances
+	hosts   int // on which ranks are; 0: each on its own
 }
 
 var events = map[string]Event{
@@ -86,6 +93,28 @@ func (p *play) do(word, rest string) {
 			_, what.Errno, _ = strings.Cut(ids[1], "=")
 		}
 		p.c.Lacks(p.number(ids[0]), what)
+	case "hosts":
+		p.hosts = p.number(rest)
+		p.c.Ran = idset.Range(0, 2*p.hosts-1)
+		p.where.Remote = true
+		p.c.OneProgram = true
+	case "unstarted":
+		p.c.Ran = p.c.Ran.Sub(idset.Of(p.number(rest)))
+	case "also":
+		p.c.AlsoFailed(p.fault(NotStarted, keys, text))
+	case "file":
+		words := strings.Fields(rest)
+		p.c.FileOn(p.number(words[0]), words[1], words[2] == "there")
+	case "here", "start":
+		words := strings.Fields(rest)
+		is := Start{Path: words[len(words)-2], Venv: strings.TrimPrefix(words[len(words)-1], "-")}
+		if word == "here" {
+			p.c.Here = is
+		} else {
+			p.c.NoteStart(p.number(words[0]), is)
+		}
+	case "memory":
+		p.memory(keys, text)
 	case "mpiup":
 		p.c.Stopped = true
 	case "circumstances":
@@ -123,10 +152,48 @@ func (p *play) do(word, rest string) {
 	}
 }
 
+// memory notes what a container used when a process ended.
+func (p *play) memory(keys, victim string) {
+	words := strings.Fields(keys)
+	is := Memory{}
+	for _, key := range words[1:] {
+		p.memoryKey(&is, key)
+	}
+	if who := strings.Fields(victim); len(who) == 4 {
+		id := p.number(who[3])
+		is.Victims = []Victim{{PID: p.number(who[0]), Name: who[1], Resident: uint64(p.number(who[2])) << 20, ID: id, Of: job.Process{Rank: id}}}
+	}
+	p.c.NoteMemory(p.number(words[0]), is)
+}
+
+func (p *play) memoryKey(is *Memory, key string) bool {
+	name, value, _ := strings.Cut(key, "=")
+	switch name {
+	case "kills":
+		is.Kills = p.number(value)
+	case "ago":
+		is.Ago = p.time("at=" + value).Sub(time.Time{})
+	case "used":
+		is.Used = uint64(p.number(value)) << 20
+	case "limit":
+		is.Limit = uint64(p.number(value)) << 20
+	case "near":
+		is.Near = true
+	case "silent":
+		is.Silent = true
+	default:
+		return false
+	}
+	return true
+}
+
 func (p *play) fault(e Event, keys, text string) Fault {
 	f := Fault{Event: e, ID: -1, Node: -1, Text: text}
 	var stalled, fenced, shut bool
 	for key := range strings.FieldsSeq(keys) {
+		if e == HostLost && p.memoryKey(&f.Memory, key) {
+			continue
+		}
 		name, value, _ := strings.Cut(key, "=")
 		switch name {
 		case "id":
@@ -202,13 +269,21 @@ func (p *play) write(word, keys, text string) {
 
 // hear takes what the processes wrote.
 func (p *play) hear() {
-	p.c.Hear(16, func(id int) Said {
+	n := 16
+	if p.hosts > 0 {
+		n = 2 * p.hosts
+	}
+	p.c.Hear(n, func(id int) Said {
 		if s := p.said[id]; s != nil {
 			return *s
 		}
 		return Said{}
 	}, p.stopped, func(id int) Fault {
-		return Fault{Host: fmt.Sprintf("w%d", id), ID: id, Process: job.Process{Rank: id}}
+		host := id
+		if p.hosts > 0 {
+			host = id / 2
+		}
+		return Fault{Host: fmt.Sprintf("w%d", host), ID: id, Process: job.Process{Rank: id}}
 	})
 }
 

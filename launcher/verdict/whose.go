@@ -124,7 +124,7 @@ func (c *Case) echoes(f Fault) bool {
 	init := said.Kind == InitFailed && aborted(f.ID) && slices.ContainsFunc(c.faults, func(g Fault) bool {
 		return g.Event == Ended && g.Exit.Signal == 0 && !g.broke() && !aborted(g.ID) && g.Process.Job == f.Process.Job && (g.At-f.At).Abs() <= abortEcho
 	})
-	return (init || said.Echo || said.Kind == PeerLost) && !f.struck()
+	return (init || said.Echo || said.Kind == PeerLost) && !f.struck() && !f.OOM
 }
 
 // struck says that a signal from elsewhere, or a crash, ended the rank.
@@ -182,7 +182,9 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		if f, ok := c.Cause(); ok && !c.echoes(f) {
 			c.Toll.hear(f, n, words, about)
 		}
+		c.compare(n, words, about)
 	}()
+	c.starve(words)
 	f, ok := c.Cause()
 	if ok && f.Event == TimedOut && f.Limit != RuleLimit && !stopped.IsZero() {
 		c.hearMute(f.ID, n, words, stopped, about)

@@ -165,6 +165,22 @@ func (s scenario) try(ctx context.Context, n int, r *result) error {
 	return nil
 }
 
+// lacks is what is wrong with a verdict's words; "": nothing.
+func (s scenario) lacks(v verdict.Verdict) string {
+	text := strings.Join(slices.Concat(v.Evidence, v.Advice, v.Others), "\n")
+	for _, words := range s.says {
+		if !strings.Contains(text, words) {
+			return "does not say " + words
+		}
+	}
+	for _, words := range s.never {
+		if strings.Contains(text, words) {
+			return "says " + words
+		}
+	}
+	return ""
+}
+
 // judge says whether a verdict names the guilty one, and whom it names.
 func (s scenario) judge(v verdict.Verdict, code, odd int) (out outcome, named string) {
 	var ids idset.Set
@@ -192,6 +208,8 @@ func (s scenario) judge(v verdict.Verdict, code, odd int) (out outcome, named st
 	switch {
 	case v.Host != "" && v.Host != host:
 		return wrong, named + " on " + v.Host
+	case s.lacks(v) != "":
+		return other, named + ", and the verdict " + s.lacks(v)
 	case s.code >= 0 && code != s.code, s.kinds != nil && !slices.Contains(s.kinds, v.Kind):
 		return other, named
 	}

@@ -30,7 +30,7 @@ before that rank's end is heard: both are named then, as ranks of which one was 
 `
 
 // stacks are the columns.
-var stacks = []string{"plain", "MPICH", "Open MPI", "sockets", "torch", "mpi4py"}
+var stacks = []string{"plain", "wrapped", "workers", "hosts", "MPICH", "Open MPI", "sockets", "torch", "mpi4py"}
 
 const (
 	pageFile    = "docs/blame.md"

@@ -17,11 +17,14 @@ type scenario struct {
 	flags       []string // of mpiup run
 	code        int      // of the run
 	kinds       []verdict.Kind
-	odds        []int // who is the odd one in turn; default: each rank
-	next        bool  // the rank after the odd one may be named too: both fail within 10 ms, on two hosts
-	killed      bool  // the test kills the odd one, from outside
-	boxed       bool  // the odd one's host has a limit of memory
-	ci          bool  // CI runs it
+	odds        []int    // who is the odd one in turn; default: each rank
+	next        bool     // the rank after the odd one may be named too: both fail within 10 ms, on two hosts
+	killed      bool     // the test kills the odd one, from outside
+	boxed       bool     // the odd one's host has a limit of memory
+	hosts       bool     // the odd one's neighbour fails alike, and either may be named
+	says        []string // words that the verdict has
+	never       []string // words that it has not
+	ci          bool     // CI runs it
 }
 
 func (s scenario) String() string { return s.name + ", " + s.stack }
@@ -34,7 +37,7 @@ func (s scenario) program(odd int, dir string) []string {
 		code = "0"
 	}
 	switch s.stack {
-	case "plain":
+	case "plain", "wrapped", "workers", "hosts":
 		return []string{"env", fmt.Sprint("ODD=", odd), "DIR=" + dir, "bash", "-c", s.script}
 	case "MPICH", "Open MPI":
 		argv = []string{world.programs[s.stack], fmt.Sprint(odd), how, dir, code}
@@ -99,6 +102,70 @@ var plain = []scenario{
 		code: 3, kinds: []verdict.Kind{verdict.ExitCode}},
 }
 
+// Programs that the kernel kills for want of memory.
+const (
+	greedy = `tail /dev/zero`
+	python = `exec /usr/bin/python3 -c '`
+)
+
+var oom = []verdict.Kind{verdict.OutOfMemory}
+
+// wrapped are failures of a program behind a wrapper: the kernel kills the program, and the wrapper ends in its own way.
+var wrapped = []scenario{
+	{name: "out of memory in a script that does not exec", script: `[ $MPIUP_RANK = $ODD ] && { ` + greedy + `; exit $?; }` + waits, code: 137, kinds: oom, boxed: true, ci: true,
+		says: []string{"out of memory", "the kernel killed "}},
+	{name: "out of memory in a script that says what failed", script: `[ $MPIUP_RANK = $ODD ] && { ` + greedy + ` || echo training failed >&2; exit 1; }` + waits, code: 1, kinds: oom, boxed: true},
+	{name: "out of memory under timeout(1)", script: `[ $MPIUP_RANK = $ODD ] && exec timeout 100 ` + greedy + waits, code: 137, kinds: oom, boxed: true},
+	{name: "out of memory under subprocess.run", script: `[ $MPIUP_RANK = $ODD ] && ` + python + `import subprocess
+subprocess.run(["tail", "/dev/zero"], check=True)'` + waits, code: 1, kinds: oom, boxed: true, says: []string{"it led to: subprocess.CalledProcessError"}},
+	{name: "out of memory, and its returncode is passed on", script: `[ $MPIUP_RANK = $ODD ] && ` + python + `import subprocess, sys
+sys.exit(subprocess.call(["tail", "/dev/zero"]))'` + waits, code: 247, kinds: oom, boxed: true},
+	{name: "kill -9 of a script's program, with memory to spare", script: `[ $MPIUP_RANK = $ODD ] && { sleep 1000 & kill -9 $!; wait $!; exit $?; }` + waits, code: 137,
+		kinds: []verdict.Kind{verdict.Killed, verdict.ExitCode}, boxed: true, never: []string{"out of memory", "the kernel killed"}},
+	{name: "exception after a helper was killed for memory", script: `[ $MPIUP_RANK = $ODD ] && { ` + greedy + `; ` + python + `raise ValueError("loss is nan")'; }` + waits, code: 1,
+		kinds: []verdict.Kind{verdict.Python}, boxed: true, says: []string{"whether that is why is not known"}},
+}
+
+// workers are failures of a rank of which the kernel has killed a worker.
+var workers = []scenario{
+	{name: "out of memory in a pool of processes", script: `[ $MPIUP_RANK = $ODD ] && ` + python + `import concurrent.futures
+def work(i):
+    room = []
+    while True: room.append(bytearray(b"x" * (1 << 20)))
+with concurrent.futures.ProcessPoolExecutor(2) as pool: pool.submit(work, 1).result()'` + waits, code: 1, kinds: oom, boxed: true, ci: true, says: []string{"it led to: concurrent.futures"}},
+	{name: "out of memory at the other end of a pipe", script: `[ $MPIUP_RANK = $ODD ] && ` + python + `import multiprocessing
+def work(c):
+    room = []
+    while True: room.append(bytearray(b"x" * (1 << 20)))
+here, there = multiprocessing.Pipe()
+p = multiprocessing.Process(target=work, args=(there,))
+p.start()
+there.close()
+here.recv()'` + waits, code: 1, kinds: oom, boxed: true, says: []string{"it led to: EOFError"}},
+	{name: "out of memory in a helper, whose end the rank passes on as its own code", script: `[ $MPIUP_RANK = $ODD ] && { ` + greedy + ` & wait $!; exit 5; }` + waits, code: 5, kinds: oom, boxed: true},
+	{name: "out of memory in a worker of a DataLoader", script: `[ $MPIUP_RANK = $ODD ] && ` + python + `import os, torch.utils.data as data
+class Items(data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, i):
+        if i == 17:
+            room = []
+            while True: room.append(bytearray(b"x" * (1 << 20)))
+        return i
+for item in data.DataLoader(Items(), num_workers=2): pass'` + waits, code: 1, kinds: oom, boxed: true, says: []string{"DataLoader worker"}},
+}
+
+// hosts are failures of all ranks of one host, and of all.
+var hosts = []scenario{
+	{name: "a file that one host has not", script: `f=/tmp/only-here-${DIR##*/}; [ $MPIUP_RANK -lt 2 ] && { touch $f; touch $DIR/made; exec sleep 1000; }
+		while [ ! -e $DIR/made ]; do :; done; exec cat $f`, code: 1, odds: []int{2}, hosts: true, ci: true, says: []string{"the same file on w0 is there"}, never: []string{"mpiup run -n 1"}},
+	{name: "an exception of all ranks of one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; trap "" TERM; touch $DIR/at.$MPIUP_RANK
+		while [ ! -e $DIR/at.2 ] || [ ! -e $DIR/at.3 ]; do :; done; /usr/bin/python3 -c 'raise RuntimeError("no such device")'; exit 1`, code: 1, odds: []int{2}, hosts: true,
+		says: []string{"all 2 ranks on w1 and none elsewhere: ", "no such device"}, never: []string{"mpiup run -n 1"}},
+	{name: "a command that is not there, on one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; exec no-such-program`, code: 127, odds: []int{2}, hosts: true, never: []string{"mpiup run -n 1"}},
+	{name: "an exit code of all ranks of one host", script: `[ $MPIUP_RANK -lt 2 ] && exec sleep 1000; trap "" TERM; touch $DIR/at.$MPIUP_RANK
+		while [ ! -e $DIR/at.2 ] || [ ! -e $DIR/at.3 ]; do :; done; exit 3`, code: 3, odds: []int{2}, hosts: true, says: []string{"all 2 ranks on w1 and none elsewhere: "}, never: []string{"mpiup run -n 1"}},
+}
+
 // mpi are failures of programs of MPICH and Open MPI.
 var mpi = []scenario{
 	{name: "exit code in a collective", how: "exit 3", code: 3, kinds: []verdict.Kind{verdict.ExitCode}},
@@ -125,9 +192,9 @@ var mpi = []scenario{
 
 var hung = []verdict.Kind{verdict.TimeOut, verdict.Stalled, verdict.Collective, verdict.StuckInit}
 
-// python are failures of trainings over Gloo, of programs of mpi4py, and of those that have sockets of their own. mpi4py calls MPI_Abort for
+// scripts are failures of trainings over Gloo, of programs of mpi4py, and of those that have sockets of their own. mpi4py calls MPI_Abort for
 // an exception and for sys.exit.
-var python = []scenario{
+var scripts = []scenario{
 	{name: "exception", how: "raise", code: 1, kinds: []verdict.Kind{verdict.Python}},
 	{name: "exception while another one is handled", how: "handled", code: 1, kinds: []verdict.Kind{verdict.Python}},
 	{name: "exit code", how: "exit 3", code: 3, kinds: []verdict.Kind{verdict.ExitCode}},
@@ -166,10 +233,13 @@ func scenarios() (all []scenario) {
 		}
 	}
 	add(plain, "plain")
+	add(wrapped, "wrapped")
+	add(workers, "workers")
+	add(hosts, "hosts")
 	add(mpi, "MPICH")
 	add(mpi, "Open MPI")
 	for _, stack := range []string{"sockets", "torch", "mpi4py"} {
-		add(python, stack)
+		add(scripts, stack)
 	}
 	add([]scenario{{name: mpi4pyWaits + ", --timeout", how: "raise", flags: timeout, code: 110}}, "mpi4py")
 	return all
@@ -189,7 +259,7 @@ func (s scenario) oddOf(try int) int {
 
 // guilty are the ranks that may be named.
 func (s scenario) guilty(odd int) []int {
-	if s.next {
+	if s.next || s.hosts {
 		return []int{odd, (odd + 1) % ranks}
 	}
 	return []int{odd}

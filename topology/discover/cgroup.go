@@ -254,6 +254,17 @@ func (g *Cgroups) MemoryUsed() uint64 {
 	return 0
 }
 
+// MemoryPeak is how many bytes the processes of this container have used together at most, with pages of files; 0: it does not show.
+func (g *Cgroups) MemoryPeak() uint64 {
+	for h, file := range g.memory("memory.peak", "memory.max_usage_in_bytes") { // since Linux 5.19 in version 2
+		text, _ := g.fs.Text(path.Join(h.own, file))
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
 // OOMKills is how many processes of this container the kernel has killed for memory so far. A rank that died by
 // SIGKILL while this number grew was killed for memory. Where no memory group can be seen the error is
 // fs.ErrNotExist.
@@ -262,20 +273,34 @@ func (g *Cgroups) OOMKills() (uint64, error) {
 		return 0, g.err
 	}
 	for h, file := range g.memory("memory.events", "memory.oom_control") { // since Linux 4.13 with oom_kill, in both versions
-		text, err := g.fs.Text(path.Join(h.own, file))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // v2 without the memory controller, beside v1
-		}
+		n, ok, err := g.oomKills(path.Join(h.own, file))
 		if err != nil {
 			return 0, err
 		}
-		if count, ok := sysfs.Field(text, "oom_kill "); ok {
-			n, err := strconv.ParseUint(count, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("/%s/%s: oom_kill %.40q is not a number", h.own, file, count)
-			}
+		if h.v2 { // what is below counts in the first, unless the kernel was told otherwise (cgroup-v2.rst, memory_localevents)
+			local, also, _ := g.oomKills(path.Join(h.own, file+".local"))
+			n = max(n, local)
+			ok = ok || also
+		}
+		if ok {
 			return n, nil
 		}
 	}
 	return 0, fmt.Errorf("no memory cgroup with an oom_kill count: %w", fs.ErrNotExist)
+}
+
+// oomKills is the count of one file; ok: it has one. Version 2 without the memory controller, beside version 1, has no file.
+func (g *Cgroups) oomKills(file string) (n uint64, ok bool, err error) {
+	text, err := g.fs.Text(file)
+	if err != nil {
+		return 0, false, missing(err)
+	}
+	count, ok := sysfs.Field(text, "oom_kill ")
+	if !ok {
+		return 0, false, nil
+	}
+	if n, err = strconv.ParseUint(count, 10, 64); err != nil {
+		return 0, false, fmt.Errorf("/%s: oom_kill %.40q is not a number", file, count)
+	}
+	return n, true, nil
 }

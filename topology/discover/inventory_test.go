@@ -107,6 +107,7 @@ func TestOOMKillsOfATree(t *testing.T) {
 	}{
 		{"the container's own, by its cgroup namespace", "/", map[string]string{"memory.events": of("2"), "memory.events.local": of("1")}, 2, ""},
 		{"a group below the mount", "/kubepods/pod1/c1", map[string]string{"kubepods/pod1/c1/memory.events": of("1"), "kubepods/pod1/memory.events": of("7")}, 1, ""},
+		{"only the group's own count", "/", map[string]string{"memory.events": "low 0\n", "memory.events.local": of("3")}, 3, ""},
 		{"none yet", "/", map[string]string{"memory.events": of("0")}, 0, ""},
 		{"more than fits", "/", map[string]string{"memory.events": of("99999999999999999999")}, 0, "is not a number"},
 		{"no number", "/", map[string]string{"memory.events": of("x")}, 0, "is not a number"},

@@ -651,6 +651,56 @@ func (Stranding) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
+// Presence is whether a path leads to something on this host.
+type Presence int32
+
+const (
+	Presence_PRESENCE_UNKNOWN Presence = 0
+	Presence_PRESENCE_THERE   Presence = 1
+	Presence_PRESENCE_ABSENT  Presence = 2
+)
+
+// Enum value maps for Presence.
+var (
+	Presence_name = map[int32]string{
+		0: "PRESENCE_UNKNOWN",
+		1: "PRESENCE_THERE",
+		2: "PRESENCE_ABSENT",
+	}
+	Presence_value = map[string]int32{
+		"PRESENCE_UNKNOWN": 0,
+		"PRESENCE_THERE":   1,
+		"PRESENCE_ABSENT":  2,
+	}
+)
+
+func (x Presence) Enum() *Presence {
+	p := new(Presence)
+	*p = x
+	return p
+}
+
+func (x Presence) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Presence) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[11].Descriptor()
+}
+
+func (Presence) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[11]
+}
+
+func (x Presence) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Presence.Descriptor instead.
+func (Presence) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
+}
+
 // Looked are bits of Activity.looked.
 type Looked int32
 
@@ -694,11 +744,11 @@ func (x Looked) String() string {
 }
 
 func (Looked) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[11].Descriptor()
+	return file_mpiup_proto_enumTypes[12].Descriptor()
 }
 
 func (Looked) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[11]
+	return &file_mpiup_proto_enumTypes[12]
 }
 
 func (x Looked) Number() protoreflect.EnumNumber {
@@ -707,7 +757,7 @@ func (x Looked) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Looked.Descriptor instead.
 func (Looked) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 type WatchState int32
@@ -749,11 +799,11 @@ func (x WatchState) String() string {
 }
 
 func (WatchState) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[12].Descriptor()
+	return file_mpiup_proto_enumTypes[13].Descriptor()
 }
 
 func (WatchState) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[12]
+	return &file_mpiup_proto_enumTypes[13]
 }
 
 func (x WatchState) Number() protoreflect.EnumNumber {
@@ -762,7 +812,7 @@ func (x WatchState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchState.Descriptor instead.
 func (WatchState) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 // FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
@@ -799,11 +849,11 @@ func (x FlightUse) String() string {
 }
 
 func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[13].Descriptor()
+	return file_mpiup_proto_enumTypes[14].Descriptor()
 }
 
 func (FlightUse) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[13]
+	return &file_mpiup_proto_enumTypes[14]
 }
 
 func (x FlightUse) Number() protoreflect.EnumNumber {
@@ -812,7 +862,7 @@ func (x FlightUse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FlightUse.Descriptor instead.
 func (FlightUse) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -856,11 +906,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[14].Descriptor()
+	return file_mpiup_proto_enumTypes[15].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[14]
+	return &file_mpiup_proto_enumTypes[15]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -869,7 +919,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -909,11 +959,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[15].Descriptor()
+	return file_mpiup_proto_enumTypes[16].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[15]
+	return &file_mpiup_proto_enumTypes[16]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -922,7 +972,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -965,11 +1015,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[16].Descriptor()
+	return file_mpiup_proto_enumTypes[17].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[16]
+	return &file_mpiup_proto_enumTypes[17]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -978,7 +1028,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 // Frame is one message of a session, in either direction.
@@ -1031,6 +1081,7 @@ type Frame struct {
 	//	*Frame_Waited
 	//	*Frame_Progress
 	//	*Frame_Seats
+	//	*Frame_ContainerMemory
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -1478,6 +1529,15 @@ func (x *Frame) GetSeats() *Seats {
 	return nil
 }
 
+func (x *Frame) GetContainerMemory() *ContainerMemory {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_ContainerMemory); ok {
+			return x.ContainerMemory
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1706,6 +1766,10 @@ type Frame_Seats struct {
 	Seats *Seats `protobuf:"bytes,54,opt,name=seats,proto3,oneof"`
 }
 
+type Frame_ContainerMemory struct {
+	ContainerMemory *ContainerMemory `protobuf:"bytes,55,opt,name=container_memory,json=containerMemory,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1814,6 +1878,8 @@ func (*Frame_Waited) isFrame_Body() {}
 func (*Frame_Progress) isFrame_Body() {}
 
 func (*Frame_Seats) isFrame_Body() {}
+
+func (*Frame_ContainerMemory) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -3447,6 +3513,7 @@ type Job struct {
 	NoTopologyHint bool                   `protobuf:"varint,15,opt,name=no_topology_hint,json=noTopologyHint,proto3" json:"no_topology_hint,omitempty"` // ranks read the machine themselves
 	Await          bool                   `protobuf:"varint,16,opt,name=await,proto3" json:"await,omitempty"`                                           // after Chosen of each program here, wait for Proceed before any process is started
 	Window         uint32                 `protobuf:"varint,20,opt,name=window,proto3" json:"window,omitempty"`                                         // bytes of output a process may have in flight
+	MemoryMs       uint32                 `protobuf:"varint,64,opt,name=memory_ms,json=memoryMs,proto3" json:"memory_ms,omitempty"`                     // between looks at the container's memory (ContainerMemory); 0: nobody wants to know
 	Pty            bool                   `protobuf:"varint,21,opt,name=pty,proto3" json:"pty,omitempty"`                                               // each rank's stdout is a raw pseudo terminal, in place of a pipe
 	PtyRows        uint32                 `protobuf:"varint,60,opt,name=pty_rows,json=ptyRows,proto3" json:"pty_rows,omitempty"`                        // the size of those, 0 x 0: unknown; Resize tells of another
 	PtyColumns     uint32                 `protobuf:"varint,61,opt,name=pty_columns,json=ptyColumns,proto3" json:"pty_columns,omitempty"`
@@ -3625,6 +3692,13 @@ func (x *Job) GetAwait() bool {
 func (x *Job) GetWindow() uint32 {
 	if x != nil {
 		return x.Window
+	}
+	return 0
+}
+
+func (x *Job) GetMemoryMs() uint32 {
+	if x != nil {
+		return x.MemoryMs
 	}
 	return 0
 }
@@ -4893,7 +4967,9 @@ type StartFailed struct {
 	Phase         StartPhase             `protobuf:"varint,2,opt,name=phase,proto3,enum=mpiup.v1.StartPhase" json:"phase,omitempty"`
 	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	Errno         int32                  `protobuf:"varint,4,opt,name=errno,proto3" json:"errno,omitempty"`
-	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"` // cause and what to do, without host and rank
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`     // cause and what to do, without host and rank
+	Search        string                 `protobuf:"bytes,6,opt,name=search,proto3" json:"search,omitempty"` // PATH that the program was looked for with, as Exited.path
+	Venv          string                 `protobuf:"bytes,7,opt,name=venv,proto3" json:"venv,omitempty"`     // as Exited.venv
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4959,6 +5035,20 @@ func (x *StartFailed) GetErrno() int32 {
 func (x *StartFailed) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *StartFailed) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *StartFailed) GetVenv() string {
+	if x != nil {
+		return x.Venv
 	}
 	return ""
 }
@@ -5459,6 +5549,9 @@ type Exited struct {
 	MemoryPeak    uint64                 `protobuf:"varint,16,opt,name=memory_peak,json=memoryPeak,proto3" json:"memory_peak,omitempty"`     // bytes that it, or one of its children, had resident at most (getrusage(2)); 0: unknown
 	MemoryLimit   uint64                 `protobuf:"varint,17,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`  // with oom: bytes that the container may have; 0: unknown
 	Alone         bool                   `protobuf:"varint,18,opt,name=alone,proto3" json:"alone,omitempty"`                                 // with library: it, or ranks of its program beside it, were seen to have called MPI_Init, each alone
+	Memory        *ContainerMemory       `protobuf:"bytes,19,opt,name=memory,proto3" json:"memory,omitempty"`                                // of this host, at that time
+	Path          string                 `protobuf:"bytes,20,opt,name=path,proto3" json:"path,omitempty"`                                    // PATH that it was started with, where it failed; at most 4 KiB
+	Venv          string                 `protobuf:"bytes,21,opt,name=venv,proto3" json:"venv,omitempty"`                                    // likewise VIRTUAL_ENV, else CONDA_PREFIX
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5619,6 +5712,182 @@ func (x *Exited) GetAlone() bool {
 	return false
 }
 
+func (x *Exited) GetMemory() *ContainerMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *Exited) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Exited) GetVenv() string {
+	if x != nil {
+		return x.Venv
+	}
+	return ""
+}
+
+// ContainerMemory is what this host's container uses of its memory, and whom the kernel has killed for it since the job began here. It is
+// sent now and then (Job.memory_ms) while it is much and changes, and is true until the next.
+type ContainerMemory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Used          uint64                 `protobuf:"varint,1,opt,name=used,proto3" json:"used,omitempty"`                         // bytes but for what the kernel can drop, as of the last look; 0: it does not show
+	Limit         uint64                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                       // bytes that it may use; 0: no limit is seen
+	Peak          uint64                 `protobuf:"varint,3,opt,name=peak,proto3" json:"peak,omitempty"`                         // bytes that it has used at most, with what the kernel can drop (memory.peak, memory.max_usage_in_bytes); 0: it does not show
+	Kills         uint64                 `protobuf:"varint,4,opt,name=kills,proto3" json:"kills,omitempty"`                       // processes that the kernel has killed (oom_kill of memory.events and memory.oom_control)
+	KilledMs      uint64                 `protobuf:"varint,5,opt,name=killed_ms,json=killedMs,proto3" json:"killed_ms,omitempty"` // how long before this the last of them was noticed
+	Victims       []*MemoryVictim        `protobuf:"bytes,6,rep,name=victims,proto3" json:"victims,omitempty"`                    // those that are probably meant, the last first, at most 8
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerMemory) Reset() {
+	*x = ContainerMemory{}
+	mi := &file_mpiup_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerMemory) ProtoMessage() {}
+
+func (x *ContainerMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerMemory.ProtoReflect.Descriptor instead.
+func (*ContainerMemory) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ContainerMemory) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetPeak() uint64 {
+	if x != nil {
+		return x.Peak
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetKills() uint64 {
+	if x != nil {
+		return x.Kills
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetKilledMs() uint64 {
+	if x != nil {
+		return x.KilledMs
+	}
+	return 0
+}
+
+func (x *ContainerMemory) GetVictims() []*MemoryVictim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+// MemoryVictim is a process that was there at the last look before kills rose, and then was not: the largest of those.
+type MemoryVictim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pid           int32                  `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // by the kernel, 15 bytes at most
+	Resident      uint64                 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"` // bytes at that look
+	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`         // 1 + id of the process of the run that it was, or that had started it; 0: of none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryVictim) Reset() {
+	*x = MemoryVictim{}
+	mi := &file_mpiup_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryVictim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryVictim) ProtoMessage() {}
+
+func (x *MemoryVictim) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryVictim.ProtoReflect.Descriptor instead.
+func (*MemoryVictim) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *MemoryVictim) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *MemoryVictim) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemoryVictim) GetResident() uint64 {
+	if x != nil {
+		return x.Resident
+	}
+	return 0
+}
+
+func (x *MemoryVictim) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 // DeviceError is what went wrong with a device.
 type DeviceError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5632,7 +5901,7 @@ type DeviceError struct {
 
 func (x *DeviceError) Reset() {
 	*x = DeviceError{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5644,7 +5913,7 @@ func (x *DeviceError) String() string {
 func (*DeviceError) ProtoMessage() {}
 
 func (x *DeviceError) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5657,7 +5926,7 @@ func (x *DeviceError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceError.ProtoReflect.Descriptor instead.
 func (*DeviceError) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeviceError) GetWhat() DeviceFault {
@@ -5702,7 +5971,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +5983,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,7 +5996,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -5771,7 +6040,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5783,7 +6052,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5796,7 +6065,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -5845,7 +6114,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5857,7 +6126,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5870,7 +6139,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -5887,13 +6156,14 @@ type AskWaits struct {
 	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"`                     // before the answer, processes are asked for dumps of their flight recorders (Flight)
 	Stacks        string                 `protobuf:"bytes,3,opt,name=stacks,proto3" json:"stacks,omitempty"`                      // ids of processes whose stacks are wanted in the answer, which then takes 4 s at most; empty: of none
 	WithinMs      uint32                 `protobuf:"varint,4,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"` // how long the look at stacks may take, where that is less: what has been found by then is the answer; 0: as above
+	Files         []string               `protobuf:"bytes,5,rep,name=files,proto3" json:"files,omitempty"`                        // absolute paths, at most 4: whether they are there; the answer then has nothing else
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5905,7 +6175,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5918,7 +6188,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -5949,23 +6219,31 @@ func (x *AskWaits) GetWithinMs() uint32 {
 	return 0
 }
 
+func (x *AskWaits) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
 type Waits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"`                            // ids of processes here that run, may speak PMI or PMIx, and never have
-	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`                              // barriers with ranks of this host in them, the oldest first, at most 16
-	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"`                            // where wanted, at most 16
-	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`                              // why there are none, or what would tell more
-	AskedNs       int64                  `protobuf:"varint,6,opt,name=asked_ns,json=askedNs,proto3" json:"asked_ns,omitempty"`          // where it was asked: this host's wall clock when the question came,
-	AnsweredNs    int64                  `protobuf:"varint,7,opt,name=answered_ns,json=answeredNs,proto3" json:"answered_ns,omitempty"` // and when it was answered
+	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"`                              // ids of processes here that run, may speak PMI or PMIx, and never have
+	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`                                // barriers with ranks of this host in them, the oldest first, at most 16
+	Stacks        []*ProcStack           `protobuf:"bytes,4,rep,name=stacks,proto3" json:"stacks,omitempty"`                              // where wanted, at most 16
+	Notes         []string               `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`                                // why there are none, or what would tell more
+	AskedNs       int64                  `protobuf:"varint,6,opt,name=asked_ns,json=askedNs,proto3" json:"asked_ns,omitempty"`            // where it was asked: this host's wall clock when the question came,
+	AnsweredNs    int64                  `protobuf:"varint,7,opt,name=answered_ns,json=answeredNs,proto3" json:"answered_ns,omitempty"`   // and when it was answered
+	Files         []Presence             `protobuf:"varint,8,rep,packed,name=files,proto3,enum=mpiup.v1.Presence" json:"files,omitempty"` // of AskWaits.files, each in turn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5977,7 +6255,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5990,7 +6268,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -6042,6 +6320,13 @@ func (x *Waits) GetAnsweredNs() int64 {
 	return 0
 }
 
+func (x *Waits) GetFiles() []Presence {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // ProcStack is where one process is: its main thread.
 type ProcStack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6055,7 +6340,7 @@ type ProcStack struct {
 
 func (x *ProcStack) Reset() {
 	*x = ProcStack{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6067,7 +6352,7 @@ func (x *ProcStack) String() string {
 func (*ProcStack) ProtoMessage() {}
 
 func (x *ProcStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6080,7 +6365,7 @@ func (x *ProcStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcStack.ProtoReflect.Descriptor instead.
 func (*ProcStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ProcStack) GetId() uint32 {
@@ -6124,7 +6409,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6136,7 +6421,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6149,7 +6434,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Wait) GetSet() string {
@@ -6196,7 +6481,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6208,7 +6493,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6221,7 +6506,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -6284,7 +6569,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6296,7 +6581,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6309,7 +6594,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Activity) GetJob() uint32 {
@@ -6378,7 +6663,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6390,7 +6675,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6403,7 +6688,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Place) GetIds() string {
@@ -6431,7 +6716,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6443,7 +6728,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6456,7 +6741,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Progress) GetRank() uint32 {
@@ -6493,7 +6778,7 @@ type Waited struct {
 
 func (x *Waited) Reset() {
 	*x = Waited{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6505,7 +6790,7 @@ func (x *Waited) String() string {
 func (*Waited) ProtoMessage() {}
 
 func (x *Waited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6518,7 +6803,7 @@ func (x *Waited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waited.ProtoReflect.Descriptor instead.
 func (*Waited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Waited) GetJob() uint32 {
@@ -6618,7 +6903,7 @@ type RankWaited struct {
 
 func (x *RankWaited) Reset() {
 	*x = RankWaited{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6630,7 +6915,7 @@ func (x *RankWaited) String() string {
 func (*RankWaited) ProtoMessage() {}
 
 func (x *RankWaited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6643,7 +6928,7 @@ func (x *RankWaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankWaited.ProtoReflect.Descriptor instead.
 func (*RankWaited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RankWaited) GetId() uint32 {
@@ -6793,7 +7078,7 @@ type WaitPoint struct {
 
 func (x *WaitPoint) Reset() {
 	*x = WaitPoint{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6805,7 +7090,7 @@ func (x *WaitPoint) String() string {
 func (*WaitPoint) ProtoMessage() {}
 
 func (x *WaitPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6818,7 +7103,7 @@ func (x *WaitPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitPoint.ProtoReflect.Descriptor instead.
 func (*WaitPoint) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WaitPoint) GetSeq() uint64 {
@@ -6870,7 +7155,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6882,7 +7167,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6895,7 +7180,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Flight) GetJob() uint32 {
@@ -6940,7 +7225,7 @@ type FlightGroup struct {
 
 func (x *FlightGroup) Reset() {
 	*x = FlightGroup{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6952,7 +7237,7 @@ func (x *FlightGroup) String() string {
 func (*FlightGroup) ProtoMessage() {}
 
 func (x *FlightGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6965,7 +7250,7 @@ func (x *FlightGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
 func (*FlightGroup) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FlightGroup) GetName() string {
@@ -7021,7 +7306,7 @@ type FlightCall struct {
 
 func (x *FlightCall) Reset() {
 	*x = FlightCall{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7033,7 +7318,7 @@ func (x *FlightCall) String() string {
 func (*FlightCall) ProtoMessage() {}
 
 func (x *FlightCall) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7046,7 +7331,7 @@ func (x *FlightCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightCall.ProtoReflect.Descriptor instead.
 func (*FlightCall) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FlightCall) GetSeq() uint64 {
@@ -7076,7 +7361,7 @@ type FlightOp struct {
 
 func (x *FlightOp) Reset() {
 	*x = FlightOp{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7088,7 +7373,7 @@ func (x *FlightOp) String() string {
 func (*FlightOp) ProtoMessage() {}
 
 func (x *FlightOp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7101,7 +7386,7 @@ func (x *FlightOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
 func (*FlightOp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FlightOp) GetSeq() uint64 {
@@ -7152,7 +7437,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7164,7 +7449,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7177,7 +7462,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -7219,7 +7504,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7231,7 +7516,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7244,7 +7529,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Notice) GetText() string {
@@ -7272,7 +7557,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7284,7 +7569,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7297,7 +7582,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Ending) GetWhy() string {
@@ -7322,7 +7607,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7334,7 +7619,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7347,7 +7632,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -7361,7 +7646,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7373,7 +7658,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7386,7 +7671,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Closed) GetText() string {
@@ -7411,7 +7696,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7423,7 +7708,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7436,7 +7721,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -7452,7 +7737,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7464,7 +7749,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7477,7 +7762,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -7521,7 +7806,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7533,7 +7818,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7546,7 +7831,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -7601,7 +7886,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7613,7 +7898,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7626,7 +7911,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -7690,7 +7975,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7702,7 +7987,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7715,7 +8000,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -7756,7 +8041,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7768,7 +8053,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7781,7 +8066,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Event) GetData() []byte {
@@ -7808,7 +8093,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7820,7 +8105,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7833,7 +8118,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -7900,7 +8185,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7912,7 +8197,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7925,7 +8210,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Gone) GetIds() string {
@@ -7984,7 +8269,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7996,7 +8281,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8009,7 +8294,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -8067,7 +8352,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8079,7 +8364,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8092,7 +8377,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -8138,7 +8423,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8150,7 +8435,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8163,7 +8448,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 type Peer struct {
@@ -8183,7 +8468,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8195,7 +8480,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8208,7 +8493,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Peer) GetName() string {
@@ -8284,7 +8569,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8296,7 +8581,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8309,7 +8594,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -8337,7 +8622,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8349,7 +8634,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8362,7 +8647,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -8394,7 +8679,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8406,7 +8691,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8419,7 +8704,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 type CheckupRequest struct {
@@ -8438,7 +8723,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8450,7 +8735,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[83]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8463,7 +8748,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{83}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -8537,7 +8822,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8549,7 +8834,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[84]
+	mi := &file_mpiup_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8562,7 +8847,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{84}
+	return file_mpiup_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -8628,7 +8913,7 @@ type Seats struct {
 
 func (x *Seats) Reset() {
 	*x = Seats{}
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8640,7 +8925,7 @@ func (x *Seats) String() string {
 func (*Seats) ProtoMessage() {}
 
 func (x *Seats) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[85]
+	mi := &file_mpiup_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8653,7 +8938,7 @@ func (x *Seats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seats.ProtoReflect.Descriptor instead.
 func (*Seats) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{85}
+	return file_mpiup_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Seats) GetMachine() *Machine {
@@ -8703,7 +8988,7 @@ type SeatDevice struct {
 
 func (x *SeatDevice) Reset() {
 	*x = SeatDevice{}
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8715,7 +9000,7 @@ func (x *SeatDevice) String() string {
 func (*SeatDevice) ProtoMessage() {}
 
 func (x *SeatDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[86]
+	mi := &file_mpiup_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8728,7 +9013,7 @@ func (x *SeatDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatDevice.ProtoReflect.Descriptor instead.
 func (*SeatDevice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{86}
+	return file_mpiup_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SeatDevice) GetName() string {
@@ -8771,7 +9056,7 @@ type Seat struct {
 
 func (x *Seat) Reset() {
 	*x = Seat{}
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8783,7 +9068,7 @@ func (x *Seat) String() string {
 func (*Seat) ProtoMessage() {}
 
 func (x *Seat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[87]
+	mi := &file_mpiup_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8796,7 +9081,7 @@ func (x *Seat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seat.ProtoReflect.Descriptor instead.
 func (*Seat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{87}
+	return file_mpiup_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Seat) GetRank() uint32 {
@@ -8840,7 +9125,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8852,7 +9137,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[88]
+	mi := &file_mpiup_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8865,7 +9150,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{88}
+	return file_mpiup_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -8908,7 +9193,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8920,7 +9205,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[89]
+	mi := &file_mpiup_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8933,7 +9218,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{89}
+	return file_mpiup_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Finding) GetName() string {
@@ -8974,7 +9259,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8986,7 +9271,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[90]
+	mi := &file_mpiup_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8999,7 +9284,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{90}
+	return file_mpiup_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Fact) GetName() string {
@@ -9027,7 +9312,7 @@ type ProgramFile struct {
 
 func (x *ProgramFile) Reset() {
 	*x = ProgramFile{}
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9039,7 +9324,7 @@ func (x *ProgramFile) String() string {
 func (*ProgramFile) ProtoMessage() {}
 
 func (x *ProgramFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[91]
+	mi := &file_mpiup_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9052,7 +9337,7 @@ func (x *ProgramFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramFile.ProtoReflect.Descriptor instead.
 func (*ProgramFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{91}
+	return file_mpiup_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ProgramFile) GetName() string {
@@ -9081,7 +9366,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9093,7 +9378,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[92]
+	mi := &file_mpiup_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9106,7 +9391,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{92}
+	return file_mpiup_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -9139,7 +9424,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9151,7 +9436,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[93]
+	mi := &file_mpiup_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9164,7 +9449,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{93}
+	return file_mpiup_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -9185,7 +9470,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9197,7 +9482,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[94]
+	mi := &file_mpiup_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9210,7 +9495,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{94}
+	return file_mpiup_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -9244,7 +9529,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9256,7 +9541,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[95]
+	mi := &file_mpiup_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9269,7 +9554,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{95}
+	return file_mpiup_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Target) GetHost() string {
@@ -9295,7 +9580,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9307,7 +9592,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[96]
+	mi := &file_mpiup_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9320,7 +9605,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{96}
+	return file_mpiup_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -9344,7 +9629,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9356,7 +9641,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[97]
+	mi := &file_mpiup_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9369,7 +9654,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{97}
+	return file_mpiup_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Way) GetHost() string {
@@ -9425,7 +9710,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9437,7 +9722,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[98]
+	mi := &file_mpiup_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9450,7 +9735,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{98}
+	return file_mpiup_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RanksRequest) GetWindowNs() int64 {
@@ -9484,7 +9769,7 @@ type StacksWish struct {
 
 func (x *StacksWish) Reset() {
 	*x = StacksWish{}
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9496,7 +9781,7 @@ func (x *StacksWish) String() string {
 func (*StacksWish) ProtoMessage() {}
 
 func (x *StacksWish) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[99]
+	mi := &file_mpiup_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9509,7 +9794,7 @@ func (x *StacksWish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksWish.ProtoReflect.Descriptor instead.
 func (*StacksWish) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{99}
+	return file_mpiup_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StacksWish) GetRanks() string {
@@ -9540,7 +9825,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9552,7 +9837,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[100]
+	mi := &file_mpiup_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9565,7 +9850,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{100}
+	return file_mpiup_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -9624,7 +9909,7 @@ type RunWaits struct {
 
 func (x *RunWaits) Reset() {
 	*x = RunWaits{}
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9636,7 +9921,7 @@ func (x *RunWaits) String() string {
 func (*RunWaits) ProtoMessage() {}
 
 func (x *RunWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[101]
+	mi := &file_mpiup_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9649,7 +9934,7 @@ func (x *RunWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunWaits.ProtoReflect.Descriptor instead.
 func (*RunWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{101}
+	return file_mpiup_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RunWaits) GetLauncher() string {
@@ -9719,7 +10004,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9731,7 +10016,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[102]
+	mi := &file_mpiup_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9744,7 +10029,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{102}
+	return file_mpiup_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -9920,7 +10205,7 @@ type RunFlight struct {
 
 func (x *RunFlight) Reset() {
 	*x = RunFlight{}
-	mi := &file_mpiup_proto_msgTypes[103]
+	mi := &file_mpiup_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9932,7 +10217,7 @@ func (x *RunFlight) String() string {
 func (*RunFlight) ProtoMessage() {}
 
 func (x *RunFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[103]
+	mi := &file_mpiup_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9945,7 +10230,7 @@ func (x *RunFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFlight.ProtoReflect.Descriptor instead.
 func (*RunFlight) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{103}
+	return file_mpiup_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RunFlight) GetLauncher() string {
@@ -9973,7 +10258,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xdd\x12\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xa5\x13\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12\x15\n" +
@@ -10025,7 +10310,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aresumed\x183 \x01(\v2\x11.mpiup.v1.ResumedH\x00R\aresumed\x12*\n" +
 	"\x06waited\x184 \x01(\v2\x10.mpiup.v1.WaitedH\x00R\x06waited\x120\n" +
 	"\bprogress\x185 \x01(\v2\x12.mpiup.v1.ProgressH\x00R\bprogress\x12'\n" +
-	"\x05seats\x186 \x01(\v2\x0f.mpiup.v1.SeatsH\x00R\x05seats\x12*\n" +
+	"\x05seats\x186 \x01(\v2\x0f.mpiup.v1.SeatsH\x00R\x05seats\x12F\n" +
+	"\x10container_memory\x187 \x01(\v2\x19.mpiup.v1.ContainerMemoryH\x00R\x0fcontainerMemory\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -10181,7 +10467,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xd1\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xee\n" +
 	"\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -10201,7 +10487,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06layout\x18\x0e \x03(\v2\x13.mpiup.v1.HostRanksR\x06layout\x12(\n" +
 	"\x10no_topology_hint\x18\x0f \x01(\bR\x0enoTopologyHint\x12\x14\n" +
 	"\x05await\x18\x10 \x01(\bR\x05await\x12\x16\n" +
-	"\x06window\x18\x14 \x01(\rR\x06window\x12\x10\n" +
+	"\x06window\x18\x14 \x01(\rR\x06window\x12\x1b\n" +
+	"\tmemory_ms\x18@ \x01(\rR\bmemoryMs\x12\x10\n" +
 	"\x03pty\x18\x15 \x01(\bR\x03pty\x12\x19\n" +
 	"\bpty_rows\x18< \x01(\rR\aptyRows\x12\x1f\n" +
 	"\vpty_columns\x18= \x01(\rR\n" +
@@ -10322,13 +10609,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\tR\arefused\"/\n" +
 	"\aStarted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
-	"\x03pid\x18\x02 \x01(\x05R\x03pid\"\x8b\x01\n" +
+	"\x03pid\x18\x02 \x01(\x05R\x03pid\"\xb7\x01\n" +
 	"\vStartFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12*\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x14.mpiup.v1.StartPhaseR\x05phase\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x14\n" +
 	"\x05errno\x18\x04 \x01(\x05R\x05errno\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"\x8d\x01\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x16\n" +
+	"\x06search\x18\x06 \x01(\fR\x06search\x12\x12\n" +
+	"\x04venv\x18\a \x01(\fR\x04venv\"\x8d\x01\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12(\n" +
 	"\x06stream\x18\x02 \x01(\x0e2\x10.mpiup.v1.StreamR\x06stream\x12\x12\n" +
@@ -10359,7 +10648,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\x91\x04\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\xec\x04\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -10381,7 +10670,22 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vmemory_peak\x18\x10 \x01(\x04R\n" +
 	"memoryPeak\x12!\n" +
 	"\fmemory_limit\x18\x11 \x01(\x04R\vmemoryLimit\x12\x14\n" +
-	"\x05alone\x18\x12 \x01(\bR\x05alone\"\x82\x01\n" +
+	"\x05alone\x18\x12 \x01(\bR\x05alone\x121\n" +
+	"\x06memory\x18\x13 \x01(\v2\x19.mpiup.v1.ContainerMemoryR\x06memory\x12\x12\n" +
+	"\x04path\x18\x14 \x01(\fR\x04path\x12\x12\n" +
+	"\x04venv\x18\x15 \x01(\fR\x04venv\"\xb4\x01\n" +
+	"\x0fContainerMemory\x12\x12\n" +
+	"\x04used\x18\x01 \x01(\x04R\x04used\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x04R\x05limit\x12\x12\n" +
+	"\x04peak\x18\x03 \x01(\x04R\x04peak\x12\x14\n" +
+	"\x05kills\x18\x04 \x01(\x04R\x05kills\x12\x1b\n" +
+	"\tkilled_ms\x18\x05 \x01(\x04R\bkilledMs\x120\n" +
+	"\avictims\x18\x06 \x03(\v2\x16.mpiup.v1.MemoryVictimR\avictims\"d\n" +
+	"\fMemoryVictim\x12\x10\n" +
+	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\fR\x04name\x12\x1a\n" +
+	"\bresident\x18\x03 \x01(\x04R\bresident\x12\x12\n" +
+	"\x04rank\x18\x04 \x01(\rR\x04rank\"\x82\x01\n" +
 	"\vDeviceError\x12)\n" +
 	"\x04what\x18\x01 \x01(\x0e2\x15.mpiup.v1.DeviceFaultR\x04what\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -10400,12 +10704,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"g\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"}\n" +
 	"\bAskWaits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06flight\x18\x02 \x01(\bR\x06flight\x12\x16\n" +
 	"\x06stacks\x18\x03 \x01(\tR\x06stacks\x12\x1b\n" +
-	"\twithin_ms\x18\x04 \x01(\rR\bwithinMs\"\xd4\x01\n" +
+	"\twithin_ms\x18\x04 \x01(\rR\bwithinMs\x12\x14\n" +
+	"\x05files\x18\x05 \x03(\fR\x05files\"\xfe\x01\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
@@ -10414,7 +10719,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05notes\x18\x05 \x03(\tR\x05notes\x12\x19\n" +
 	"\basked_ns\x18\x06 \x01(\x03R\aaskedNs\x12\x1f\n" +
 	"\vanswered_ns\x18\a \x01(\x03R\n" +
-	"answeredNs\"[\n" +
+	"answeredNs\x12(\n" +
+	"\x05files\x18\b \x03(\x0e2\x12.mpiup.v1.PresenceR\x05files\"[\n" +
 	"\tProcStack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x14\n" +
@@ -10802,7 +11108,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tStranding\x12\f\n" +
 	"\bSTRANDED\x10\x00\x12\x15\n" +
 	"\x11STRANDED_BY_LIMIT\x10\x01\x12\x17\n" +
-	"\x13STRANDED_BY_LEAVING\x10\x02*r\n" +
+	"\x13STRANDED_BY_LEAVING\x10\x02*I\n" +
+	"\bPresence\x12\x14\n" +
+	"\x10PRESENCE_UNKNOWN\x10\x00\x12\x12\n" +
+	"\x0ePRESENCE_THERE\x10\x01\x12\x13\n" +
+	"\x0fPRESENCE_ABSENT\x10\x02*r\n" +
 	"\x06Looked\x12\x12\n" +
 	"\x0eLOOKED_UNKNOWN\x10\x00\x12\x11\n" +
 	"\rLOOKED_OUTPUT\x10\x01\x12\r\n" +
@@ -10856,8 +11166,8 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 18)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_mpiup_proto_goTypes = []any{
 	(Loss)(0),               // 0: mpiup.v1.Loss
 	(MachineWish)(0),        // 1: mpiup.v1.MachineWish
@@ -10870,247 +11180,254 @@ var file_mpiup_proto_goTypes = []any{
 	(Breach)(0),             // 8: mpiup.v1.Breach
 	(Lack)(0),               // 9: mpiup.v1.Lack
 	(Stranding)(0),          // 10: mpiup.v1.Stranding
-	(Looked)(0),             // 11: mpiup.v1.Looked
-	(WatchState)(0),         // 12: mpiup.v1.WatchState
-	(FlightUse)(0),          // 13: mpiup.v1.FlightUse
-	(NameOp)(0),             // 14: mpiup.v1.NameOp
-	(Verdict)(0),            // 15: mpiup.v1.Verdict
-	(RankPhase)(0),          // 16: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 17: mpiup.v1.Frame
-	(*Open)(nil),            // 18: mpiup.v1.Open
-	(*Mark)(nil),            // 19: mpiup.v1.Mark
-	(*Opened)(nil),          // 20: mpiup.v1.Opened
-	(*Held)(nil),            // 21: mpiup.v1.Held
-	(*Machine)(nil),         // 22: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 23: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 24: mpiup.v1.HelloReply
-	(*Use)(nil),             // 25: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 26: mpiup.v1.GpuUnit
-	(*App)(nil),             // 27: mpiup.v1.App
-	(*Tool)(nil),            // 28: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 29: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 30: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 31: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 32: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 33: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 34: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 35: mpiup.v1.Launch
-	(*Job)(nil),             // 36: mpiup.v1.Job
-	(*Guess)(nil),           // 37: mpiup.v1.Guess
-	(*Hold)(nil),            // 38: mpiup.v1.Hold
-	(*Resumed)(nil),         // 39: mpiup.v1.Resumed
-	(*Dropped)(nil),         // 40: mpiup.v1.Dropped
-	(*Exec)(nil),            // 41: mpiup.v1.Exec
-	(*Meeting)(nil),         // 42: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 43: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 44: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 45: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 46: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 47: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 48: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 49: mpiup.v1.Proceed
-	(*Started)(nil),         // 50: mpiup.v1.Started
-	(*StartFailed)(nil),     // 51: mpiup.v1.StartFailed
-	(*Output)(nil),          // 52: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 53: mpiup.v1.OutputEnd
-	(*Placed)(nil),          // 54: mpiup.v1.Placed
-	(*Input)(nil),           // 55: mpiup.v1.Input
-	(*Credit)(nil),          // 56: mpiup.v1.Credit
-	(*Resize)(nil),          // 57: mpiup.v1.Resize
-	(*Signal)(nil),          // 58: mpiup.v1.Signal
-	(*Stop)(nil),            // 59: mpiup.v1.Stop
-	(*Exited)(nil),          // 60: mpiup.v1.Exited
-	(*DeviceError)(nil),     // 61: mpiup.v1.DeviceError
-	(*WireupFailed)(nil),    // 62: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 63: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 64: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 65: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 66: mpiup.v1.Waits
-	(*ProcStack)(nil),       // 67: mpiup.v1.ProcStack
-	(*Wait)(nil),            // 68: mpiup.v1.Wait
-	(*Met)(nil),             // 69: mpiup.v1.Met
-	(*Activity)(nil),        // 70: mpiup.v1.Activity
-	(*Place)(nil),           // 71: mpiup.v1.Place
-	(*Progress)(nil),        // 72: mpiup.v1.Progress
-	(*Waited)(nil),          // 73: mpiup.v1.Waited
-	(*RankWaited)(nil),      // 74: mpiup.v1.RankWaited
-	(*WaitPoint)(nil),       // 75: mpiup.v1.WaitPoint
-	(*Flight)(nil),          // 76: mpiup.v1.Flight
-	(*FlightGroup)(nil),     // 77: mpiup.v1.FlightGroup
-	(*FlightCall)(nil),      // 78: mpiup.v1.FlightCall
-	(*FlightOp)(nil),        // 79: mpiup.v1.FlightOp
-	(*Control)(nil),         // 80: mpiup.v1.Control
-	(*Notice)(nil),          // 81: mpiup.v1.Notice
-	(*Ending)(nil),          // 82: mpiup.v1.Ending
-	(*Bye)(nil),             // 83: mpiup.v1.Bye
-	(*Closed)(nil),          // 84: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 85: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 86: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 87: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 88: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 89: mpiup.v1.FetchResult
-	(*Event)(nil),           // 90: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 91: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 92: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 93: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 94: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 95: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 96: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 97: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 98: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 99: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 100: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 101: mpiup.v1.CheckupReply
-	(*Seats)(nil),           // 102: mpiup.v1.Seats
-	(*SeatDevice)(nil),      // 103: mpiup.v1.SeatDevice
-	(*Seat)(nil),            // 104: mpiup.v1.Seat
-	(*RdmaPort)(nil),        // 105: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 106: mpiup.v1.Finding
-	(*Fact)(nil),            // 107: mpiup.v1.Fact
-	(*ProgramFile)(nil),     // 108: mpiup.v1.ProgramFile
-	(*AnswerRequest)(nil),   // 109: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 110: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 111: mpiup.v1.AskRequest
-	(*Target)(nil),          // 112: mpiup.v1.Target
-	(*AskReply)(nil),        // 113: mpiup.v1.AskReply
-	(*Way)(nil),             // 114: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 115: mpiup.v1.RanksRequest
-	(*StacksWish)(nil),      // 116: mpiup.v1.StacksWish
-	(*RanksReply)(nil),      // 117: mpiup.v1.RanksReply
-	(*RunWaits)(nil),        // 118: mpiup.v1.RunWaits
-	(*RankState)(nil),       // 119: mpiup.v1.RankState
-	(*RunFlight)(nil),       // 120: mpiup.v1.RunFlight
+	(Presence)(0),           // 11: mpiup.v1.Presence
+	(Looked)(0),             // 12: mpiup.v1.Looked
+	(WatchState)(0),         // 13: mpiup.v1.WatchState
+	(FlightUse)(0),          // 14: mpiup.v1.FlightUse
+	(NameOp)(0),             // 15: mpiup.v1.NameOp
+	(Verdict)(0),            // 16: mpiup.v1.Verdict
+	(RankPhase)(0),          // 17: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 18: mpiup.v1.Frame
+	(*Open)(nil),            // 19: mpiup.v1.Open
+	(*Mark)(nil),            // 20: mpiup.v1.Mark
+	(*Opened)(nil),          // 21: mpiup.v1.Opened
+	(*Held)(nil),            // 22: mpiup.v1.Held
+	(*Machine)(nil),         // 23: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 24: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 25: mpiup.v1.HelloReply
+	(*Use)(nil),             // 26: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 27: mpiup.v1.GpuUnit
+	(*App)(nil),             // 28: mpiup.v1.App
+	(*Tool)(nil),            // 29: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 30: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 31: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 32: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 33: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 34: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 35: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 36: mpiup.v1.Launch
+	(*Job)(nil),             // 37: mpiup.v1.Job
+	(*Guess)(nil),           // 38: mpiup.v1.Guess
+	(*Hold)(nil),            // 39: mpiup.v1.Hold
+	(*Resumed)(nil),         // 40: mpiup.v1.Resumed
+	(*Dropped)(nil),         // 41: mpiup.v1.Dropped
+	(*Exec)(nil),            // 42: mpiup.v1.Exec
+	(*Meeting)(nil),         // 43: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 44: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 45: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 46: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 47: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 48: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 49: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 50: mpiup.v1.Proceed
+	(*Started)(nil),         // 51: mpiup.v1.Started
+	(*StartFailed)(nil),     // 52: mpiup.v1.StartFailed
+	(*Output)(nil),          // 53: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 54: mpiup.v1.OutputEnd
+	(*Placed)(nil),          // 55: mpiup.v1.Placed
+	(*Input)(nil),           // 56: mpiup.v1.Input
+	(*Credit)(nil),          // 57: mpiup.v1.Credit
+	(*Resize)(nil),          // 58: mpiup.v1.Resize
+	(*Signal)(nil),          // 59: mpiup.v1.Signal
+	(*Stop)(nil),            // 60: mpiup.v1.Stop
+	(*Exited)(nil),          // 61: mpiup.v1.Exited
+	(*ContainerMemory)(nil), // 62: mpiup.v1.ContainerMemory
+	(*MemoryVictim)(nil),    // 63: mpiup.v1.MemoryVictim
+	(*DeviceError)(nil),     // 64: mpiup.v1.DeviceError
+	(*WireupFailed)(nil),    // 65: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 66: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 67: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 68: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 69: mpiup.v1.Waits
+	(*ProcStack)(nil),       // 70: mpiup.v1.ProcStack
+	(*Wait)(nil),            // 71: mpiup.v1.Wait
+	(*Met)(nil),             // 72: mpiup.v1.Met
+	(*Activity)(nil),        // 73: mpiup.v1.Activity
+	(*Place)(nil),           // 74: mpiup.v1.Place
+	(*Progress)(nil),        // 75: mpiup.v1.Progress
+	(*Waited)(nil),          // 76: mpiup.v1.Waited
+	(*RankWaited)(nil),      // 77: mpiup.v1.RankWaited
+	(*WaitPoint)(nil),       // 78: mpiup.v1.WaitPoint
+	(*Flight)(nil),          // 79: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 80: mpiup.v1.FlightGroup
+	(*FlightCall)(nil),      // 81: mpiup.v1.FlightCall
+	(*FlightOp)(nil),        // 82: mpiup.v1.FlightOp
+	(*Control)(nil),         // 83: mpiup.v1.Control
+	(*Notice)(nil),          // 84: mpiup.v1.Notice
+	(*Ending)(nil),          // 85: mpiup.v1.Ending
+	(*Bye)(nil),             // 86: mpiup.v1.Bye
+	(*Closed)(nil),          // 87: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 88: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 89: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 90: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 91: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 92: mpiup.v1.FetchResult
+	(*Event)(nil),           // 93: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 94: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 95: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 96: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 97: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 98: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 99: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 100: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 101: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 102: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 103: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 104: mpiup.v1.CheckupReply
+	(*Seats)(nil),           // 105: mpiup.v1.Seats
+	(*SeatDevice)(nil),      // 106: mpiup.v1.SeatDevice
+	(*Seat)(nil),            // 107: mpiup.v1.Seat
+	(*RdmaPort)(nil),        // 108: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 109: mpiup.v1.Finding
+	(*Fact)(nil),            // 110: mpiup.v1.Fact
+	(*ProgramFile)(nil),     // 111: mpiup.v1.ProgramFile
+	(*AnswerRequest)(nil),   // 112: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 113: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 114: mpiup.v1.AskRequest
+	(*Target)(nil),          // 115: mpiup.v1.Target
+	(*AskReply)(nil),        // 116: mpiup.v1.AskReply
+	(*Way)(nil),             // 117: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 118: mpiup.v1.RanksRequest
+	(*StacksWish)(nil),      // 119: mpiup.v1.StacksWish
+	(*RanksReply)(nil),      // 120: mpiup.v1.RanksReply
+	(*RunWaits)(nil),        // 121: mpiup.v1.RunWaits
+	(*RankState)(nil),       // 122: mpiup.v1.RankState
+	(*RunFlight)(nil),       // 123: mpiup.v1.RunFlight
 }
 var file_mpiup_proto_depIdxs = []int32{
-	18,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	35,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	55,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	58,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	59,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	57,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	87,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	94,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	83,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	46,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	92,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	30,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	47,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	64,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	65,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	49,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	38,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
-	20,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	50,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	51,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	52,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	53,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	60,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	86,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	93,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	63,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	81,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	82,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	84,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	62,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	44,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	48,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	31,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	80,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	66,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	69,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	70,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	76,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
-	39,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
-	73,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
-	72,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
-	102, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
-	56,  // 42: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	85,  // 43: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	88,  // 44: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	89,  // 45: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	90,  // 46: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	91,  // 47: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	1,   // 48: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	0,   // 49: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
-	19,  // 50: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
-	2,   // 51: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	24,  // 52: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	22,  // 53: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	21,  // 54: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
-	38,  // 55: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
-	25,  // 56: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	26,  // 57: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	28,  // 58: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	36,  // 59: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	27,  // 60: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	32,  // 61: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	29,  // 62: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	34,  // 63: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	41,  // 64: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	3,   // 65: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	33,  // 66: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	43,  // 67: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	42,  // 68: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	13,  // 69: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
-	37,  // 70: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
-	3,   // 71: mpiup.v1.Guess.pmi:type_name -> mpiup.v1.Pmi
-	40,  // 72: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
-	45,  // 73: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	34,  // 74: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	27,  // 75: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	3,   // 76: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	4,   // 77: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	5,   // 78: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	61,  // 79: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
-	54,  // 80: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
-	6,   // 81: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	8,   // 82: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
-	9,   // 83: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
-	61,  // 84: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
-	7,   // 85: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
-	10,  // 86: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
-	68,  // 87: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	67,  // 88: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
-	71,  // 89: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	74,  // 90: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
-	12,  // 91: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
-	75,  // 92: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
-	77,  // 93: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
-	79,  // 94: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
-	78,  // 95: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
-	2,   // 96: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	14,  // 97: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	96,  // 98: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	24,  // 99: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	35,  // 100: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
-	24,  // 101: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	106, // 102: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	107, // 103: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	108, // 104: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
-	105, // 105: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	102, // 106: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
-	22,  // 107: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
-	103, // 108: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
-	103, // 109: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
-	104, // 110: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
-	15,  // 111: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	112, // 112: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	114, // 113: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	116, // 114: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
-	119, // 115: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	118, // 116: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
-	73,  // 117: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
-	120, // 118: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
-	66,  // 119: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
-	16,  // 120: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	74,  // 121: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
-	67,  // 122: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
-	76,  // 123: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
-	124, // [124:124] is the sub-list for method output_type
-	124, // [124:124] is the sub-list for method input_type
-	124, // [124:124] is the sub-list for extension type_name
-	124, // [124:124] is the sub-list for extension extendee
-	0,   // [0:124] is the sub-list for field type_name
+	19,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	36,  // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	56,  // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	59,  // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	60,  // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	58,  // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	90,  // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	97,  // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	86,  // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	47,  // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	95,  // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	31,  // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	48,  // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	67,  // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	68,  // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	50,  // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	39,  // 16: mpiup.v1.Frame.hold:type_name -> mpiup.v1.Hold
+	21,  // 17: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	51,  // 18: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	52,  // 19: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	53,  // 20: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	54,  // 21: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	61,  // 22: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	89,  // 23: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	96,  // 24: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	66,  // 25: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	84,  // 26: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	85,  // 27: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	87,  // 28: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	65,  // 29: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	45,  // 30: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	49,  // 31: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	32,  // 32: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	83,  // 33: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	69,  // 34: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	72,  // 35: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	73,  // 36: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	79,  // 37: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	40,  // 38: mpiup.v1.Frame.resumed:type_name -> mpiup.v1.Resumed
+	76,  // 39: mpiup.v1.Frame.waited:type_name -> mpiup.v1.Waited
+	75,  // 40: mpiup.v1.Frame.progress:type_name -> mpiup.v1.Progress
+	105, // 41: mpiup.v1.Frame.seats:type_name -> mpiup.v1.Seats
+	62,  // 42: mpiup.v1.Frame.container_memory:type_name -> mpiup.v1.ContainerMemory
+	57,  // 43: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	88,  // 44: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	91,  // 45: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	92,  // 46: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	93,  // 47: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	94,  // 48: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	1,   // 49: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	0,   // 50: mpiup.v1.Open.on_loss:type_name -> mpiup.v1.Loss
+	20,  // 51: mpiup.v1.Open.marks:type_name -> mpiup.v1.Mark
+	2,   // 52: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	25,  // 53: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	23,  // 54: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	22,  // 55: mpiup.v1.Opened.held:type_name -> mpiup.v1.Held
+	39,  // 56: mpiup.v1.Held.hold:type_name -> mpiup.v1.Hold
+	26,  // 57: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	27,  // 58: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	29,  // 59: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	37,  // 60: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	28,  // 61: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	33,  // 62: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	30,  // 63: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	35,  // 64: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	42,  // 65: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	3,   // 66: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	34,  // 67: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	44,  // 68: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	43,  // 69: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	14,  // 70: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	38,  // 71: mpiup.v1.Job.guess:type_name -> mpiup.v1.Guess
+	3,   // 72: mpiup.v1.Guess.pmi:type_name -> mpiup.v1.Pmi
+	41,  // 73: mpiup.v1.Resumed.dropped:type_name -> mpiup.v1.Dropped
+	46,  // 74: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	35,  // 75: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	28,  // 76: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	3,   // 77: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	4,   // 78: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	5,   // 79: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	64,  // 80: mpiup.v1.OutputEnd.devices:type_name -> mpiup.v1.DeviceError
+	55,  // 81: mpiup.v1.OutputEnd.placed:type_name -> mpiup.v1.Placed
+	6,   // 82: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	8,   // 83: mpiup.v1.Exited.breach:type_name -> mpiup.v1.Breach
+	9,   // 84: mpiup.v1.Exited.lack:type_name -> mpiup.v1.Lack
+	64,  // 85: mpiup.v1.Exited.devices:type_name -> mpiup.v1.DeviceError
+	62,  // 86: mpiup.v1.Exited.memory:type_name -> mpiup.v1.ContainerMemory
+	63,  // 87: mpiup.v1.ContainerMemory.victims:type_name -> mpiup.v1.MemoryVictim
+	7,   // 88: mpiup.v1.DeviceError.what:type_name -> mpiup.v1.DeviceFault
+	10,  // 89: mpiup.v1.WireupFailed.cause:type_name -> mpiup.v1.Stranding
+	71,  // 90: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	70,  // 91: mpiup.v1.Waits.stacks:type_name -> mpiup.v1.ProcStack
+	11,  // 92: mpiup.v1.Waits.files:type_name -> mpiup.v1.Presence
+	74,  // 93: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	77,  // 94: mpiup.v1.Waited.ranks:type_name -> mpiup.v1.RankWaited
+	13,  // 95: mpiup.v1.RankWaited.state:type_name -> mpiup.v1.WatchState
+	78,  // 96: mpiup.v1.RankWaited.points:type_name -> mpiup.v1.WaitPoint
+	80,  // 97: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	82,  // 98: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	81,  // 99: mpiup.v1.FlightGroup.calls:type_name -> mpiup.v1.FlightCall
+	2,   // 100: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	15,  // 101: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	99,  // 102: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	25,  // 103: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	36,  // 104: mpiup.v1.CheckupRequest.launch:type_name -> mpiup.v1.Launch
+	25,  // 105: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	109, // 106: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	110, // 107: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	111, // 108: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.ProgramFile
+	108, // 109: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	105, // 110: mpiup.v1.CheckupReply.seats:type_name -> mpiup.v1.Seats
+	23,  // 111: mpiup.v1.Seats.machine:type_name -> mpiup.v1.Machine
+	106, // 112: mpiup.v1.Seats.gpus:type_name -> mpiup.v1.SeatDevice
+	106, // 113: mpiup.v1.Seats.hcas:type_name -> mpiup.v1.SeatDevice
+	107, // 114: mpiup.v1.Seats.seats:type_name -> mpiup.v1.Seat
+	16,  // 115: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	115, // 116: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	117, // 117: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	119, // 118: mpiup.v1.RanksRequest.stacks:type_name -> mpiup.v1.StacksWish
+	122, // 119: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	121, // 120: mpiup.v1.RanksReply.waits:type_name -> mpiup.v1.RunWaits
+	76,  // 121: mpiup.v1.RanksReply.host:type_name -> mpiup.v1.Waited
+	123, // 122: mpiup.v1.RanksReply.flights:type_name -> mpiup.v1.RunFlight
+	69,  // 123: mpiup.v1.RunWaits.waits:type_name -> mpiup.v1.Waits
+	17,  // 124: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	77,  // 125: mpiup.v1.RankState.waited:type_name -> mpiup.v1.RankWaited
+	70,  // 126: mpiup.v1.RankState.stack:type_name -> mpiup.v1.ProcStack
+	79,  // 127: mpiup.v1.RunFlight.flights:type_name -> mpiup.v1.Flight
+	128, // [128:128] is the sub-list for method output_type
+	128, // [128:128] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -11161,6 +11478,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Waited)(nil),
 		(*Frame_Progress)(nil),
 		(*Frame_Seats)(nil),
+		(*Frame_ContainerMemory)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -11173,8 +11491,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      17,
-			NumMessages:   104,
+			NumEnums:      18,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

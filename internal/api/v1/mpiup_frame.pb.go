@@ -44,6 +44,9 @@ func (m *Resumed) Frame() *Frame      { return &Frame{Body: &Frame_Resumed{Resum
 func (m *Waited) Frame() *Frame       { return &Frame{Body: &Frame_Waited{Waited: m}} }
 func (m *Progress) Frame() *Frame     { return &Frame{Body: &Frame_Progress{Progress: m}} }
 func (m *Seats) Frame() *Frame        { return &Frame{Body: &Frame_Seats{Seats: m}} }
+func (m *ContainerMemory) Frame() *Frame {
+	return &Frame{Body: &Frame_ContainerMemory{ContainerMemory: m}}
+}
 func (m *Credit) Frame() *Frame       { return &Frame{Body: &Frame_Credit{Credit: m}} }
 func (m *Heartbeat) Frame() *Frame    { return &Frame{Body: &Frame_Heartbeat{Heartbeat: m}} }
 func (m *FetchRequest) Frame() *Frame { return &Frame{Body: &Frame_FetchRequest{FetchRequest: m}} }

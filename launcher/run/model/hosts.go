@@ -58,6 +58,7 @@ type Lost struct {
 	Since     time.Duration // Clock time from which nothing was heard of it
 	Fenced    bool
 	Succeeded bool // with Fenced: another launcher has the run, whose ranks go on
+	Silent    bool // nothing was heard of it any more, without an end of its connection
 	Unsure    bool // its agent may live, and its ranks run until their lease ends
 	Told      bool // the launcher before had told its ranks to end
 	Mute      bool // nothing came from its agent, while its kernel acknowledged what was sent there
