@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // Lines are of torch 2.15.0 and of JAX's coordination service.
@@ -29,6 +30,7 @@ func FuzzNamed(f *testing.F) {
 	f.Add("Ranks 1, 3 failed to pass monitoredBarrier", 4)
 	f.Add("timed out task names: /job:w/task:2", 4)
 	f.Fuzz(func(t *testing.T, text string, size int) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		if ids := Named(text, min(size, 1<<16)); !ids.Empty() && (ids.Last() >= size || ids.First() < 0) {
 			t.Errorf("%q of %d: %v", text, size, ids)
 		}

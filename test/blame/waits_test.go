@@ -73,9 +73,8 @@ func TestWaits(t *testing.T) {
 				python = world.python["mpi4py"]
 			}
 			t.Run(fmt.Sprint(name, " ", row.how, " ", strings.Join(row.flags, " ")), func(t *testing.T) {
-				if err := exec.Command(python, "-c", "import "+map[bool]string{true: "mpi4py", false: "torch"}[strings.HasPrefix(words[0], "mixedmpi")]).Run(); err != nil {
-					t.Skipf("%s: %v", python, err)
-				}
+				module := map[bool]string{true: "mpi4py", false: "torch"}[strings.HasPrefix(words[0], "mixedmpi")]
+				need.Done(t, "python3-torch", exec.Command(python, "-c", "import "+module).Run(), "Debian's python3-torch for "+python+", or test/wheels.sh for mpi4py")
 				j := job{flags: row.flags, program: slices.Concat([]string{python, script}, words)}
 				res, err := j.run(t.Context(), func(*lab.Process) error { return nil })
 				if err != nil {
