@@ -36,7 +36,7 @@ var usesRows = []struct {
 func TestUses(t *testing.T) {
 	need.Asked(t, "MPIUP_BLAME_WAITS", "1: jobs of a Python that has mpi4py, for a minute")
 	hosted(t)
-	need.File(t, "mpi4py", world.python["mpi4py"], "test/wheels.sh")
+	need.File(t, "wheels", world.python["mpi4py"], "test/wheels.sh")
 	for _, row := range usesRows {
 		t.Run(row.name, func(t *testing.T) {
 			dir, err := folder()
