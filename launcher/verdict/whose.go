@@ -217,15 +217,18 @@ func (c *Case) Hear(n int, words func(id int) Said, stopped time.Time, about fun
 		c.faults = append(c.faults, own)
 		return
 	}
-	if c.found[c.blame(f).ID].Vain {
-		return
-	}
-	for id := range n { // which was stopped before its end came
-		if !failed[id] && c.found[id].Vain {
-			own := about(id)
-			own.Event, own.At, own.seq, own.Code = Raised, f.At, -1, f.Status()
-			c.faults = append(c.faults, own)
+	g := c.found[c.blame(f).ID]
+	for _, want := range []func(Finding) bool{Finding.names, func(f Finding) bool { return f.Vain }} {
+		if want(g) {
 			return
+		}
+		for id := range n { // which was stopped before its end came
+			if !failed[id] && want(c.found[id]) {
+				own := about(id)
+				own.Event, own.At, own.seq, own.Code = Raised, f.At, -1, f.Status()
+				c.faults = append(c.faults, own)
+				return
+			}
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestWaits(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(name, " ", row.how, " ", strings.Join(row.flags, " ")), func(t *testing.T) {
 				module := map[bool]string{true: "mpi4py", false: "torch"}[strings.HasPrefix(words[0], "mixedmpi")]
-				need.Done(t, module, exec.Command(python, "-c", "import "+module).Run(), "test/wheels.sh and test/frameworks.sh bring Pythons that have it")
+				need.Done(t, "torch", exec.Command(python, "-c", "import "+module).Run(), "Debian's python3-torch for "+python+", or test/wheels.sh for mpi4py")
 				j := job{flags: row.flags, program: slices.Concat([]string{python, script}, words)}
 				res, err := j.run(t.Context(), func(*lab.Process) error { return nil })
 				if err != nil {
