@@ -39,6 +39,7 @@ func TestOwnWordsAreNoRanks(t *testing.T) {
 		{"a record in Docker's line in a rank's record", []string{inside(docker(record))}, "none"},
 		{"a record in Docker's line in Docker's file", []string{docker(docker(record))}, "none"},
 		{"who only reports", []string{"hello", guilty, "mpiup: rank 5 only says that it lost another one, and nothing tells which", words}, "kind gpu-fault rank unknown"},
+		{"who only tells of another one", []string{"hello", guilty, "mpiup: rank 0 only says that rank 1 failed, of which nothing else is known", words}, "kind gpu-fault rank unknown"},
 		{"who was silent", []string{"hello", "mpiup: the job ran longer than --timeout 8s", "mpiup: rank 5 on w9 is probably the one that others wait for: it has said nothing since ValueError: x", words}, "kind gpu-fault rank 5 probably"},
 		{"the odd one", []string{"hello", "mpiup: rank 5 on w9 (pid 7) is the odd one out: it is elsewhere", words}, "kind gpu-fault rank 5 probably"},
 		{"ranks of several hosts", []string{"hello", guilty, "mpiup: ranks 2,5 of several hosts ended within a moment: which was first is not known", words}, "kind gpu-fault rank 5 one of several"},
