@@ -40,14 +40,15 @@ var rules = map[string]rule{
 	"Peer.digest": aWord,
 
 	// A job.
-	"StartFailed.path": aLine, "StartFailed.text": aLine,
+	"StartFailed.path": aLine, "StartFailed.text": aLine, "StartFailed.search": aLine, "StartFailed.venv": aLine,
 	"Output.data": asIs, "OutputEnd.frames": {text: wordText, most: 16}, "OutputEnd.devices": items(8), "OutputEnd.placed": items(16),
 	"Placed.frame": aWord, "Placed.place": aWord,
-	"Exited.text": aLine, "Exited.library": aLine, "Exited.lacking": aLine,
+	"Exited.text": aLine, "Exited.library": aLine, "Exited.lacking": aLine, "Exited.path": aLine, "Exited.venv": aLine,
+	"ContainerMemory.victims": items(8), "MemoryVictim.name": aWord,
 	"Exited.devices": items(8), "DeviceError.device": aWord, "Aborted.text": aLine, "Aborted.targets": asIs, "WireupFailed.text": aLine,
 	"WireupFailed.gone": asIs, "Notice.text": aLine, "Ending.why": aLine, "Closed.text": aLine,
 	"Chosen.library": aLine, "Chosen.why": aLine, "Chosen.nccl": aWord, "Control.targets": asIs,
-	"Waits.silent": asIs, "Waits.waits": items(16), "Waits.stacks": items(16), "Waits.notes": lines(8), "Wait.set": asIs, "Wait.entered": asIs,
+	"Waits.silent": asIs, "Waits.waits": items(16), "Waits.stacks": items(16), "Waits.notes": lines(8), "Waits.files": items(4), "Wait.set": asIs, "Wait.entered": asIs,
 	"Wait.absent":     asIs,
 	"ProcStack.means": aWord, "ProcStack.frames": {text: wordText, most: 64},
 	"Met.framework": aWord, "Met.loaded": asIs, "Met.met": asIs, "Met.elsewhere": asIs,
