@@ -172,7 +172,7 @@ func (p *Picture) waiting(r Words, b Barrier, missing idset.Set) string {
 	case !mute.Empty():
 		return fmt.Sprintf("%s not called MPI_Init; %s for %s%s", r.subject(mute), wait(b.Entered, r), object(mute), since(b.Age))
 	}
-	late := b.late(r.Places, missing, r.Running)
+	late := b.late(r.Places, missing)
 	what := p.what(b, missing)
 	switch {
 	case late.Empty() && strings.HasSuffix(what, "'s barrier"):
@@ -219,7 +219,7 @@ func (p *Picture) missing(places witness.Places, running idset.Set, age time.Dur
 			}
 			continue
 		}
-		named := b.late(places, missing, running)
+		named := b.late(places, missing)
 		if named.Empty() {
 			continue
 		}
@@ -235,13 +235,14 @@ func (p *Picture) missing(places witness.Places, running idset.Set, age time.Dur
 }
 
 // late are those of a barrier's missing who may be accused. A rank enters what barriers it likes, of whom it likes, and waits there: only in one of
-// all ranks is it known to wait for all, and fewer than half of these are late. Half may have left the others, for MPI_Finalize after an error.
-func (b Barrier) late(places witness.Places, missing, running idset.Set) idset.Set {
+// all ranks of its job is it known to wait for all, and fewer than half of these are late. Half may have left the others, for MPI_Finalize after an error.
+func (b Barrier) late(places witness.Places, missing idset.Set) idset.Set {
 	if missing.Len() >= b.Entered.Len() {
 		return idset.Set{}
 	}
+	places = places.Around(b.Of)
 	claim := witness.Claim{About: missing, By: b.Entered}
-	if b.Of.Covers(running) {
+	if b.Of.Covers(places.All) {
 		claim.Seen, claim.Likely = places.Beside(missing, b.Entered), missing
 	}
 	return places.Accused(claim)

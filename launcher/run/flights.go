@@ -69,7 +69,13 @@ func (r *roster) firsts() witness.Places {
 
 // places are those that run, of all jobs.
 func (r *roster) places() witness.Places {
-	return witness.Places{All: r.running(), Host: r.hostName}
+	p := witness.Places{All: r.running(), Host: r.hostName}
+	for _, j := range r.jobs {
+		if first, end := j.IDs(); end > first {
+			p.Jobs = append(p.Jobs, idset.Range(first, end-1))
+		}
+	}
+	return p
 }
 
 func (r *roster) hostName(id int) string {

@@ -26,8 +26,26 @@ type Places struct {
 	All  idset.Set
 	Host func(id int) string // "": nobody knows
 
+	// Jobs are the processes of each job, where there may be several.
+	Jobs []idset.Set
+
 	// Hosts is how many hosts there are at least, where All are not on each of them.
 	Hosts int
+}
+
+// Around are the places of the jobs that some processes are of.
+func (p Places) Around(some idset.Set) Places {
+	if len(p.Jobs) < 2 {
+		return p
+	}
+	var all idset.Set
+	for _, job := range p.Jobs {
+		if job.Overlaps(some) {
+			all = all.Union(job)
+		}
+	}
+	p.All = p.All.Intersect(all)
+	return p
 }
 
 // A Claim is that some processes are waited for.

@@ -111,3 +111,16 @@ func TestBeside(t *testing.T) {
 		t.Errorf("beside others are %q", got)
 	}
 }
+
+func TestAround(t *testing.T) {
+	p := on("aabbcc")
+	if got := p.Around(set(t, "1")).All.String(); got != "0-5" {
+		t.Errorf("of one job: %s", got)
+	}
+	p.Jobs = []idset.Set{set(t, "0-3"), set(t, "4-9")}
+	for some, want := range map[string]string{"1": "0-3", "4-5": "4-5", "3-4": "0-5"} {
+		if got := p.Around(set(t, some)).All.String(); got != want {
+			t.Errorf("around %s: %s", some, got)
+		}
+	}
+}
