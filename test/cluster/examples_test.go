@@ -70,15 +70,17 @@ func launcher(s *space) string {
 	return s.launcher()
 }
 
+// launcher is the newest one: those that failed stay.
 func (s *space) launcher() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name := range s.pods {
-		if strings.Contains(name, "launcher") {
-			return name
+	var newest pod
+	for name, p := range s.pods {
+		if strings.Contains(name, "launcher") && (newest.Metadata.Name == "" || p.Metadata.CreationTimestamp.After(newest.Metadata.CreationTimestamp)) {
+			newest = p
 		}
 	}
-	return ""
+	return newest.Metadata.Name
 }
 
 // computed fails the test unless a pod says what MPI Operator's pi says with so many ranks.
