@@ -67,6 +67,7 @@ echo "chart and kustomize make the same, plain and hardened: ok"
 
 [ $# -eq 2 ] || exit 0
 cp -r "$chart" "$2/mpiup"
+cp LICENSE THIRD_PARTY_NOTICES "$2/mpiup/"
 cp -r examples/kustomize "$2/mpiup-kustomize"
 sed -i "s/^version: .*/version: ${1#v}/; s/^appVersion: .*/appVersion: $1/" "$2/mpiup/Chart.yaml"
 grep -rl ':v0\.0\.0' "$2/mpiup" "$2/mpiup-kustomize" | xargs sed -i "s/:v0\.0\.0/:$1/"
