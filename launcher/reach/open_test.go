@@ -34,7 +34,7 @@ func TestWithheld(t *testing.T) {
 			t.Errorf("of %q is said %q", name, lines)
 		}
 	}
-	for i := range 100 {
+	for i := range typed.MaxMarks + 36 {
 		list = append(list, typed.Variable{Text: "V" + string(rune('A'+i%26)) + "=1", Since: true})
 	}
 	var all []uint32

@@ -82,5 +82,5 @@ func TestChartRuns(t *testing.T) {
 	j.Namespace, j.Spec.RuntimeRef.Name = ns, r.Name
 	l.submitted(r, j)
 	l.trained(j)
-	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+	on(t, l.Output("pi-launcher-0-0"), "pi-launcher-0-0", "pi-launcher-0-0", "pi-node-0-0", "pi-node-0-0")
 }

@@ -222,7 +222,7 @@ func TestTrainJobsTrain(t *testing.T) {
 			l.submitted(runtimeOf(t, docs[0], *j.Spec.RuntimeRef.Kind), j)
 			l.trained(j)
 			learn(t, l.Output(as+"-launcher-0-0"), 2*tt.ranks)
-			l.each(tt.ranks, as+"-node-0-0", as+"-node-0-1")
+			l.each(tt.ranks, as+"-launcher-0-0", as+"-node-0-0")
 		})
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -65,6 +67,68 @@ func TestJobSetFailsReadably(t *testing.T) {
 		return s.Status.TerminalState == string(jobset.JobSetFailed)
 	})
 	l.readable(3, "exited with code 7", jobset.JobSetNameKey+"=pi")
+}
+
+// A TrainJob's resources and variables reach all pods with ranks by each of our runtimes for MPI, through Trainer's own code; ranks have the
+// variables.
+func TestTrainJobsResourcesAndVariablesReachAllRanks(t *testing.T) {
+	t.Parallel()
+	runtimes := map[string][]byte{"chart": chart(t, "runtime")["hardened"], "kustomize": chart(t, "runtime")["plain"], "trainer-runtime": example(t, "trainer-runtime.yaml")[0]}
+	for _, file := range examples(t, "*/trainer.yaml") {
+		runtimes[strings.TrimSuffix(file, "/trainer.yaml")] = example(t, file)[0]
+	}
+	for name, text := range runtimes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := up(t, setting{jobSets: true, images: running(t, `echo rank $MPIUP_RANK has $MARK and $NCCL_DEBUG`)})
+			r := decode[trainer.TrainingRuntime](t, text)
+			for i := range r.Spec.Template.Spec.ReplicatedJobs {
+				r.Spec.Template.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec.Containers[0].Image = "registry.example.com/pi:1"
+			}
+			r.Kind, r.Namespace, r.Name = trainer.TrainingRuntimeKind, ns, "tried"
+
+			j := decode[trainer.TrainJob](t, example(t, "trainer-runtime.yaml")[1])
+			j.Namespace, j.Spec.RuntimeRef.Name, j.Spec.RuntimeRef.Kind = ns, r.Name, &r.Kind
+			gpus := corev1.ResourceList{"example.com/gpu": resource.MustParse("8")}
+			j.Spec.Trainer.ResourcesPerNode = &corev1.ResourceRequirements{Limits: gpus, Requests: gpus}
+			j.Spec.Trainer.Env = []corev1.EnvVar{{Name: "MARK", Value: "mine"}, {Name: "NCCL_DEBUG", Value: "WARN"}}
+			l.submitted(r, j)
+			l.trained(j)
+
+			out := l.Output("pi-launcher-0-0")
+			for _, rank := range []string{"0", "1", "2", "3"} {
+				if !strings.Contains(out, "rank "+rank+" has mine and WARN\n") {
+					t.Errorf("rank %s lacks variables:\n%s", rank, out)
+				}
+			}
+			pods := l.pods(jobset.JobSetNameKey + "=pi")
+			for _, p := range pods {
+				if got := p.Spec.Containers[0].Resources.Limits["example.com/gpu"]; got.Value() != 8 {
+					t.Errorf("%s has %v GPUs", p.Name, got.Value())
+				}
+			}
+			if len(pods) != 2 {
+				t.Errorf("%d pods of a TrainJob with two nodes", len(pods))
+			}
+		})
+	}
+}
+
+// Where ranks lack what the launcher's container has, a line says so.
+func TestWhatRanksLackIsTold(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{images: running(t, whereAmI)})
+	j := ours(t)
+	c := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec.Containers[0]
+	c.Env = append(c.Env, corev1.EnvVar{Name: "MARK", Value: "mine"}, corev1.EnvVar{Name: "NCCL_DEBUG", Value: "WARN"}, corev1.EnvVar{Name: "GIVEN", Value: "x"})
+	c.Command = append([]string{"mpiup", "run", "-x", "GIVEN"}, c.Command[2:]...)
+	l.submit(j)
+	out := l.succeeded("pi")
+	for _, want := range []string{"set here, not so on ", ": NCCL_DEBUG, MARK; ranks keep theirs without -x NCCL_DEBUG -x MARK\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("nothing says %q:\n%s", want, out)
+		}
+	}
 }
 
 // trainer-runtime.yaml: each failed launcher is there. The nodes are not, whose Job ends with the JobSet.
