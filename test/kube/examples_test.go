@@ -44,10 +44,16 @@ type podSpec struct {
 type container struct {
 	Name, Image    string
 	Command, Args  []string
-	Ports          []any
+	Ports          []struct {
+		Name string
+		Port int `yaml:"containerPort"`
+	}
 	ReadinessProbe struct {
-		Exec   struct{ Command []string }
-		Period int `yaml:"periodSeconds"`
+		HTTP struct{ Path, Port string } `yaml:"httpGet"`
+
+		Period   int `yaml:"periodSeconds"`
+		Timeout  int `yaml:"timeoutSeconds"`
+		Failures int `yaml:"failureThreshold"`
 	} `yaml:"readinessProbe"`
 	SecurityContext map[string]any `yaml:"securityContext"`
 	Env             []struct{ Name, Value string }
@@ -183,20 +189,22 @@ func checkPod(t *testing.T, file string, p podSpec) {
 		t.Errorf("%s: verdicts cannot name the node without NODE_NAME: %v", first.Name, first.Env)
 	}
 	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
-		if len(c.Ports) > 0 {
-			t.Errorf("%s: ports need not be listed", c.Name)
-		}
 		if c.SecurityContext["privileged"] != nil || strings.Contains(strings.Join(c.Command, " "), "sshd") && file != "mpijob-drop-in.yaml" {
 			t.Errorf("%s asks for more than mpiup needs", c.Name)
 		}
 	}
 	if first.agent() || first.is("up") {
-		if want := []string{first.Command[0], "agent", "--check"}; !slices.Equal(first.ReadinessProbe.Exec.Command, want) {
-			t.Errorf("%s: readiness is %q, want %q", first.Name, first.ReadinessProbe.Exec.Command, want)
+		probe := first.ReadinessProbe
+		if probe.HTTP.Path != "/readyz" || probe.HTTP.Port != "mpiup-http" || len(first.Ports) == 0 || first.Ports[0].Name != "mpiup-http" || first.Ports[0].Port != 7612 {
+			t.Errorf("%s: readiness is asked at %+v, of the ports %+v", first.Name, probe.HTTP, first.Ports)
 		}
 		// On a real cluster some workers were Ready 10 s late with the default, and names appear with readiness.
-		if p := first.ReadinessProbe.Period; p < 1 || p > 2 {
+		if p := probe.Period; p < 1 || p > 2 {
 			t.Errorf("%s: readiness is looked at every %d s (0: the default of 10), want every second or two", first.Name, p)
+		}
+		// A node that is loaded may answer late for a while; a pod that is not ready any more leaves DNS.
+		if probe.Timeout < 5 || probe.Period*probe.Failures < 30 {
+			t.Errorf("%s: it is not ready any more after %d answers within %d s that fail, of a look each %d s: want 30 s and more", first.Name, probe.Failures, probe.Timeout, probe.Period)
 		}
 		if len(first.Args) > 0 {
 			t.Errorf("%s: an agent needs no arguments: %q", first.Name, first.Args)

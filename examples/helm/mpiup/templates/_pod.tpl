@@ -38,7 +38,8 @@ volumeMounts:
 {{ include "mpiup.container" . }}
 command: [mpiup, agent{{ if .Values.hardened }}, --deny, "exec,shell"{{ end }}]
 readinessProbe:
-  exec: {command: [mpiup, agent, --check]}
-  periodSeconds: 1
+  httpGet: {path: /readyz, port: mpiup-http}
+  periodSeconds: 2
   timeoutSeconds: 5
+  failureThreshold: 15
 {{- end -}}
