@@ -55,10 +55,10 @@ platform() {
     if [ "$1" = mpiup ]; then
         tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml mpiup-otel libmpiup-watch.so -C "$work/names-$2" licenses | gzip -n9 >"$work/mpiup-$2.tar.gz"
         layers=(-f "$work/mpiup-$2.tar.gz")
-        set=(--user 65532:65532 --entrypoint /mpiup)
+        set=(--user 65532:0 --entrypoint /mpiup)
     else
         layers=(-f "$work/$1-$2.tar.gz" -f "$work/names-$2.tar.gz")
-        set=(--user 1000:1000 --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+        set=(--user 1000:0 --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
     fi
     crane append --oci-empty-base "${layers[@]}" -t "$name"
     crane mutate "$name" -t "$name" --set-platform "linux/$2" "${set[@]}" \

@@ -48,7 +48,7 @@ func ours(t *testing.T) *kubeflow.MPIJob {
 func running(t *testing.T, text string) map[string]kubelet.Image {
 	t.Helper()
 	mpiup, program := bin(t), script(t, text)
-	image := kubelet.Image{Files: map[string]string{"/usr/local/bin/mpiup": mpiup, "/opt/pi": program, "/opt/serve": program}}
+	image := kubelet.Image{User: 1000, Files: map[string]string{"/usr/local/bin/mpiup": mpiup, "/opt/pi": program, "/opt/serve": program}}
 	for _, name := range []string{"mpirun", "ssh", "sshd"} {
 		image.Files["/usr/local/bin/"+name] = mpiup
 	}
