@@ -2,6 +2,8 @@ package contract
 
 import (
 	"fmt"
+	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,9 @@ import (
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mpiup/mpiup/test/guide"
 )
 
 // The rules of OpenShift's SCC restricted-v2, which every authenticated user has by default: what it fills in (admit) and what it refuses (refusals),
@@ -201,5 +206,42 @@ func TestRunsAsWhoeverThePlatformSays(t *testing.T) {
 				restricted(t, &p)
 			}
 		})
+	}
+}
+
+// What docs/openshift.md shows has the form of what it is: an SCC that differs from restricted-v2 in what it says, and a Task whose script is sh's.
+func TestOpenShiftPage(t *testing.T) {
+	blocks, err := guide.Read("../../../docs/openshift.md")
+	must(t, err)
+	seen := map[string]bool{}
+	for _, b := range blocks {
+		if b.Kind != "yaml" {
+			continue
+		}
+		var object map[string]any
+		must(t, yaml.UnmarshalStrict([]byte(b.Text), &object))
+		kind := fmt.Sprint(object["apiVersion"], "/", object["kind"])
+		seen[kind] = true
+		switch kind {
+		case "security.openshift.io/v1/SecurityContextConstraints":
+			for field, want := range map[string]any{"allowedCapabilities": []any{"IPC_LOCK"}, "allowPrivilegeEscalation": false, "allowPrivilegedContainer": false,
+				"allowHostNetwork": false, "allowHostDirVolumePlugin": false, "fsGroup": map[string]any{"type": "MustRunAs"}, "seccompProfiles": []any{"runtime/default"}} {
+				if !reflect.DeepEqual(object[field], want) {
+					t.Errorf("the SCC's %s is %v, want %v", field, object[field], want)
+				}
+			}
+		case "tekton.dev/v1/Task":
+			step := object["spec"].(map[string]any)["steps"].([]any)[0].(map[string]any)
+			check := exec.Command("sh", "-n")
+			check.Stdin = strings.NewReader(step["script"].(string))
+			if out, err := check.CombinedOutput(); err != nil || step["image"] == "" {
+				t.Errorf("line %d: %v: %s", b.Line, err, out)
+			}
+		default:
+			t.Errorf("line %d: nobody knows %s", b.Line, kind)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("the page shows %v", seen)
 	}
 }
