@@ -172,7 +172,7 @@ func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
 	s.apply(changedTo(t, example(t, "mpijob.yaml"), `"/opt/pi"`, `"/opt/phases", "run", "/tmp"`,
-		"            command: [\"mpiup\", \"agent\"]\n", "            command: [\"mpiup\", \"agent\"]\n            resources: {limits: {memory: 128Mi, cpu: 500m}, requests: {cpu: 0, memory: 128Mi}}\n"))
+		`{requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "2", memory: 2Gi}}`, "{limits: {memory: 128Mi, cpu: 500m}, requests: {cpu: 0, memory: 128Mi}}"))
 	s.works(launcher(s))
 	s.k("exec", "pi-worker-1", "--", "sh", "-c", `for p in /proc/[0-9]*; do if [ "$(cat $p/comm)" = phases ]; then kill -USR1 ${p#/proc/}; break; fi; done`)
 	s.say("a rank of pi-worker-1 takes all memory that it gets")

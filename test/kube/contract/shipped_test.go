@@ -60,6 +60,9 @@ func shippedFiles(t *testing.T) map[string][][]byte {
 	for _, kind := range []string{"mpijob", "runtime"} {
 		files["the hardened chart's "+kind] = [][]byte{chart(t, kind)["hardened"]}
 	}
+	for name, docs := range charted(t) {
+		files["the chart with "+name] = docs
+	}
 
 	page := "../../../docs/guide.md"
 	blocks, err := guide.Read(page)
@@ -186,5 +189,41 @@ func TestBackoffCountsWholeAttempts(t *testing.T) {
 	}
 	if seen != 2 {
 		t.Errorf("%d Jobs are looked at, not 2", seen)
+	}
+}
+
+// A ResourceQuota on requests and limits of CPU and memory takes only pods whose containers all have them (resourceQuota's evaluator,
+// k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go). Pods of a runtime get their TrainJob's.
+func TestQuotasAreMet(t *testing.T) {
+	for _, p := range shipped(t) {
+		if p.kind == "ClusterTrainingRuntime" || p.kind == "TrainingRuntime" {
+			continue
+		}
+		for _, c := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+			for what, list := range map[string]corev1.ResourceList{"request": c.Resources.Requests, "limit": c.Resources.Limits} {
+				if list.Cpu().IsZero() || list.Memory().IsZero() {
+					t.Errorf("%s: %s has no %s of cpu and memory", p.where, c.Name, what)
+				}
+			}
+		}
+	}
+
+	jobs := 0
+	for file, docs := range shippedFiles(t) {
+		for _, doc := range docs {
+			var head metav1.TypeMeta
+			must(t, yaml.Unmarshal(doc, &head))
+			if head.Kind != trainer.TrainJobKind {
+				continue
+			}
+			jobs++
+			r := decode[trainer.TrainJob](t, doc).Spec.Trainer.ResourcesPerNode
+			if r == nil || r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Cpu().IsZero() || r.Limits.Memory().IsZero() {
+				t.Errorf("%s: its TrainJob has no requests and limits", file)
+			}
+		}
+	}
+	if jobs < 7 {
+		t.Errorf("%d TrainJobs are looked at", jobs)
 	}
 }

@@ -85,10 +85,11 @@ func TestTrainJobsResourcesAndVariablesReachAllRanks(t *testing.T) {
 			for i := range r.Spec.Template.Spec.ReplicatedJobs {
 				r.Spec.Template.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec.Containers[0].Image = "registry.example.com/pi:1"
 			}
-			r.Kind, r.Namespace, r.Name = trainer.TrainingRuntimeKind, ns, "tried"
+			kind := trainer.TrainingRuntimeKind
+			r.Kind, r.Namespace, r.Name = kind, ns, "tried"
 
 			j := decode[trainer.TrainJob](t, example(t, "trainer-runtime.yaml")[1])
-			j.Namespace, j.Spec.RuntimeRef.Name, j.Spec.RuntimeRef.Kind = ns, r.Name, &r.Kind
+			j.Namespace, j.Spec.RuntimeRef.Name, j.Spec.RuntimeRef.Kind = ns, r.Name, &kind
 			gpus := corev1.ResourceList{"example.com/gpu": resource.MustParse("8")}
 			j.Spec.Trainer.ResourcesPerNode = &corev1.ResourceRequirements{Limits: gpus, Requests: gpus}
 			j.Spec.Trainer.Env = []corev1.EnvVar{{Name: "MARK", Value: "mine"}, {Name: "NCCL_DEBUG", Value: "WARN"}}
