@@ -103,8 +103,11 @@ func podsOf(t *testing.T, file string, doc []byte) (pods []shippedPod) {
 	case "MPIJob":
 		j := decode[kubeflow.MPIJob](t, doc)
 		for name, role := range map[kubeflow.MPIReplicaType]string{kubeflow.MPIReplicaTypeLauncher: launches, kubeflow.MPIReplicaTypeWorker: serves} {
-			p := add(j.Name, string(name), role, j.Spec.MPIReplicaSpecs[name].Template, map[string]string{
-				kubeflow.JobNameLabel: j.Name, kubeflow.JobRoleLabel: strings.ToLower(string(name))})
+			labels := map[string]string{kubeflow.JobNameLabel: j.Name, kubeflow.JobRoleLabel: strings.ToLower(string(name))}
+			if role == launches {
+				labels[batchv1.JobNameLabel] = j.Name + "-launcher"
+			}
+			p := add(j.Name, string(name), role, j.Spec.MPIReplicaSpecs[name].Template, labels)
 			p.restart = corev1.RestartPolicy(j.Spec.MPIReplicaSpecs[name].RestartPolicy)
 		}
 	case "ClusterTrainingRuntime", "TrainingRuntime":
@@ -115,12 +118,14 @@ func podsOf(t *testing.T, file string, doc []byte) (pods []shippedPod) {
 			if len(jobs) == 1 {
 				role = isBoth
 			}
-			add(r.Name, j.Name, role, j.Template.Spec.Template, map[string]string{jobset.JobSetNameKey: r.Name, jobset.ReplicatedJobNameKey: j.Name})
+			add(r.Name, j.Name, role, j.Template.Spec.Template, map[string]string{jobset.JobSetNameKey: r.Name, jobset.ReplicatedJobNameKey: j.Name,
+				batchv1.JobNameLabel: r.Name + "-" + j.Name + "-0"})
 		}
 	case "JobSet":
 		s := decode[jobset.JobSet](t, doc)
 		for _, j := range s.Spec.ReplicatedJobs {
-			add(s.Name, j.Name, isBoth, j.Template.Spec.Template, map[string]string{jobset.JobSetNameKey: s.Name, jobset.ReplicatedJobNameKey: j.Name})
+			add(s.Name, j.Name, isBoth, j.Template.Spec.Template, map[string]string{jobset.JobSetNameKey: s.Name, jobset.ReplicatedJobNameKey: j.Name,
+				batchv1.JobNameLabel: s.Name + "-" + j.Name + "-0"})
 		}
 	case "Job":
 		if strings.HasPrefix(head.APIVersion, "batch.volcano.sh/") {
@@ -139,11 +144,11 @@ func podsOf(t *testing.T, file string, doc []byte) (pods []shippedPod) {
 		add(j.Name, "pod", role, j.Spec.Template, map[string]string{batchv1.JobNameLabel: j.Name})
 	case "StatefulSet":
 		s := decode[appsv1.StatefulSet](t, doc)
-		add(s.Name, "pod", stays, s.Spec.Template, nil)
+		add(s.Name, "pod", stays, s.Spec.Template, map[string]string{appsv1.StatefulSetPodNameLabel: s.Name + "-0"})
 	case "LeaderWorkerSet":
 		s := decode[lws.LeaderWorkerSet](t, doc)
-		add(s.Name, "pod", stays, s.Spec.LeaderWorkerTemplate.WorkerTemplate, map[string]string{lws.SetNameLabelKey: s.Name})
-	case "Service", "NetworkPolicy", "MultiNetworkPolicy", "PodMonitor", "TrainJob", "":
+		add(s.Name, "pod", stays, s.Spec.LeaderWorkerTemplate.WorkerTemplate, map[string]string{lws.SetNameLabelKey: s.Name, appsv1.StatefulSetPodNameLabel: s.Name + "-0"})
+	case "Service", "NetworkPolicy", "MultiNetworkPolicy", "PodMonitor", "PrometheusRule", "TrainJob", "ClusterRole", "ClusterRoleBinding", "":
 	default:
 		t.Errorf("%s: nobody knows the pods of a %s", file, head.Kind)
 	}
