@@ -70,6 +70,9 @@ func TestChartWithValues(t *testing.T) {
 				if errs := mpivalidation.ValidateMPIJob(j); len(errs) > 0 {
 					t.Errorf("%s: %v", name, errs.ToAggregate())
 				}
+				if name == "gpu" && *j.Spec.RunPolicy.BackoffLimit != 0 { // 0 is a value, too
+					t.Errorf("%s: backoffLimit %d", name, *j.Spec.RunPolicy.BackoffLimit)
+				}
 			}
 		}
 	}

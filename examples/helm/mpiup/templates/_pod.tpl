@@ -54,10 +54,10 @@ annotations: {{ toJson . }}
 {{/* And of the container. run: mpiup run is started in it. */}}
 {{- define "mpiup.container" -}}
 {{- $shm := and .shm .root.Values.shm -}}
+ports: [{{ if .run }}{name: mpiup-run, containerPort: 7613}{{ else }}{name: mpiup-http, containerPort: 7612}{{ end }}]
 {{- with .root.Values.imagePullPolicy }}
 imagePullPolicy: {{ . }}
 {{- end }}
-ports: [{{ if .run }}{name: mpiup-run, containerPort: 7613}{{ else }}{name: mpiup-http, containerPort: 7612}{{ end }}]
 env:
 - {name: MPIUP_POD_GRACE, value: {{ .root.Values.grace | quote }}}
 - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
