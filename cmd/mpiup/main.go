@@ -24,6 +24,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/early"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -232,8 +233,17 @@ func (p *process) listenEarly(args []string) {
 	}
 	if slices.Contains([]string{"agent", "sshd", "run", "up", "launcher", "horovodrun", "torchrun", "orterun", "prterun"}, name) ||
 		strings.HasPrefix(name, "mpirun") || strings.HasPrefix(name, "mpiexec") {
-		p.early = make(chan os.Signal, 1)
-		signal.Notify(p.early, syscall.SIGTERM, syscall.SIGINT)
+		if p.early = early.Signals(); p.early == nil {
+			p.early = make(chan os.Signal, 1)
+			signal.Notify(p.early, syscall.SIGTERM, syscall.SIGINT)
+		}
+		return
+	}
+	if since := early.Signals(); since != nil { // a command that never takes one ends by it
+		signal.Stop(since)
+		if len(since) > 0 {
+			os.Exit(128 + job.SIGTERM)
+		}
 	}
 }
 
