@@ -55,7 +55,7 @@ var (
 // ofPod are what manifests tell each pod of itself (downward API) and operators the launcher alone: another pod's ranks have their own.
 var (
 	ofPod = []string{"NODE_NAME", "NODE_IP", "HOST_IP", "HOST_IPS", "POD_NAME", "POD_NAMESPACE", "POD_IP", "POD_IPS", "POD_UID",
-		"JOB_COMPLETION_INDEX", "I_MPI_PERHOST"}
+		"JOB_COMPLETION_INDEX", "VK_TASK_INDEX", "MPI_HOST", "I_MPI_PERHOST"} // MPI_HOST: Volcano's plugin mpi, its master alone
 	ofPodPrefixes = []string{"NVIDIA_", "OMPI_MCA_orte_", "OMPI_MCA_plm_"}
 )
 
