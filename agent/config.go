@@ -55,10 +55,12 @@ type Config struct {
 	Listen   string             // address to bind, without port; "" for all
 	Port     int                // 0: the fixed default, else a derived candidate
 	HTTP     string             // address of /healthz, /readyz, /metrics; "off" for none
-	Resolver *resolve.Resolver
-	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
-	Grace    time.Duration // between TERM and KILL when the agent is ended; default 25 s
-	Gossip   bool
+	// NoMetrics leaves /metrics out of these, so that probes have an answer and strangers none.
+	NoMetrics bool
+	Resolver  *resolve.Resolver
+	Seeds     []string      // names of hosts to find peers by; own subdomain and operators' variables are added
+	Grace     time.Duration // between TERM and KILL when the agent is ended; default 25 s
+	Gossip    bool
 	// GPUMetrics is how often GPUs' use is read through Helpers.GPU while somebody asks, and shown on /metrics; 0: /metrics has
 	// nothing of it, and it is read each 15 s.
 	GPUMetrics time.Duration

@@ -42,7 +42,7 @@ func (r *driver) final(f verdict.Fault, tail []string) int {
 // early is the verdict on a run that had no ranks yet.
 func (r *driver) early(err error) int {
 	f := failure(err)
-	v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{Phase: r.phase, Bare: !r.cfg.InPod()})
+	v := verdict.Early(f.Code, f.Outrun, f.Lines, verdict.Circumstances{Phase: r.phase, Bare: !r.cfg.InPod(), Away: f.Away})
 	return r.tell(v, nil, false)
 }
 

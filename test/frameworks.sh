@@ -35,7 +35,8 @@ packages() { # packages PROGRAM-OR-FILE PACKAGE...: installs them where the firs
     [ ! -e "$1" ] && ! command -v "$1" >/dev/null || return 0
     [ "$(id -u)" = 0 ] || { echo "missing here: ${*:2} (Debian's names). Install them, or run this as root on Debian." >&2; exit 1; }
     echo "installing ${*:2}"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${@:2}" >/dev/null
+    local said
+    said=$(DEBIAN_FRONTEND=noninteractive test/apt/apt.sh install -y --no-install-recommends "${@:2}") || { tail -5 <<<"$said" >&2; exit 1; }
 }
 
 # environment NAME PINS [OPTION]: makes a virtual environment unless NAME has been built with these pins; else it fails.

@@ -119,7 +119,7 @@ echo "installing ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
-if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+if ! { test/apt/apt.sh update && test/apt/apt.sh install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
     tail -20 "$log" >&2
     echo "apt-get could not install ${missing[*]}; its last lines are above." >&2
     exit 1

@@ -19,16 +19,26 @@ func (m *Metrics) Serve(watch *Watch) (stop func()) {
 			"address", m.cfg.Address, "cause", err)
 		return func() {}
 	}
+	return scrape.Serve(l, m.handler(watch))
+}
+
+// handler answers at the port. Whoever asks for health and readiness learns that and nothing else.
+func (m *Metrics) handler(watch *Watch) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", scrape.Index("/metrics", "/healthz", "/readyz"))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if m.cfg.Ending() {
-			http.Error(w, "ending", http.StatusServiceUnavailable)
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
 		}
-		w.Write([]byte("ok\n"))
+		w.Write([]byte("ready\n"))
 	})
+
+	if m.cfg.Unshown {
+		mux.Handle("GET /{$}", scrape.Index("/healthz", "/readyz"))
+		return mux
+	}
+	mux.Handle("GET /{$}", scrape.Index("/metrics", "/healthz", "/readyz"))
 	mux.Handle("GET /metrics", scrape.Handler(m.registry(watch)))
-	return scrape.Serve(l, mux)
+	return mux
 }

@@ -25,6 +25,7 @@ import (
 // Config is what an agent's metrics are made of.
 type Config struct {
 	Address  string // of the HTTP port; "off" for none
+	Unshown  bool   // it has no /metrics
 	Log      *slog.Logger
 	Ending   func() bool                  // the agent ends
 	Sessions func() int                   // that are open

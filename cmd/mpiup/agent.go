@@ -41,6 +41,7 @@ type agentFlags struct {
 	idleExit time.Duration
 	gpuEvery time.Duration
 	noGossip bool
+	unshown  bool
 	check    bool
 	verbose  bool
 	logJSON  bool
@@ -86,6 +87,7 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 func (f *agentFlags) registerHost(fs *pflag.FlagSet) {
 	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name; with --listen 127.x.y.z that address)")
 	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
+	fs.BoolVar(&f.unshown, "no-metrics", false, "serve /healthz and /readyz, and no /metrics")
 	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", 0, true,
 		"show NVIDIA GPUs' use on /metrics too, read every `TIME` while it is scraped (default: $MPIUP_GPU_METRICS, else 0: not)")
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
@@ -146,7 +148,7 @@ func (f *agentFlags) serve(p *process, cfg agent.Config) (told string, err error
 		cfg.Log.Warn("limits", "cause", err)
 	}
 	outliveReaders()
-	ctx, cancel := untilSignal()
+	ctx, cancel := p.untilEnded()
 	defer cancel()
 	p.code, err = a.Run(ctx)
 	var taken *port.ListenError
@@ -202,7 +204,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	return agent.Config{
 		Name: p.host, Node: nodeName(p.getenv, log), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, Helpers: helpers(), Slots: f.slots, Env: p.env,
 		Dir: dirOrRoot(), RunDir: runDir, Executable: guardExe(), Stdout: p.stdout, Stderr: p.stderr, Log: log,
-		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
+		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http, NoMetrics: f.unshown,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
 		Grace: grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, Rest: rest, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
 	}, nil

@@ -64,7 +64,7 @@ with its exit code (128+signal if one killed it).`,
 			unsent := handOver(p.env, apps)
 			return q.reachFor(p, c, &lease, func(r reach.Reach) error {
 				r.Embedded, r.Unsent = nil, unsent
-				signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+				signals, stop := p.passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 				defer stop()
 				p.code = launcher.Exec(context.Background(), launcher.ExecConfig{Reach: r, Host: args[0],
 					App: apps[0], Timeout: timeout, Stdin: p.stdin, TTY: tty, Term: p.getenv("TERM"), Signals: signals})

@@ -86,7 +86,7 @@ func script(p *process, argv []string, grace time.Duration, log *slog.Logger) (e
 	})
 	defer running.Wait()
 	defer cancel()
-	signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+	signals, stop := p.passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 	defer stop()
 	session := "launcher-" + rand.Text() // by which what it leaves behind is found
 	script, err := super.Start(ctx, reap.Command{Argv: argv, Env: append(p.env[:len(p.env):len(p.env)], "MPIUP_SESSION="+session),

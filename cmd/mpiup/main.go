@@ -24,6 +24,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/early"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -57,6 +58,7 @@ type process struct {
 	up             *up                      // nil: this pod's command is not that of all of the job's
 	sink           atomic.Pointer[iof.Sink] // of the run that this process launches
 	last           func()                   // is called when all else has ended, this process's agent too
+	early          chan os.Signal           // see listenEarly; nil: nobody listens before the command does
 }
 
 func (p *process) getenv(name string) string {
@@ -79,6 +81,7 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 		p.host = "localhost" // its kernel was given no name (linux/uts.h)
 	}
 	defer func() { p.last() }()
+	p.listenEarly(args)
 	if a, ok := applets()[strings.TrimPrefix(filepath.Base(args[0]), "-")]; ok { // a login shell's hyphen does not count
 		return a.run(p, args[1:])
 	}
@@ -218,6 +221,53 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 // untilSignal is a context that ends with the signals that end a daemon.
 func untilSignal() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
+}
+
+// listenEarly takes signals to end from the process's first moment on, where its command is one that takes them later (untilEnded, passedOn). Go
+// would end a container's first process with 2, which is nobody's code: its runtime sends the signal again, as the kernel's own, which the kernel
+// keeps from a PID 1, and exits (dieFromSignal, src/runtime/signal_unix.go).
+func (p *process) listenEarly(args []string) {
+	name := strings.TrimPrefix(filepath.Base(args[0]), "-")
+	if _, applet := applets()[name]; !applet && len(args) > 1 {
+		name = args[1]
+	}
+	if slices.Contains([]string{"agent", "sshd", "run", "up", "launcher", "horovodrun", "torchrun", "orterun", "prterun"}, name) ||
+		strings.HasPrefix(name, "mpirun") || strings.HasPrefix(name, "mpiexec") {
+		if p.early = early.Signals(); p.early == nil {
+			p.early = make(chan os.Signal, 1)
+			signal.Notify(p.early, syscall.SIGTERM, syscall.SIGINT)
+		}
+		return
+	}
+	if since := early.Signals(); since != nil { // a command that never takes one ends by it
+		signal.Stop(since)
+		if len(since) > 0 {
+			os.Exit(128 + job.SIGTERM)
+		}
+	}
+}
+
+// earlier is a signal that came before the command listened, which it does now; nil: none came.
+func (p *process) earlier() os.Signal {
+	if p.early == nil {
+		return nil
+	}
+	signal.Stop(p.early)
+	select {
+	case s := <-p.early:
+		return s
+	default:
+		return nil
+	}
+}
+
+// untilEnded is untilSignal for a command that listens late.
+func (p *process) untilEnded() (context.Context, context.CancelFunc) {
+	ctx, cancel := untilSignal()
+	if p.earlier() != nil {
+		cancel()
+	}
+	return ctx, cancel
 }
 
 // twice is how soon after the first signal a second is the same wish: timeout(1) signals its child, then their process group.

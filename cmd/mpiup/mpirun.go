@@ -202,6 +202,11 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	defer p.up.leave()
+	hide, err := p.showRun(&cfg, "", false)
+	if err != nil {
+		return err
+	}
+	defer hide()
 	p.code = launch(cfg)
 	return nil
 }

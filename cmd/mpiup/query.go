@@ -53,11 +53,14 @@ func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, as
 
 // passedOn are the signals that a program is sent in this process's place, until stop: to end, of a terminal's size, and more. SIGHUP
 // is none of them where it was ignored, as by nohup.
-func passedOn(more ...os.Signal) (signals chan os.Signal, stop func()) {
+func (p *process) passedOn(more ...os.Signal) (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 64)
 	signal.Notify(signals, append(more, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGWINCH)...)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
+	}
+	if s := p.earlier(); s != nil {
+		signals <- s // which has room for it
 	}
 	outliveReaders()
 	return signals, func() { signal.Stop(signals) }

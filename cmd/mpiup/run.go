@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -146,19 +145,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	defer p.up.leave()
-	if f.Metrics != "" {
-		if host, port, err := net.SplitHostPort(f.Metrics); f.Insecure && err == nil && host == "" {
-			f.Metrics = net.JoinHostPort("127.0.0.1", port)
-		} else if f.Insecure && (err != nil || !loopback(host)) {
-			return usage(fmt.Errorf("--insecure listens on loopback only, not for --metrics %s: write 127.0.0.1 and a port", f.Metrics))
-		}
-		l, err := net.Listen("tcp", f.Metrics)
-		if err != nil {
-			return usage(fmt.Errorf("--metrics %s: %w; name an address of this host and a free port", f.Metrics, err))
-		}
-		cfg.Metrics = runmetrics.New(version)
-		defer cfg.Metrics.Serve(l)()
+	hide, err := p.showRun(&cfg, f.Metrics, f.Insecure)
+	if err != nil {
+		return usage(err)
 	}
+	defer hide()
 	if f.Stall.Progress.On() {
 		if trainer, told := runmetrics.TrainerOf(p.getenv, p.up != nil || cfg.Local, cfg.Say); told {
 			cfg.Metrics = cmp.Or(cfg.Metrics, runmetrics.New(version))
@@ -197,7 +188,7 @@ func rest() {
 
 // launch runs a job to its end, and lets the pods that serve it end as it did.
 func (p *process) launch(cfg launcher.Config) int {
-	signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
+	signals, stop := p.passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
 	defer stop()
 	return p.launchWith(context.Background(), cfg, signals)
 }

@@ -81,7 +81,7 @@ func runSSH(p *process, line ssh.Line, args []string) int {
 	}
 	defer end()
 	cfg.Started = ready
-	signals, stop := passedOn()
+	signals, stop := p.passedOn()
 	defer stop()
 	cfg.Signals = signals
 	return launcher.Exec(context.Background(), cfg)

@@ -42,7 +42,7 @@ type podPart struct {
 
 // run takes part until the job is over, and returns its exit code.
 func (m *podPart) run(cfg launcher.Config) int {
-	signals, stop := passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
+	signals, stop := m.process.passedOn(syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP)
 	defer stop()
 	over := make(chan struct{})
 	var passing sync.WaitGroup

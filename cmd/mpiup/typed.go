@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
@@ -47,8 +48,9 @@ func going(since []string) (list []string) {
 	return list
 }
 
-// unsent are the variables that may have been set for this command, and those that would go along if they were not older, which no
-// program is given. Those of a rank are its run's, and older ones no wish of its own.
+// unsent are the variables that may have been set for this command, those that would go along if they were not older, and those of this
+// container's manifest, as far as no program is given them. Those of a rank are its run's, and older ones no wish of its own. What is most
+// likely a wish comes first: hosts are asked for so many and no more.
 func unsent(own []string, apps []job.App, since []string) (list []typed.Variable) {
 	given := func(name string) bool {
 		return !slices.ContainsFunc(apps, func(a job.App) bool {
@@ -56,15 +58,27 @@ func unsent(own []string, apps []job.App, since []string) (list []typed.Variable
 		})
 	}
 	rank := slices.ContainsFunc(own, func(kv string) bool { return strings.HasPrefix(kv, "MPIUP_RANK=") })
+	manifest := typed.Manifest(own)
 	for _, kv := range own {
 		name, _, ok := strings.Cut(kv, "=")
-		young := slices.Contains(since, kv)
-		if ok && (young || typed.Goes(name) && !rank) && !given(name) {
-			list = append(list, typed.Variable{Text: kv, Secret: func() bool { return secret.IsVariable(kv) }, Since: young})
+		young, goes := slices.Contains(since, kv), typed.Goes(name)
+		older := !rank && (goes || slices.Contains(manifest, kv))
+		if ok && (young || older) && !given(name) {
+			list = append(list, typed.Variable{Text: kv, Secret: func() bool { return secret.IsVariable(kv) }, Since: young, Presence: !young && !goes})
 		}
 	}
-	slices.SortFunc(list, func(a, b typed.Variable) int { return strings.Compare(a.Text, b.Text) })
+	slices.SortFunc(list, func(a, b typed.Variable) int {
+		return cmp.Or(side(!a.Since)-side(!b.Since), side(a.Presence)-side(b.Presence), strings.Compare(a.Text, b.Text))
+	})
 	return list
+}
+
+// side is 1 where something comes behind.
+func side(behind bool) int {
+	if behind {
+		return 1
+	}
+	return 0
 }
 
 // tellKept names what may have been set for this command where another launcher starts the ranks, and hosts are not asked.

@@ -79,12 +79,19 @@ func TestUnsent(t *testing.T) {
 			if v.Since {
 				text += " since"
 			}
+			if v.Presence {
+				text += " presence"
+			}
 			list = append(list, text)
 		}
 		return strings.Join(list, ", ")
 	}
-	if got := show("GIVEN=1", "ONE=1", "MODE=x"); got != "MODE=x since, NCCL_DEBUG=INFO, NCCL_TOKEN=t secret, OMP_NUM_THREADS=2, ONE=1 since" {
+	if got := show("GIVEN=1", "ONE=1", "MODE=x"); got != "MODE=x since, ONE=1 since, NCCL_DEBUG=INFO, NCCL_TOKEN=t secret, OMP_NUM_THREADS=2" {
 		t.Errorf("unsent are %s", got)
+	}
+	own = append(own, "KUBERNETES_SERVICE_HOST=10.0.0.1", "API_TOKEN=t", "NODE_NAME=n")
+	if got := show("MODE=x"); got != "MODE=x since, NCCL_DEBUG=INFO, NCCL_TOKEN=t secret, OMP_NUM_THREADS=2, API_TOKEN=t secret presence, OLD=1 presence, ONE=1 presence" {
+		t.Errorf("of a container unsent are %s", got)
 	}
 	own = append(own, "MPIUP_RANK=0")
 	if got := show("MODE=x"); got != "MODE=x since" {

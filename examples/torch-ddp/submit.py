@@ -7,7 +7,13 @@ client = TrainerClient()
 job = client.train(
     runtime="torch-ddp",
     # The runtime's own image: Trainer gives a job's to the launcher alone.
-    trainer=CustomTrainerContainer(image="registry.example.com/torch-ddp:1", num_nodes=2),
+    # Resources and variables reach every pod with ranks, since the runtime has runLauncherAsNode: true.
+    trainer=CustomTrainerContainer(
+        image="registry.example.com/torch-ddp:1",
+        num_nodes=2,
+        resources_per_node={"cpu": 1, "memory": "2Gi"},
+        env={"NCCL_DEBUG": "WARN"},
+    ),
     options=[
         Name("torch-ddp"),
         TrainerCommand(["mpiup", "run", "--mpi-ports", "18000-18099", "-n", "4", "python3", "/opt/train.py"]),

@@ -123,6 +123,7 @@ var levels = map[string]int{
 	"internal/svg":      -1,
 	"internal/scrape":   -1,
 	"internal/awake":    -2,
+	"internal/early":    -2,
 	"internal/socket":   -1,
 }
 

@@ -68,7 +68,7 @@ func (r *Resolver) dns(ctx context.Context, name string, c *conf, w way) (heard,
 	if len(cands) > 1 {
 		why = fmt.Sprintf("neither /etc/hosts nor DNS has it (asked %s for %s and %d other forms)", strings.Join(c.servers, ", "), cands[0], len(cands)-1)
 	}
-	return all, &Error{Name: name, Kind: ErrNoName, Why: why}
+	return all, &Error{Name: name, Kind: ErrNoName, Why: why, Searchless: len(c.search) == 0}
 }
 
 // put asks for one absolute name.

@@ -20,7 +20,7 @@ func (r *Resolver) Once(ctx context.Context, name string) ([]netip.Addr, error) 
 	// As many as it takes to find one that no cache has, where a Watch has used eight of those that older CoreDNS
 	// keeps apart (12): in 97 of 100.
 	const lots = 6
-	conf := r.conf.get()
+	conf := r.configured()
 	for _, i := range rand.Perm(len(probes))[:lots] {
 		if _, absent := r.dns(ctx, name, conf, probes[i]); absent != nil {
 			continue

@@ -39,6 +39,30 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// A pod whose resolv.conf has no search list (dnsPolicy None) finds its job's hosts by what its own name says of the cluster; what the list has
+// comes first, and a pod without a name has nothing.
+func TestNoSearchList(t *testing.T) {
+	const none, own = "nameserver 10.0.0.1\n", "nameserver 10.0.0.1\nsearch corp.example\n"
+	for _, tc := range []struct {
+		name, conf, domain, host string
+		want                     []string
+	}{
+		{"MPI Operator's", none, "pi.team.svc.k8s.example", "pi-worker-0.pi.team.svc", []string{"pi-worker-0.pi.team.svc.k8s.example"}},
+		{"Trainer's", none, "pi.team.svc.k8s.example", "pi-node-0-0.pi",
+			[]string{"pi-node-0-0.pi", "pi-node-0-0.pi.team.svc.k8s.example", "pi-node-0-0.pi.svc.k8s.example", "pi-node-0-0.pi.k8s.example"}},
+		{"a sibling", none, "pi.team.svc.k8s.example", "pi-1", []string{"pi-1.pi.team.svc.k8s.example", "pi-1.team.svc.k8s.example", "pi-1.svc.k8s.example", "pi-1.k8s.example", "pi-1"}},
+		{"in full", none, "pi.team.svc.k8s.example", "pi-1.pi.team.svc.k8s.example", []string{"pi-1.pi.team.svc.k8s.example"}},
+		{"a search list without the cluster", own, "pi.team.svc.k8s.example", "pi-1.pi",
+			[]string{"pi-1.pi", "pi-1.pi.corp.example", "pi-1.pi.team.svc.k8s.example", "pi-1.pi.svc.k8s.example", "pi-1.pi.k8s.example"}},
+		{"a pod without a name", none, "", "pi-worker-0.pi.team.svc", []string{"pi-worker-0.pi.team.svc"}},
+		{"kubelet's list counts", kubelet, "pi.team.svc.other.example", "w.j.ns.svc", []string{"w.j.ns.svc.corp.example"}},
+	} {
+		if d := cmp.Diff(tc.want, parseConf([]byte(tc.conf)).within(tc.domain).candidates(tc.host, tc.domain)); d != "" {
+			t.Errorf("%s: %s", tc.name, d)
+		}
+	}
+}
+
 func TestParseConf(t *testing.T) {
 	c := parseConf([]byte("# c\nnameserver fe80::1%eth0\nnameserver bad\nnameserver ::1 ; x\nnameserver 10.0.0.1\nnameserver 10.0.0.2\n" +
 		"search\noptions ndots:99 timeout:1 attempts:-1 use-vc edns0 rotate\noptions attempts:9\n"))

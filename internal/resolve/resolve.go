@@ -16,6 +16,7 @@
 //     name; a name that already ends in ".svc.DOMAIN" is asked as it stands. kubelet's
 //     "ndots:5" would otherwise walk the whole search list, with two questions each, for every
 //     host name of an operator's hostfile (kubeflow/mpi-operator#704).
+//   - Where resolv.conf names no cluster's domain (dnsPolicy None without searches), it and the namespace are those of Config.Domain.
 //   - A name of one label is first asked for as a host of Config.Domain: "pi-1" is a pod of an Indexed Job, and kubelet's
 //     search list has its namespace, not its headless service.
 //   - One try waits at most 2 s (options timeout: if less), and once one family has addresses
@@ -59,6 +60,8 @@ type Error struct {
 	Name string // as asked
 	Kind error  // ErrNoName or ErrServer
 	Why  string // what was asked of whom, and what came back
+	// Searchless says that resolv.conf has no search list, so that only the name as it stands was asked for.
+	Searchless bool
 	// Cached is how long DNS may go on denying a name that appears meanwhile. It is the TTL of the zone's SOA that
 	// came with a Watch's earliest denial. 0: nothing says.
 	Cached time.Duration
@@ -109,6 +112,9 @@ func New(c Config) *Resolver {
 	}
 }
 
+// configured is what resolv.conf says now, with what this host's own domain tells besides.
+func (r *Resolver) configured() *conf { return r.conf.get().within(r.domain) }
+
 // Lookup gives the addresses of name, at least one, without duplicates: in the order of the
 // hosts file, or IPv4 before IPv6 in the server's order; a family this machine has no route
 // for comes last. The error is an *Error, or ctx's when ctx ended first.
@@ -119,7 +125,7 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error
 	if !validName(name) {
 		return nil, &Error{Name: name, Kind: ErrNoName, Why: "it cannot be a host name; labels have 1 to 63 letters, digits, '-' or '_'"}
 	}
-	conf := r.conf.get()
+	conf := r.configured()
 	if addrs := r.local(name, conf); addrs != nil {
 		return routable(addrs), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,6 +118,23 @@ func clusterDomain(search []string) string {
 		}
 	}
 	return ""
+}
+
+// within is c with what kubelet writes into a search list, where c has no cluster's domain, as with dnsPolicy None: domain, the pod's own, has the
+// same ("JOB.NS.svc.DOMAIN", from /etc/hosts). Those names come behind c's own.
+func (c *conf) within(domain string) *conf {
+	own, cluster, found := strings.Cut(domain, ".svc.")
+	if c.cluster != "" || !found || !validName(domain) {
+		return c
+	}
+	filled := *c
+	filled.cluster = cluster
+	filled.search = slices.Clone(c.search)
+	if _, namespace, found := strings.Cut(own, "."); found {
+		filled.search = append(filled.search, namespace+".svc."+cluster)
+	}
+	filled.search = append(filled.search, "svc."+cluster, cluster)
+	return &filled
 }
 
 // complete gives the absolute form, without the last dot, of a service name that lacks the cluster's domain. It gives

@@ -95,7 +95,7 @@ func (w *Watch) Next(ctx context.Context) ([]netip.Addr, error) {
 	if !validName(w.name) {
 		return w.r.Lookup(ctx, w.name)
 	}
-	conf := w.r.conf.get()
+	conf := w.r.configured()
 	if addrs := w.r.local(w.name, conf); addrs != nil {
 		return routable(addrs), nil
 	}
@@ -119,7 +119,7 @@ func (w *Watch) Next(ctx context.Context) ([]netip.Addr, error) {
 func (w *Watch) Pause(ctx context.Context) {
 	for ctx.Err() == nil {
 		d := min(time.Until(w.due), hostsPoll)
-		if d <= 0 || w.addrs == nil && w.r.local(w.name, w.r.conf.get()) != nil {
+		if d <= 0 || w.addrs == nil && w.r.local(w.name, w.r.configured()) != nil {
 			return
 		}
 		t := time.NewTimer(d)

@@ -2,11 +2,11 @@
 // the ranks' hosts by themselves, and how a launcher learns which of the others a host has otherwise.
 //
 //	launcher's environment ─Since(what its session began with)─▶ Goes ─▶ ranks get them
-//	                       └────────────────────────────────────▶ the others, and who Goes but is older ─▶ Marks
+//	                       └────────────────────────────────────▶ the others, who Goes but is older, and in a pod its Manifest's ─▶ Marks
 //	Marks ═Open═▶ agent: Lacking(its container's environment) ═Opened═▶ by index, to say which and where
 //
-// A mark has a name and a digest of the value under the session's key. A value that is a secret has no digest: of it an agent learns the
-// name alone.
+// A mark has a name and a digest of the value under the session's key. A value that is a secret has no digest, nor has one of a manifest, which
+// may well differ between pods: of those an agent learns the name alone.
 //
 // PURE: functions share nothing. The package reads no environment, and knows no secret when it sees one: callers do.
 package typed
@@ -21,7 +21,7 @@ import (
 
 // Bounds of what a launcher asks of an agent.
 const (
-	MaxMarks = 64
+	MaxMarks = 256 // an image of NVIDIA's has some 90 variables
 	maxName  = 255
 )
 
@@ -51,6 +51,46 @@ var (
 		"__MODULES", "CONDA_", "_CE_", "_CONDA",
 		"KUBERNETES_", "KUBEFLOW_", "MPIUP_", "K_MPI_", "PET_", "JOBSET_", "LWS_", "GROVE_", "VC_", "HYDRA_", "I_MPI_HYDRA_", "PMI_", "PMIX_", "SLURM_"}
 )
+
+// ofPod are what manifests tell each pod of itself (downward API) and operators the launcher alone: another pod's ranks have their own.
+var (
+	ofPod = []string{"NODE_NAME", "NODE_IP", "HOST_IP", "HOST_IPS", "POD_NAME", "POD_NAMESPACE", "POD_IP", "POD_IPS", "POD_UID",
+		"JOB_COMPLETION_INDEX", "VK_TASK_INDEX", "MPI_HOST", "I_MPI_PERHOST"} // MPI_HOST: Volcano's plugin mpi, its master alone
+	ofPodPrefixes = []string{"NVIDIA_", "OMPI_MCA_orte_", "OMPI_MCA_plm_"}
+)
+
+// Manifest are the variables that a container's manifest or image may have given it, by NAME=value: nothing outside of Kubernetes, whose kubelet
+// sets KUBERNETES_SERVICE_HOST (pkg/kubelet/kubelet_pods.go). What a service has put there (X_SERVICE_HOST, X_PORT_80_TCP; pkg/kubelet/envvars)
+// is nobody's wish.
+func Manifest(env []string) (list []string) {
+	has := make(map[string]bool, len(env))
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		has[name] = true
+	}
+	if !has["KUBERNETES_SERVICE_HOST"] {
+		return nil
+	}
+
+	ofService := func(name string) bool {
+		for i := range len(name) {
+			service, rest := name[:i], name[i:]
+			if (strings.HasPrefix(rest, "_SERVICE_") || strings.HasPrefix(rest, "_PORT")) && has[service+"_SERVICE_HOST"] && has[service+"_SERVICE_PORT"] {
+				return true
+			}
+		}
+		return false
+	}
+	for _, kv := range Since(env, nil) {
+		name, _, _ := strings.Cut(kv, "=")
+		own := slices.Contains(makers, name) || slices.Contains(ofPod, name) ||
+			slices.ContainsFunc(ofPodPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		if !own && !ofService(name) {
+			list = append(list, kv)
+		}
+	}
+	return list
+}
 
 // Since are the variables that an environment has and an earlier one had not, or with another value, by name: NAME=value.
 func Since(now, before []string) (list []string) {
@@ -132,7 +172,9 @@ func Lacking(marks []Mark, env []string, key []byte) (list []uint32) {
 type Variable struct {
 	Text   string      // NAME=value
 	Secret func() bool // whether its value may be one; nil: it is not
-	Since  bool        // it may have been set for this command; else it is older, and Goes
+	Since  bool        // it may have been set for this command; else it is older
+	// Presence has hosts asked whether they have such a variable, whatever its value is.
+	Presence bool
 }
 
 // Name is what it is called.

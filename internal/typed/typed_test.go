@@ -31,6 +31,20 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// In a pod a user's variables are asked for, and not what each pod is told of itself, of services and by operators.
+func TestManifest(t *testing.T) {
+	pod := "KUBERNETES_SERVICE_HOST=10.0.0.1 KUBERNETES_PORT=tcp://10.0.0.1:443 NODE_NAME=n POD_IP=10.1.2.3 JOB_COMPLETION_INDEX=0 K_MPI_JOB_ROLE=launcher " +
+		"OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile OMPI_MCA_plm_rsh_args=x NVIDIA_VISIBLE_DEVICES= HOSTNAME=pi PATH=/bin CUDA_VERSION=12 MPIUP_POD_GRACE=30 " +
+		"MY_DB_SERVICE_HOST=10.0.0.2 MY_DB_SERVICE_PORT=1 MY_DB_SERVICE_PORT_SQL=1 MY_DB_PORT=tcp://10.0.0.2:1 MY_DB_PORT_1_TCP=tcp://10.0.0.2:1 MY_DB_PORT_1_TCP_ADDR=10.0.0.2"
+	mine := "A_PORT=1 DATA=/data MASTER_PORT=29500 MY_DB=x MY_SERVICE_NAME=y NCCL_DEBUG=INFO OMPI_MCA_btl=tcp"
+	if got := strings.Join(Manifest(strings.Fields(pod+" "+mine)), " "); got != mine {
+		t.Errorf("of a container are asked\n%s\nand not\n%s", got, mine)
+	}
+	if got := Manifest(strings.Fields(mine)); got != nil {
+		t.Errorf("outside of Kubernetes %q", got)
+	}
+}
+
 // A host is asked for names, and for values without seeing them.
 func TestLacking(t *testing.T) {
 	key := []byte("a session's key")

@@ -178,7 +178,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Report, "report", "", text("name a folder"),
 		"write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
 	valueVar(fs, &f.Metrics, "metrics", "", text("name an address"),
-		"show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: nowhere; mpiup help monitoring)")
+		"show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: $MPIUP_METRICS, else nowhere; mpiup help monitoring)")
 	f.Stdin = "0"
 	valueVar(fs, &f.Stdin, "stdin", "", parseStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	outputFlags.in(fs)

@@ -220,7 +220,11 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	} else if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ErrTimeout) && !errors.As(cause, new(GotSignal)) {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers%s` shows who answers", r.Wait, r.WaitBy, visible.Count(len(want), "host"), r.Again(r.Identity.KeyFrom())))
 	}
-	return nil, &Failure{Code: code, Lines: lines}
+	f := &Failure{Code: code, Lines: lines}
+	if r.InPod() && len(r.Entries) == 0 { // else the user may have named what is no pod
+		f.Away = b.away()
+	}
+	return nil, f
 }
 
 // namesOf are what hosts are called.

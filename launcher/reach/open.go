@@ -48,7 +48,7 @@ func (o *Opener) Adopt(session string) *apiv1.Open {
 func (o *Opener) Open() *apiv1.Open {
 	open := o.here()
 	for _, v := range o.reach.Unsent[:min(len(o.reach.Unsent), typed.MaxMarks)] { // of the variables that ranks do not get
-		m := typed.Of(v.Text, v.Secret != nil && v.Secret(), open.Secret)
+		m := typed.Of(v.Text, v.Presence || v.Secret != nil && v.Secret(), open.Secret)
 		open.Marks = append(open.Marks, &apiv1.Mark{Name: m.Name, Digest: m.Digest})
 	}
 	return open
@@ -67,7 +67,7 @@ func (o *Opener) here() *apiv1.Open {
 }
 
 // Withheld says which variables of this process ranks on hosts lack, or have with another value, and how to hand them over: those that may
-// have been set for this command, and older ones of the kinds that go along when they are (typed.Lack).
+// have been set for this command, older ones of the kinds that go along when they are, and those of this container's manifest (typed.Lack).
 func Withheld(unsent []typed.Variable, found []Found, who string, all bool) (lines []string) {
 	for _, since := range []bool{true, false} {
 		var names, on []string
@@ -92,7 +92,7 @@ func Withheld(unsent []typed.Variable, found []Found, who string, all bool) (lin
 			lines = append(lines, typed.Lack{Since: since, Names: names, Hosts: on, Who: who}.Line(all))
 		}
 	}
-	if more := len(unsent) - typed.MaxMarks; more > 0 && lines != nil {
+	if more := len(unsent) - typed.MaxMarks; more > 0 {
 		lines = append(lines, fmt.Sprintf("%s more of this process were not compared with the hosts'", visible.Count(more, "variable")))
 	}
 	return lines

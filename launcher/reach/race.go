@@ -116,6 +116,9 @@ func resolveCause(err error, pods bool) *link.Cause {
 		c.Cached = time.Now().Add(e.Cached)
 		note += fmt.Sprintf(" (caches of DNS may repeat this for %v)", inSeconds(e.Cached))
 	}
+	if pods && e.Searchless {
+		note += " (/etc/resolv.conf has no search list, as with dnsPolicy None: give the pod dnsConfig.searches, as NAMESPACE.svc.cluster.local, or hosts their full names)"
+	}
 	c.Err, c.Unanswered = errors.New("no answer from DNS: "+e.Why), true
 	if errors.Is(err, resolve.ErrNoName) {
 		c.Err, c.Unanswered = fmt.Errorf("no such name%s: %s", note, e.Why), false

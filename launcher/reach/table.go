@@ -302,6 +302,25 @@ func (b *board) verdict() (lines []string, code int) {
 	return lines, best.Stage.ExitCode()
 }
 
+// away is a missing host whose pod does not run, as far as its name or its port tell: it has no name yet, or nothing listens there. "": another
+// host's cause tells more, or none is missing.
+func (b *board) away() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	nobody := func(c *link.Cause) bool {
+		return c != nil && !untold(c) && (c.Stage == link.StageResolve && !c.Unanswered || c.Stage == link.StageConnect && c.Refused)
+	}
+	if best := link.Telling(b.missing); !nobody(best) {
+		return ""
+	}
+	for i, c := range b.missing {
+		if nobody(c) {
+			return b.names[i]
+		}
+	}
+	return ""
+}
+
 // causes are why hosts are missing, alike ones together. The caller has b.mu.
 func (b *board) causes(all bool) []string {
 	var names, texts []string

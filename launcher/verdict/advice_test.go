@@ -81,6 +81,24 @@ func TestEarly(t *testing.T) {
 			t.Errorf("%s: %s by %q, want %s by %q", tt.line, v.Kind, v.Signal, tt.want, tt.sig)
 		}
 	}
+	for _, tt := range []struct {
+		code  int
+		where Circumstances
+		want  Kind
+		first string
+	}{
+		{job.ExitResolve, Circumstances{Away: "pi-worker-0.pi.team.svc"}, NotRunning, "kubectl describe pod pi-worker-0 shows why it does not run"},
+		{job.ExitConnect, Circumstances{Away: "pi-node-0-0.pi"}, NotRunning, "kubectl describe pod pi-node-0-0 shows why it does not run"},
+		{job.ExitResolve, Circumstances{Away: "$(id)"}, NotRunning, "kubectl describe pod POD shows why it does not run"},
+		{job.ExitResolve, Circumstances{Away: "w0", Bare: true}, DNS, ""}, // no pod
+		{job.ExitResolve, Circumstances{}, DNS, ""},
+		{job.ExitTLS, Circumstances{Away: "w0"}, Identity, ""},
+	} {
+		v := Early(tt.code, false, []string{"host w0: no such name"}, tt.where)
+		if v.Kind != tt.want || tt.first != "" && (len(v.Advice) == 0 || v.Advice[0] != tt.first) {
+			t.Errorf("%d, %+v: %s, %q", tt.code, tt.where, v.Kind, v.Advice)
+		}
+	}
 	if v := Early(job.ExitPreempted, true, nil, Circumstances{}); v.Kind != Interrupted || v.Signal != "" {
 		t.Errorf("who has no hosts any more: %+v", v)
 	}

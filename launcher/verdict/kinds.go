@@ -28,6 +28,7 @@ const (
 	HostsMissing       Kind = "hosts-missing"
 	OtherVersion       Kind = "version-mismatch"
 	DNS                Kind = "dns"
+	NotRunning         Kind = "pod-not-running"
 	Identity           Kind = "identity"
 	PortInUse          Kind = "port-in-use"
 	Network            Kind = "network"
@@ -171,7 +172,7 @@ var Kinds = []About{
 		[]string{"`mpiup run --help`; `mpiup help mpirun` for options of Open MPI, MPICH and Intel MPI."}},
 	{HostsMissing, Cause, "Hosts missing", "Fewer hosts came than the job needs, or a list names one twice.",
 		[]string{"mpiup shows each missing host and what it knows of it."},
-		[]string{"Wait longer (`--wait`).", "See why a pod does not run: `kubectl describe pod POD`."}},
+		[]string{"See why a pod does not run: `kubectl describe pod POD`.", "Wait longer (`--wait`)."}},
 	{OtherVersion, Cause, "Another version of mpiup", "A host runs an mpiup that speaks another protocol than the launcher's.",
 		[]string{"`mpiup version` in both images."},
 		[]string{"Use one version of mpiup in the launcher's and the workers' images."}},
@@ -179,6 +180,12 @@ var Kinds = []About{
 		"A host's name has no address. Pods get records once they are scheduled, and name servers remember for a while that there was none.",
 		[]string{"`mpiup exec -- getent hosts NAME`.", "Does the pod run? Does the headless service select it?"},
 		[]string{"Let mpiup wait (`--wait`): it asks again, past caches.", "`publishNotReadyAddresses: true` on the service."}},
+	{NotRunning, Cause, "A worker's pod does not run",
+		"A pod of the job has no name in DNS, or nothing listens in it: it is not scheduled, its image is not there or has no mpiup, or its command is another.",
+		[]string{"`kubectl describe pod POD`: its events say `FailedScheduling`, `ImagePullBackOff`, `Failed` (\"mpiup\": executable file not found).",
+			"`kubectl logs POD`, where it has begun. `Running` and not ready: does the headless service select it?"},
+		[]string{"Pending: ask for what nodes have (GPUs, memory, tolerations), or wait longer (`--wait`) where nodes are still to come.",
+			"ImagePullBackOff: the image's name, and `imagePullSecrets`.", "The worker's command is `mpiup agent`, and the image has mpiup (`mpiup check-image`)."}},
 	{Identity, Cause, "TLS, key or identity refused",
 		"One side refused the other's key or certificate. With ssh: no host key, no authorised key, or a key file's mode.",
 		[]string{"`mpiup doctor` checks the secret."},

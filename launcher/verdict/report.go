@@ -65,6 +65,7 @@ type Circumstances struct {
 	Phase    string
 	Bare     bool   // no host is a pod of Kubernetes
 	Remote   bool   // the hosts are not, or not only, the launcher's own
+	Away     string // a host of the job whose pod does not run; "": there is none
 	Node     string // of the host
 	PID      int
 	GPU, PCI string // that the rank was given
@@ -181,6 +182,9 @@ func (w Wrote) hint() string {
 func Early(code int, outrun bool, lines []string, where Circumstances) Verdict {
 	v := Verdict{Kind: byCode(code), ExitCode: code, Evidence: lines, said: lines}
 	switch s, ok := Recognise(strings.Join(lines, "\n")); {
+	case where.Away != "" && !where.Bare && (v.Kind == DNS || v.Kind == Network):
+		v.Kind = NotRunning
+		v.Advice = []string{"kubectl describe pod " + hostlist.Pod(where.Away) + " shows why it does not run"}
 	case outrun || v.Kind == Terminated && where.Bare: // no pod ends, and somebody ends the launcher
 		v.Kind = Interrupted
 	case ok && v.Kind == Usage && s.Kind == Slots:

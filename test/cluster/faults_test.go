@@ -33,6 +33,13 @@ func (s *space) works(launcher string) {
 	})
 }
 
+// next waits for the launcher's pod that comes after one that has failed.
+func (s *space) next(failed string) string {
+	s.Helper()
+	s.until("there is another launcher", func() bool { return s.launcher() != failed })
+	return s.launcher()
+}
+
 // verdict waits for the failed attempt of the launcher, and checks that what an administrator sees names the cause: the
 // termination message (kubectl describe prints it) and the log of the attempt.
 func (s *space) verdict(launcher string, code int, words ...string) {
@@ -84,19 +91,21 @@ func TestAgentKilled(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
 	steady(t, s)
+	l := launcher(s)
 	s.killed("pi-worker-1", "mpiup agent")
-	s.verdict(launcher(s), 248, "pi-worker-1")
-	s.works(launcher(s))
+	s.verdict(l, 248, "pi-worker-1")
+	s.works(s.next(l))
 }
 
 func TestWorkerDeleted(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
 	steady(t, s)
+	l := launcher(s)
 	s.k("delete", "pod", "pi-worker-1", "--wait=false")
 	s.say("pi-worker-1 is deleted")
-	s.verdict(launcher(s), 249, "pi-worker-1")
-	s.works(launcher(s))
+	s.verdict(l, 249, "pi-worker-1")
+	s.works(s.next(l))
 }
 
 func TestLauncherDeleted(t *testing.T) {
@@ -131,14 +140,15 @@ func TestNodeDrained(t *testing.T) {
 		t.Fatalf("both workers are on node1")
 	}
 	t.Cleanup(func() { s.k("uncordon", node) })
+	l := s.launcher()
 	s.k("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector=example.com/drained", "--timeout=120s")
 	s.say("%s is drained", node)
-	s.verdict(s.launcher(), 249, gone, "is being taken away")
+	s.verdict(l, 249, gone, "is being taken away")
 	s.until("the worker is elsewhere", func() bool {
 		p := s.pod(gone)
 		return p.Spec.NodeName == "node1" && p.container().Ready
 	})
-	s.works(s.launcher())
+	s.works(s.next(l))
 }
 
 func TestSuspendAndResume(t *testing.T) {
@@ -162,7 +172,7 @@ func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
 	s.apply(changedTo(t, example(t, "mpijob.yaml"), `"/opt/pi"`, `"/opt/phases", "run", "/tmp"`,
-		"            command: [\"mpiup\", \"agent\"]\n", "            command: [\"mpiup\", \"agent\"]\n            resources: {limits: {memory: 128Mi, cpu: 500m}, requests: {cpu: 0, memory: 128Mi}}\n"))
+		`{requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "2", memory: 2Gi}}`, "{limits: {memory: 128Mi, cpu: 500m}, requests: {cpu: 0, memory: 128Mi}}"))
 	s.works(launcher(s))
 	s.k("exec", "pi-worker-1", "--", "sh", "-c", `for p in /proc/[0-9]*; do if [ "$(cat $p/comm)" = phases ]; then kill -USR1 ${p#/proc/}; break; fi; done`)
 	s.say("a rank of pi-worker-1 takes all memory that it gets")

@@ -73,7 +73,7 @@ set_up_torch() { # with what examples/deepspeed/Dockerfile has DeepSpeed compile
     rm -rf tree/opt/venv/extensions
     chroot tree env PATH="/opt/venv/bin:$PATH" HOME=/root TORCH_EXTENSIONS_DIR=/opt/extensions python3 -c \
         'from deepspeed.accelerator import get_accelerator as a; a().create_op_builder("ShareMemCommBuilder").load()' >/dev/null
-    chown -R 1000:1000 tree/opt/extensions
+    chown -R 1000:0 tree/opt/extensions
 }
 set_up_intel() { cp -a "$project/.cache/impi" tree/opt/intel; }
 # trains NAME PACKAGE...: a layer with a virtual environment, made anew when make frameworks has made that anew
@@ -114,7 +114,7 @@ programs() { # programs LIBRARY FLAG...
     cp "$d/opt/pi" "$d/home/mpiuser/pi"
     # As in MPI Operator's images; its pi-mpich.yaml probes that port.
     printf 'PidFile /home/mpiuser/sshd.pid\nHostKey /home/mpiuser/.ssh/id_rsa\nStrictModes no\nPort 2222\n' >"$d/home/mpiuser/.sshd_config"
-    chown -R 1000:1000 "$d/home/mpiuser"
+    chown -R 1000:0 "$d/home/mpiuser"
     layer "$d" "$d"
     rm -rf "$d"
 }
@@ -169,19 +169,19 @@ env=()
     image "ghcr.io/kubeflow/trainer/trainer-controller-manager:v$TRAINER" 65532:65532 /manager trainer
     image "registry.k8s.io/lws/lws:v$LWS" 65532:65532 /manager lws
     image $example/mpiup:1 65532:65532 /mpiup scratch
-    image $example/pi:1,$example/pi-drop-in:1,$example/serve:1,mpioperator/mpi-pi:openmpi 1000:1000 - base openmpi programs-openmpi names
-    image $example/pi-in-place:1 1000:1000 - base openmpi programs-openmpi beside in-place
-    image $example/pi-mpich:1,mpioperator/mpi-pi:mpich 1000:1000 - base mpich programs-mpich names
+    image $example/pi:1,$example/pi-drop-in:1,$example/serve:1,mpioperator/mpi-pi:openmpi 1000:0 - base openmpi programs-openmpi names
+    image $example/pi-in-place:1 1000:0 - base openmpi programs-openmpi beside in-place
+    image $example/pi-mpich:1,mpioperator/mpi-pi:mpich 1000:0 - base mpich programs-mpich names
     image $example/users-own-image:7 0:0 - base mpich programs-mpich
-    image $example/both-openmpi:1 1000:1000 - base openmpi ssh programs-openmpi beside
-    image $example/both-mpich:1 1000:1000 - base mpich ssh programs-mpich beside
+    image $example/both-openmpi:1 1000:0 - base openmpi ssh programs-openmpi beside
+    image $example/both-mpich:1 1000:0 - base mpich ssh programs-mpich beside
     if [ -n "${FRAMEWORKS:-}" ]; then
         env=(PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TORCH_EXTENSIONS_DIR=/opt/extensions)
-        for name in torch-ddp lightning deepspeed; do image "$example/$name:1" 1000:1000 - base torch "train-$name" beside; done
-        image $example/jax:1 1000:1000 - base jax train-jax beside
-        image $example/horovod-pytorch:1 1000:1000 - base horovod train-horovod-pytorch beside
+        for name in torch-ddp lightning deepspeed; do image "$example/$name:1" 1000:0 - base torch "train-$name" beside; done
+        image $example/jax:1 1000:0 - base jax train-jax beside
+        image $example/horovod-pytorch:1 1000:0 - base horovod train-horovod-pytorch beside
         env=(LD_LIBRARY_PATH=/opt/intel/lib FI_PROVIDER_PATH=/opt/intel/lib I_MPI_ROOT=/opt/intel)
-        image $example/pi-intel:1 1000:1000 - base intel programs-intel beside
+        image $example/pi-intel:1 1000:0 - base intel programs-intel beside
     fi
 } | python3 "$here/pack.py" images.tar
 sha256sum <"$project/bin/mpiup" >images.mpiup

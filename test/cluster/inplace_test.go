@@ -12,7 +12,7 @@ import (
 func inPlace(t *testing.T) string {
 	t.Helper()
 	manifest := changedTo(t, example(t, "jobset.yaml"), "{maxRestarts: 3}", "{maxRestarts: 3, restartStrategy: InPlaceRestart}",
-		"        backoffLimit: 3\n", "        backoffLimit: 2147483647\n        podReplacementPolicy: Failed\n",
+		"        backoffLimit: 2  ", "        podReplacementPolicy: Failed\n        backoffLimit: 2147483647 ", "restartPolicy: Never\n", "restartPolicy: OnFailure\n",
 		"/pi:1", "/pi-in-place:1", "/opt/pi", "/opt/steady 600 /tmp/go",
 		"              env:\n", "              env:\n              - {name: JOBSET_NAME, value: pi}\n              - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n")
 	command := regexp.MustCompile(`command: (\["mpiup", "up", .*\])`).FindStringSubmatch(manifest)

@@ -35,6 +35,7 @@ type pod struct {
 	Metadata struct {
 		Name, UID         string
 		Labels            map[string]string
+		CreationTimestamp time.Time
 		DeletionTimestamp *time.Time
 	}
 	Spec   struct{ NodeName string }

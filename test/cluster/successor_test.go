@@ -32,7 +32,7 @@ func TestMaxRestartsInANewPod(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
 	steady(t, s, `"mpiup", "run",`, `"mpiup", "run", "--max-restarts", "1", "--stdin", "none",`,
-		"restartPolicy: OnFailure ", "restartPolicy: Never ")
+		"restartPolicy: OnFailure ", "restartPolicy: Never  ")
 	l, first := s.launcher(), s.pod("pi-worker-1")
 	s.killed("pi-worker-1", "mpiup agent")
 	s.over("pi-worker-1")
@@ -67,9 +67,10 @@ func TestMaxRestartsAndAPodThatIsTakenAway(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
 	steady(t, s, `"mpiup", "run",`, `"mpiup", "run", "--max-restarts", "1", "--stdin", "none",`)
+	l := s.launcher()
 	s.k("delete", "pod", "pi-worker-1", "--wait=false")
-	s.verdict(s.launcher(), 249, "pi-worker-1")
-	s.works(s.launcher())
+	s.verdict(l, 249, "pi-worker-1")
+	s.works(s.next(l))
 }
 
 // held is mpijob.yaml with ranks that work until they are released, see wentOn, and outlive their launcher.
@@ -112,7 +113,7 @@ func (s *space) wentOn(successor string, before int) {
 func TestHeldForAContainer(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
-	held(t, s)
+	held(t, s, "restartPolicy: Never  ", "restartPolicy: OnFailure  ")
 	l := s.launcher()
 	s.killed(l, "mpiup run .*")
 	s.until("the container has started again", func() bool { c := s.pod(l).container(); return c.RestartCount == 1 && c.State.Running != nil })
@@ -123,7 +124,7 @@ func TestHeldForAContainer(t *testing.T) {
 func TestHeldForAPod(t *testing.T) {
 	t.Parallel()
 	s := namespace(t)
-	held(t, s, "    Launcher:\n      replicas: 1\n", "    Launcher:\n      replicas: 1\n      restartPolicy: Never\n")
+	held(t, s)
 	first := s.pod(s.launcher())
 	s.killed(first.Metadata.Name, "mpiup run .*")
 	before := s.counted(first.Metadata.Name)

@@ -136,18 +136,19 @@ $word $rest
             copy $rest ;;
         RUN) env -i "${envs[@]}" chroot "$root" /bin/sh -ec "cd $dir; $rest" ;;
         USER) user=$rest; users[$name]=$rest ;;
+        LABEL) ;; # test/release compares them with THIRD_PARTY_NOTICES
         ENTRYPOINT) entry=$(tr -d '[]" ' <<<"$rest") ;;
         *) echo "an instruction that image-check does not know: $word" >&2; exit 1 ;;
     esac
 done < <(grep -Ev '^ *(#|$)' Containerfile)
 
-for name in openmpi-ubi mpich-ubi; do # four steps of Debian's and the user
-    [ "$(grep -c . <<<"${steps[$name]-}")" = 5 ] || { echo "$name lacks steps: ${steps[$name]-}" >&2; exit 1; }
+for name in openmpi-ubi mpich-ubi; do # five steps of Debian's, the label and the user
+    [ "$(grep -c . <<<"${steps[$name]-}")" = 7 ] || { echo "$name lacks steps: ${steps[$name]-}" >&2; exit 1; }
 done
 
 echo "== the image"
 find "$root" -mindepth 1 -printf '%M %s %P\n'
-[ "$(find "$root" -mindepth 1 -printf '%P\n' | sort | xargs)" = "libmpiup-watch.so mpiup mpiup-nvml mpiup-otel" ] || { echo "other files in the image than mpiup and its helpers" >&2; exit 1; }
+[ "$(find "$root" -mindepth 1 -printf '%P\n' | sort | xargs)" = "libmpiup-watch.so licenses licenses/LICENSE licenses/THIRD_PARTY_NOTICES mpiup mpiup-nvml mpiup-otel" ] || { echo "other files in the image than mpiup, its helpers and the licences" >&2; exit 1; }
 
 in_image() { chroot --userspec="$user" "$root" "$entry" "$@"; }
 echo "== it runs as $user in a root directory with nothing else"

@@ -42,12 +42,18 @@ type podSpec struct {
 }
 
 type container struct {
-	Name, Image    string
-	Command, Args  []string
-	Ports          []any
+	Name, Image   string
+	Command, Args []string
+	Ports         []struct {
+		Name string
+		Port int `yaml:"containerPort"`
+	}
 	ReadinessProbe struct {
-		Exec   struct{ Command []string }
-		Period int `yaml:"periodSeconds"`
+		HTTP struct{ Path, Port string } `yaml:"httpGet"`
+
+		Period   int `yaml:"periodSeconds"`
+		Timeout  int `yaml:"timeoutSeconds"`
+		Failures int `yaml:"failureThreshold"`
 	} `yaml:"readinessProbe"`
 	SecurityContext map[string]any `yaml:"securityContext"`
 	Env             []struct{ Name, Value string }
@@ -183,20 +189,22 @@ func checkPod(t *testing.T, file string, p podSpec) {
 		t.Errorf("%s: verdicts cannot name the node without NODE_NAME: %v", first.Name, first.Env)
 	}
 	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
-		if len(c.Ports) > 0 {
-			t.Errorf("%s: ports need not be listed", c.Name)
-		}
 		if c.SecurityContext["privileged"] != nil || strings.Contains(strings.Join(c.Command, " "), "sshd") && file != "mpijob-drop-in.yaml" {
 			t.Errorf("%s asks for more than mpiup needs", c.Name)
 		}
 	}
 	if first.agent() || first.is("up") {
-		if want := []string{first.Command[0], "agent", "--check"}; !slices.Equal(first.ReadinessProbe.Exec.Command, want) {
-			t.Errorf("%s: readiness is %q, want %q", first.Name, first.ReadinessProbe.Exec.Command, want)
+		probe := first.ReadinessProbe
+		if probe.HTTP.Path != "/readyz" || probe.HTTP.Port != "mpiup-http" || len(first.Ports) == 0 || first.Ports[0].Name != "mpiup-http" || first.Ports[0].Port != 7612 {
+			t.Errorf("%s: readiness is asked at %+v, of the ports %+v", first.Name, probe.HTTP, first.Ports)
 		}
 		// On a real cluster some workers were Ready 10 s late with the default, and names appear with readiness.
-		if p := first.ReadinessProbe.Period; p < 1 || p > 2 {
+		if p := probe.Period; p < 1 || p > 2 {
 			t.Errorf("%s: readiness is looked at every %d s (0: the default of 10), want every second or two", first.Name, p)
+		}
+		// A node that is loaded may answer late for a while; a pod that is not ready any more leaves DNS.
+		if probe.Timeout < 5 || probe.Period*probe.Failures < 30 {
+			t.Errorf("%s: it is not ready any more after %d answers within %d s that fail, of a look each %d s: want 30 s and more", first.Name, probe.Failures, probe.Timeout, probe.Period)
 		}
 		if len(first.Args) > 0 {
 			t.Errorf("%s: an agent needs no arguments: %q", first.Name, first.Args)
@@ -277,12 +285,8 @@ func TestTrainerExamples(t *testing.T) {
 				t.Fatalf("want a node that runs the agent and a launcher without command: %+v", all)
 			}
 			for _, p := range all {
-				user := p.SecurityContext["runAsUser"]
-				if of := p.Containers[0].SecurityContext["runAsUser"]; of != nil {
-					user = of
-				}
-				if p.Containers[0].Name != "node" || user == nil || p.SecurityContext["fsGroup"] != user {
-					t.Errorf("container %s, %v, %v", p.Containers[0].Name, p.SecurityContext, p.Containers[0].SecurityContext)
+				if p.Containers[0].Name != "node" {
+					t.Errorf("container %s", p.Containers[0].Name)
 				}
 			}
 			var job struct {
@@ -313,7 +317,7 @@ func TestTrainingExamplesAreWhole(t *testing.T) {
 			dockerfile, err := os.ReadFile(filepath.Join(filepath.Dir(script), "Dockerfile"))
 			must(t, err)
 			lines := strings.Split(strings.TrimSpace(string(dockerfile)), "\n")
-			if !slices.Contains(lines, "COPY train.py /opt/train.py") || lines[len(lines)-1] != "USER 1000:1000" || strings.Contains(string(dockerfile), "ssh ") {
+			if !slices.Contains(lines, "COPY train.py /opt/train.py") || lines[len(lines)-1] != "USER 1000:0" || strings.Contains(string(dockerfile), "ssh ") {
 				t.Errorf("the image lacks train.py or its user, or has ssh:\n%s", dockerfile)
 			}
 			mpi, run := example(t, name+"/mpijob.yaml"), example(t, name+"/trainer.yaml")
@@ -326,7 +330,7 @@ func TestTrainingExamplesAreWhole(t *testing.T) {
 				t.Errorf("the MPIJob runs %q, the TrainJob %q", command, trainJob.Trainer.Command)
 			}
 			for _, p := range append(pods(t, &mpi[0].Spec), pods(t, &run[0].Spec)...) {
-				if image := p.Containers[0].Image; image != "registry.example.com/"+name+":1" || p.SecurityContext["runAsNonRoot"] != true || p.SecurityContext["runAsUser"] != 1000 {
+				if image := p.Containers[0].Image; image != "registry.example.com/"+name+":1" || p.SecurityContext["runAsNonRoot"] != true {
 					t.Errorf("image %s as %v", image, p.SecurityContext)
 				}
 			}

@@ -27,7 +27,7 @@ tree() {
     tree=$cache/$suite
     [ ! -e "$tree.done" ] || return 0
     [ "$(id -u)" = 0 ] || { echo "chroot needs root" >&2; return 1; }
-    command -v debootstrap >/dev/null || quietly "$cache/debootstrap.log" apt-get install -y debootstrap
+    command -v debootstrap >/dev/null || quietly "$cache/debootstrap.log" "$(dirname "${BASH_SOURCE[0]}")/../apt/apt.sh" install -y debootstrap
     case $suite in
         focal) # Ubuntu's keys are a package of Debian's since 13
             mirror=http://archive.ubuntu.com/ubuntu components=main,universe

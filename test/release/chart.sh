@@ -29,7 +29,10 @@ trap 'rm -rf "$work"' EXIT
 for values in hardened=false hardened=true; do
     "$bin/helm" lint --strict --quiet "$chart" --set "$values" --set-json "$jobs"
 done
-for bad in hardened=perhaps slots=0 mpiJobs.x.workers=2 nothing=1; do # what values.schema.json is for
+for values in "$chart"/ci/*-values.yaml; do
+    "$bin/helm" lint --strict --quiet "$chart" --values "$values"
+done
+for bad in hardened=perhaps slots=0 mpiJobs.x.workers=2 nothing=1 user=1000 shm=much networkPolicy.mpiPorts=all launcher.image=x worker.resources.gpus=8 backoffLimit=often; do # what values.schema.json is for
     if "$bin/helm" template x "$chart" --set "$bad" >/dev/null 2>&1; then echo "the chart takes $bad" >&2; exit 1; fi
 done
 render() { "$bin/helm" template x "$chart" "$@" | grep -v '^---$\|^# Source: '; }
@@ -38,6 +41,12 @@ mkdir "$work/made"
 { echo "$note"; render --set runtime= --set-json "$jobs"; } >"$work/made/mpijob.yaml"
 render --set hardened=true >"$work/made/hardened-runtime.yaml"
 render --set hardened=true --set runtime= --set-json "$jobs" >"$work/made/hardened-mpijob.yaml"
+for values in "$chart"/ci/*-values.yaml; do # what test/kube/contract holds against schemas, validation and both admissions
+    name=$(basename "$values" -values.yaml)
+    "$bin/helm" template x "$chart" --values "$values" >"$work/made/$name.yaml"
+    [ -z "${UPDATE-}" ] || cp "$work/made/$name.yaml" "$made/"
+    diff -u "$made/$name.yaml" "$work/made/$name.yaml"
+done
 for f in runtime mpijob; do
     if [ -n "${UPDATE-}" ]; then
         cp "$work/made/$f.yaml" "examples/kustomize/$f/$f.yaml"
@@ -67,6 +76,7 @@ echo "chart and kustomize make the same, plain and hardened: ok"
 
 [ $# -eq 2 ] || exit 0
 cp -r "$chart" "$2/mpiup"
+cp LICENSE THIRD_PARTY_NOTICES "$2/mpiup/"
 cp -r examples/kustomize "$2/mpiup-kustomize"
 sed -i "s/^version: .*/version: ${1#v}/; s/^appVersion: .*/appVersion: $1/" "$2/mpiup/Chart.yaml"
 grep -rl ':v0\.0\.0' "$2/mpiup" "$2/mpiup-kustomize" | xargs sed -i "s/:v0\.0\.0/:$1/"

@@ -28,6 +28,7 @@ for a in amd64 arm64; do
         dir=$name-$version-linux-$a
         tar -xzf "$dir.tar.gz"
         [ "$(find "$dir" -newermt "@$(stat -c %Y "$dir/mpiup")" | wc -l)" = 0 ] || { echo "$dir: files of different times" >&2; exit 1; }
+        cmp "$dir/THIRD_PARTY_NOTICES" "$work/one/THIRD_PARTY_NOTICES"
         file=$(readelf -h -l "$dir/mpiup")
         [[ $file != *INTERP* ]] || { echo "$dir/mpiup is not static" >&2; exit 1; }
         man -l "$dir/man/man1/mpiup-run.1" >/dev/null

@@ -66,7 +66,7 @@ done
 "${run[@]}" mmdebstrap --mode=root --variant=minbase --architectures="$arch" --format=tar \
     --skip=check/qemu,output/dev,output/mknod --include="${packages[$mpi]}" "${options[@]}" \
     --customize-hook='rm "$1/etc/hostname" "$1/etc/resolv.conf"' --customize-hook="copy-in $work/sources.list /etc/apt" \
-    --customize-hook='chroot "$1" sh -ec "useradd --create-home --uid 1000 mpiuser && echo Port 2222 >/home/mpiuser/.sshd_config"' \
+    --customize-hook='chroot "$1" sh -ec "useradd --create-home --uid 1000 --gid 0 mpiuser && echo Port 2222 >/home/mpiuser/.sshd_config && chmod -R g=u /home/mpiuser"' \
     "$suite" "$work/tree.tar" "deb [trusted=yes] copy:$work/repository ./" >"$work/mmdebstrap.log" 2>&1 ||
     { tail -20 "$work/mmdebstrap.log" >&2; exit 1; }
 gzip -n <"$work/tree.tar" >"$layer"

@@ -30,19 +30,22 @@ registry=$!
 started=($registry)
 trap 'kill "${started[@]}" 2>/dev/null || true; wait || true' EXIT
 until port=$(sed -n 's/.*serving on port //p' "$work/registry.log") && [ -n "$port" ]; do kill -0 $registry; done
+licences=$(sed -n 's/^Licences: //p' THIRD_PARTY_NOTICES)
+[ -n "$licences" ] || { echo "THIRD_PARTY_NOTICES does not begin with the licences" >&2; exit 1; }
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)
 crane() { "$bin/crane" "$@" >>"$work/image.log" 2>&1 || { tail -5 "$work/image.log" >&2; exit 1; }; }
 
-# names ARCH: the layer of mpiup above Debian's, as the Containerfile lays it down. No directories: those are Debian's.
+# names ARCH: the layer of mpiup above Debian's, as the Containerfile lays it down. Of directories only /licenses: the others are Debian's.
 names() {
     local root=$work/names-$1 binaries=$work/mpiup-$version-linux-$1
-    mkdir -p "$root"/usr/{local/bin,sbin,bin}
+    mkdir -p "$root"/usr/{local/bin,sbin,bin} "$root/licenses"
+    cp LICENSE THIRD_PARTY_NOTICES "$root/licenses/"
     cp "$work/here/mpiup" "$root/usr/local/bin/"
     "$root/usr/local/bin/mpiup" install --names all "$root/usr/local/bin" >/dev/null
     cp "$binaries/mpiup" "$binaries/mpiup-nvml" "$binaries/mpiup-otel" "$binaries/libmpiup-watch.so" "$root/usr/local/bin/"
     ln -s ../local/bin/mpiup "$root/usr/sbin/sshd"
     ln -s ../local/bin/mpiup "$root/usr/bin/ssh"
-    (cd "$root" && find usr ! -type d -print0 | LC_ALL=C sort -z) |
+    (cd "$root" && find usr licenses ! \( -type d -path 'usr*' \) -print0 | LC_ALL=C sort -z) |
         tar "${fixed[@]}" --mode=0755 --null --no-recursion -C "$root" -c -T - | gzip -n9 >"$work/names-$1.tar.gz"
 }
 
@@ -50,17 +53,17 @@ names() {
 platform() {
     local name=127.0.0.1:$port/$1:$2 layers set
     if [ "$1" = mpiup ]; then
-        tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml mpiup-otel libmpiup-watch.so | gzip -n9 >"$work/mpiup-$2.tar.gz"
+        tar "${fixed[@]}" --mode=0755 -C "$work/mpiup-$version-linux-$2" -c mpiup mpiup-nvml mpiup-otel libmpiup-watch.so -C "$work/names-$2" licenses | gzip -n9 >"$work/mpiup-$2.tar.gz"
         layers=(-f "$work/mpiup-$2.tar.gz")
-        set=(--user 65532:65532 --entrypoint /mpiup)
+        set=(--user 65532:0 --entrypoint /mpiup)
     else
         layers=(-f "$work/$1-$2.tar.gz" -f "$work/names-$2.tar.gz")
-        set=(--user 1000:1000 --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+        set=(--user 1000:0 --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
     fi
     crane append --oci-empty-base "${layers[@]}" -t "$name"
     crane mutate "$name" -t "$name" --set-platform "linux/$2" "${set[@]}" \
         --label "org.opencontainers.image.version=$version" --label "org.opencontainers.image.created=$created" \
-        --label org.opencontainers.image.source=https://github.com/mpiup/mpiup --label org.opencontainers.image.licenses=Apache-2.0
+        --label org.opencontainers.image.source=https://github.com/mpiup/mpiup --label "org.opencontainers.image.licenses=$licences"
     [ "$1" != mpiup ] || return 0
     crane pull --format=oci "$name" "$work/$1-$2.layout"
     test/release/sbom.sh "oci-dir:$work/$1-$2.layout" "$1-linux-$2" "$version" "$out/$1-image-$version-linux-$2.spdx.json"

@@ -112,7 +112,7 @@ for mpi in openmpi mpich; do
     arm() { # arm COMMAND: as the image's user
         # shellcheck disable=SC2016
         test/qemu.sh sh -euc 'mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; mount --rbind /sys "$0/sys"
-            exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/home/mpiuser chroot --userspec=1000:1000 "$0" "$@"' "$root" "$@" 2>&1
+            exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/home/mpiuser chroot --userspec=1000:0 "$0" "$@"' "$root" "$@" 2>&1
     }
     says "$mpi for arm64: version" "linux/arm64)" "$(arm mpiup version)"
     arm mpiup check-image --program /opt/hello

@@ -54,7 +54,7 @@ func TestImagesAsTheContainerfileHasThem(t *testing.T) {
 		return string(text)
 	}
 	containerfile, debian, image := read("../../Containerfile"), read("debian.sh"), read("image.sh")
-	const user = "useradd --create-home --uid 1000 mpiuser && echo Port 2222 >/home/mpiuser/.sshd_config"
+	const user = "useradd --create-home --uid 1000 --gid 0 mpiuser && echo Port 2222 >/home/mpiuser/.sshd_config && chmod -R g=u /home/mpiuser"
 	if n := strings.Count(containerfile, "\nRUN "+user+"\n"); n != 4 {
 		t.Errorf("%d stages of the Containerfile make the user by %q, not 4", n, user)
 	}
@@ -66,7 +66,7 @@ func TestImagesAsTheContainerfileHasThem(t *testing.T) {
 			t.Errorf("%s is not what both install", of)
 		}
 	}
-	for stage, as := range map[string]string{"USER 1000:1000": "--user 1000:1000", "USER 65532:65532": "--user 65532:65532", `ENTRYPOINT ["/mpiup"]`: "--entrypoint /mpiup"} {
+	for stage, as := range map[string]string{"USER 1000:0": "--user 1000:0", "USER 65532:0": "--user 65532:0", `ENTRYPOINT ["/mpiup"]`: "--entrypoint /mpiup"} {
 		if !strings.Contains(containerfile, stage) || !strings.Contains(image, as) {
 			t.Errorf("%q of the Containerfile is not %q of image.sh", stage, as)
 		}

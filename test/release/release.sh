@@ -4,7 +4,7 @@
 #
 #   test/release/release.sh VERSION [DIRECTORY]
 #
-#   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, mpiup-otel, libmpiup-watch.so, completions, manual pages, licence, changes
+#   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, mpiup-otel, libmpiup-watch.so, completions, manual pages, licences, changes
 #   mpiup-fips-VERSION-linux-ARCH.tar.gz  the same with Go's certified FIPS 140-3 module
 #   IMAGE-image-VERSION.oci.tar           the images mpiup, mpiup-openmpi and mpiup-mpich, each for both architectures (image.sh)
 #   mpiup-VERSION.tgz                     the Helm chart, and mpiup-kustomize-VERSION.tar.gz the same for kustomize
@@ -54,7 +54,7 @@ build() { # build ARCH DIRECTORY: mpiup and mpiup-otel, with what is in the envi
 echo "== pages and completions"
 GOOS= GOARCH= build "$(go env GOHOSTARCH)" "$work/here"
 go run ./test/release -mpiup "$work/here/mpiup" -version "$version" -date "$date" -out "$work/common"
-cp LICENSE CHANGELOG.md "$work/common"
+cp LICENSE THIRD_PARTY_NOTICES CHANGELOG.md "$work/common"
 
 for a in "${arches[@]}"; do
     echo "== linux/$a"

@@ -77,6 +77,8 @@ type Failure struct {
 	Code   int
 	Lines  []string
 	Outrun bool // another launcher has the run, which goes on
+	// Away is a host of the job whose pod does not run, as far as its name or its port tell; "": there is none.
+	Away string
 }
 
 func (f *Failure) Error() string { return fmt.Sprint(f.Lines) }

@@ -2,7 +2,9 @@ package contract
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
@@ -10,6 +12,8 @@ import (
 	mpischeme "github.com/kubeflow/mpi-operator/pkg/client/clientset/versioned/scheme"
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // chart is what the Helm chart makes, plain and hardened, as test/release/chart.sh keeps it.
@@ -20,6 +24,58 @@ func chart(t *testing.T, kind string) map[string][]byte {
 	must(t, err)
 	made["hardened"] = text
 	return made
+}
+
+// charted is what the chart makes of each file of values in examples/helm/mpiup/ci, as test/release/chart.sh keeps it.
+func charted(t *testing.T) map[string][][]byte {
+	t.Helper()
+	values, err := filepath.Glob("../../../examples/helm/mpiup/ci/*-values.yaml")
+	must(t, err)
+	if len(values) < 6 {
+		t.Fatalf("files of values: %v", values)
+	}
+	made := map[string][][]byte{}
+	for _, file := range values {
+		name := strings.TrimSuffix(filepath.Base(file), "-values.yaml")
+		text, err := os.ReadFile("testdata/chart/" + name + ".yaml")
+		must(t, err)
+		made[name] = documents(text)
+	}
+	return made
+}
+
+// What the chart makes of each file of values has only fields that its type knows, and is what the operators' schemas and validation allow.
+func TestChartWithValues(t *testing.T) {
+	for name, docs := range charted(t) {
+		if len(docs) == 0 {
+			t.Errorf("%s makes nothing", name)
+		}
+		for _, doc := range docs {
+			var head metav1.TypeMeta
+			must(t, yaml.Unmarshal(doc, &head))
+			kind, ok := kinds[head.APIVersion+"/"+head.Kind]
+			if !ok {
+				t.Errorf("%s: nobody reads %s/%s", name, head.APIVersion, head.Kind)
+				continue
+			}
+			kind.read(t, doc)
+			if kind.module != "" {
+				for _, e := range invalid(t, upstream(t, kind.module, kind.file), doc) {
+					t.Errorf("%s: %s: %s", name, head.Kind, e)
+				}
+			}
+			if head.Kind == "MPIJob" {
+				j := decode[kubeflow.MPIJob](t, doc)
+				mpischeme.Scheme.Default(j)
+				if errs := mpivalidation.ValidateMPIJob(j); len(errs) > 0 {
+					t.Errorf("%s: %v", name, errs.ToAggregate())
+				}
+				if name == "gpu" && *j.Spec.RunPolicy.BackoffLimit != 0 { // 0 is a value, too
+					t.Errorf("%s: backoffLimit %d", name, *j.Spec.RunPolicy.BackoffLimit)
+				}
+			}
+		}
+	}
 }
 
 // denies reports whether a container is an agent that starts ranks and nothing else.
@@ -82,5 +138,5 @@ func TestChartRuns(t *testing.T) {
 	j.Namespace, j.Spec.RuntimeRef.Name = ns, r.Name
 	l.submitted(r, j)
 	l.trained(j)
-	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+	on(t, l.Output("pi-launcher-0-0"), "pi-launcher-0-0", "pi-launcher-0-0", "pi-node-0-0", "pi-node-0-0")
 }

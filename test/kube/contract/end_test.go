@@ -14,6 +14,7 @@ func lasting(t *testing.T, script string) *kubeflow.MPIJob {
 	t.Helper()
 	j, none := ours(t), kubeflow.CleanPodPolicyNone
 	j.Spec.RunPolicy.CleanPodPolicy = &none
+	counting(j)
 	s := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec
 	s.Volumes = []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "work", MountPath: "/work"}}

@@ -22,6 +22,7 @@ func attempts(t *testing.T) (*lab, *kubeflow.MPIJob) {
 	t.Helper()
 	l := up(t, setting{images: running(t, twice)})
 	j := ours(t)
+	counting(j)
 	s := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec
 	s.Volumes = []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "work", MountPath: "/work"}}
@@ -30,6 +31,11 @@ exec mpiup run -x ATTEMPT --ppn 1 -n 2 /opt/pi`}
 	l.submit(j)
 	l.eventually("both ranks run", func() bool { return strings.Count(l.Output("pi-launcher"), "running on pi-worker-") == 2 })
 	return l, j
+}
+
+// counting has the launcher's container start again in its pod, where a volume counts the attempts.
+func counting(j *kubeflow.MPIJob) {
+	j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].RestartPolicy = kubeflow.RestartPolicyOnFailure
 }
 
 // ours is mpijob.yaml.
@@ -42,7 +48,7 @@ func ours(t *testing.T) *kubeflow.MPIJob {
 func running(t *testing.T, text string) map[string]kubelet.Image {
 	t.Helper()
 	mpiup, program := bin(t), script(t, text)
-	image := kubelet.Image{Files: map[string]string{"/usr/local/bin/mpiup": mpiup, "/opt/pi": program, "/opt/serve": program}}
+	image := kubelet.Image{User: 1000, Files: map[string]string{"/usr/local/bin/mpiup": mpiup, "/opt/pi": program, "/opt/serve": program}}
 	for _, name := range []string{"mpirun", "ssh", "sshd"} {
 		image.Files["/usr/local/bin/"+name] = mpiup
 	}
@@ -126,8 +132,9 @@ func TestBackoffLimitReached(t *testing.T) {
 	if out := l.Output("pi-launcher"); !strings.Contains(out, "exited with code 3") {
 		t.Errorf("the launcher does not say why:\n%s", out)
 	}
-	if s := l.job("pi-launcher").Status; s.Failed == 0 && s.Active != 0 {
+	if s := l.job("pi-launcher").Status; s.Failed != 3 || s.Active != 0 {
 		t.Errorf("the launcher's Job: %+v", s)
 	}
+	l.readable(3, "exited with code 3", kubeflow.JobRoleLabel+"=launcher")
 	l.eventually("cleanPodPolicy Running takes the workers", func() bool { return len(l.pods(kubeflow.JobRoleLabel+"=worker")) == 0 })
 }

@@ -120,6 +120,7 @@ func inPlace(t *testing.T) (*lab, *jobset.JobSet) {
 	job := &s.Spec.ReplicatedJobs[0].Template.Spec
 	never, failed := int32(math.MaxInt32), batchv1.Failed // JobSet's webhook asks for them
 	job.BackoffLimit, job.PodReplacementPolicy = &never, &failed
+	job.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure // containers start again in their pods
 	c := &job.Template.Spec.Containers[0]
 	c.Env = append(c.Env, corev1.EnvVar{Name: "WORKER_COMMAND", Value: strings.Join(c.Command, " ")})
 	c.Command = []string{"in-place-restart-agent"}
@@ -182,7 +183,9 @@ func TestLauncherTakesARestartedContainer(t *testing.T) {
 	l.keygen()
 	s := decode[jobset.JobSet](t, example(t, "jobset.yaml")[0])
 	s.Namespace = ns
-	c := &s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Containers[0]
+	pod := &s.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec
+	pod.RestartPolicy = corev1.RestartPolicyOnFailure
+	c := &pod.Containers[0]
 	c.Command = slices.Insert(c.Command, 2, "--max-restarts", "1", "--stdin", "none")
 	l.submitted(s)
 	l.eventually("all ranks of the first start run", func() bool { return strings.Count(l.Output("pi-node-0-0"), " stays") == 6 })

@@ -277,5 +277,5 @@ func dropIn(t *testing.T, program string) kubelet.Image {
 	for _, name := range []string{"mpiup", "ssh", "mpirun", "mpiexec", "mpiexec.hydra"} {
 		files["/usr/local/bin/"+name] = mpiup
 	}
-	return kubelet.Image{Files: files}
+	return kubelet.Image{User: 1000, Files: files}
 }

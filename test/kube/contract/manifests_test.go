@@ -14,6 +14,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -32,12 +33,14 @@ var kinds = map[string]struct {
 	read         func(*testing.T, []byte)
 	module, file string
 }{
-	"batch/v1/Job":                       {read: reads[batchv1.Job]},
-	"v1/Service":                         {read: reads[corev1.Service]},
-	"apps/v1/StatefulSet":                {read: reads[appsv1.StatefulSet]},
-	"networking.k8s.io/v1/NetworkPolicy": {read: reads[networkingv1.NetworkPolicy]},
-	"kubeflow.org/v2beta1/MPIJob":        {reads[kubeflow.MPIJob], mpiOperator, "manifests/base/kubeflow.org_mpijobs.yaml"},
-	"jobset.x-k8s.io/v1alpha2/JobSet":    {reads[jobset.JobSet], "sigs.k8s.io/jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"},
+	"batch/v1/Job": {read: reads[batchv1.Job]},
+	"v1/Service":   {read: reads[corev1.Service]},
+	"rbac.authorization.k8s.io/v1/ClusterRole":        {read: reads[rbacv1.ClusterRole]},
+	"rbac.authorization.k8s.io/v1/ClusterRoleBinding": {read: reads[rbacv1.ClusterRoleBinding]},
+	"apps/v1/StatefulSet":                             {read: reads[appsv1.StatefulSet]},
+	"networking.k8s.io/v1/NetworkPolicy":              {read: reads[networkingv1.NetworkPolicy]},
+	"kubeflow.org/v2beta1/MPIJob":                     {reads[kubeflow.MPIJob], mpiOperator, "manifests/base/kubeflow.org_mpijobs.yaml"},
+	"jobset.x-k8s.io/v1alpha2/JobSet":                 {reads[jobset.JobSet], "sigs.k8s.io/jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"},
 	"leaderworkerset.x-k8s.io/v1/LeaderWorkerSet": {reads[lws.LeaderWorkerSet], "sigs.k8s.io/lws",
 		"config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"},
 	"trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime": {reads[trainer.ClusterTrainingRuntime], "github.com/kubeflow/trainer/v2",
@@ -51,9 +54,11 @@ var kinds = map[string]struct {
 		"github.com/k8snetworkplumbingwg/multi-networkpolicy@v1.0.1", "scheme.yml"},
 	"monitoring.coreos.com/v1/PodMonitor": {reads[podMonitor],
 		"github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"},
+	"monitoring.coreos.com/v1/PrometheusRule": {reads[podMonitor],
+		"github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"},
 }
 
-// podMonitor is one as far as any object is; the schema has the rest.
+// podMonitor is one, or a PrometheusRule, as far as any object is; the schema has the rest.
 type podMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

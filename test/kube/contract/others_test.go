@@ -126,7 +126,7 @@ func TestTrainer(t *testing.T) {
 	j.Namespace = ns
 	l.submitted(r, j)
 	l.trained(j)
-	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+	on(t, l.Output("pi-launcher-0-0"), "pi-launcher-0-0", "pi-launcher-0-0", "pi-node-0-0", "pi-node-0-0")
 	i := slices.IndexFunc(j.Status.JobsStatus, func(s trainer.JobStatus) bool { return s.Name == "launcher" })
 	if i < 0 || *j.Status.JobsStatus[i].Succeeded != 1 {
 		t.Errorf("the TrainJob's status does not say that the launcher has succeeded: %+v", j.Status)
@@ -151,7 +151,7 @@ func TestTrainJobHasImageAndCommandOfAllPods(t *testing.T) {
 	j.Namespace = ns
 	l.submitted(r, j)
 	l.trained(j)
-	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+	on(t, l.Output("pi-launcher-0-0"), "pi-launcher-0-0", "pi-launcher-0-0", "pi-node-0-0", "pi-node-0-0")
 }
 
 // trainer-up.yaml as it is: the TrainJob's mpirun is the command of every pod, and all succeed.

@@ -15,7 +15,7 @@ import (
 // other, on a read-only root without a capability; nothing but ranks can be started.
 func TestRestrictedPods(t *testing.T) {
 	t.Parallel()
-	for name, uid := range map[string]int64{"the example's user": 0, "any user": 1234567} {
+	for name, uid := range map[string]int64{"the image's user": 0, "any user": 1234567} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := up(t, setting{images: exampleImages(t)})

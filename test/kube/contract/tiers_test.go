@@ -134,7 +134,7 @@ func users(t *testing.T, program string) kubelet.Image {
 func exampleImages(t *testing.T) map[string]kubelet.Image {
 	t.Helper()
 	pi := filepath.Join(built, filepath.Base(program(t, "mpicc.mpich")))
-	ours := kubelet.Image{Files: map[string]string{"/usr/local/bin/mpiup": bin(t), "/usr/local/bin/ssh": bin(t), "/opt/pi": pi, "/opt/serve": pi, "/opt/train": pi}}
+	ours := kubelet.Image{User: 1000, Files: map[string]string{"/usr/local/bin/mpiup": bin(t), "/usr/local/bin/ssh": bin(t), "/opt/pi": pi, "/opt/serve": pi, "/opt/train": pi}}
 	return map[string]kubelet.Image{
 		"registry.example.com/pi:1":              ours,
 		"registry.example.com/serve:1":           ours,

@@ -16,7 +16,12 @@ import (
 // what its plugins ssh, svc and env do is played here, as they do it in v1.15 (pkg/controllers/job/plugins).
 func TestVolcano(t *testing.T) {
 	t.Parallel()
-	l := up(t, setting{images: exampleImages(t)})
+	images := exampleImages(t)
+	for name, image := range images { // whose plugin's key is root's alone, unless it is told another path
+		image.User = 0
+		images[name] = image
+	}
+	l := up(t, setting{images: images})
 	j := decode[volcano.Job](t, example(t, "volcano-job.yaml")[0])
 	l.volcano(j)
 	on(t, l.mastered("pi-master-0"), "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // probe keeps the pod's Ready condition until ctx ends. Without a probe a container is ready as
@@ -29,7 +31,7 @@ func (p *pod) probe(ctx context.Context, spec *corev1.Container) {
 	for failures := 0; ctx.Err() == nil; {
 		// Ten times as long as asked for: a slow machine of the test is no fault of the pod.
 		once, cancel := context.WithTimeout(ctx, 10*time.Duration(or(int(probe.TimeoutSeconds), 1))*time.Second)
-		err := p.ask(once, probe)
+		err := p.ask(once, spec, probe)
 		cancel()
 		if err == nil {
 			failures = 0
@@ -53,7 +55,7 @@ func or(n, otherwise int) int {
 }
 
 // ask makes one probe.
-func (p *pod) ask(ctx context.Context, probe *corev1.Probe) error {
+func (p *pod) ask(ctx context.Context, c *corev1.Container, probe *corev1.Probe) error {
 	switch {
 	case probe.Exec != nil:
 		out, code, err := p.exec(ctx, probe.Exec.Command...)
@@ -62,15 +64,25 @@ func (p *pod) ask(ctx context.Context, probe *corev1.Probe) error {
 		}
 		return err
 	case probe.TCPSocket != nil:
-		conn, err := p.dial(ctx, probe.TCPSocket.Host, probe.TCPSocket.Port.String())
+		conn, err := p.dial(ctx, probe.TCPSocket.Host, number(c, probe.TCPSocket.Port))
 		if err != nil {
 			return err
 		}
 		return conn.Close()
 	case probe.HTTPGet != nil:
-		return p.get(ctx, probe.HTTPGet)
+		return p.get(ctx, c, probe.HTTPGet)
 	}
 	return notPlayed("this probe")
+}
+
+// number is a port of a probe, which may be one of the container's by its name (pkg/probe/util.go, ResolveContainerPort).
+func number(c *corev1.Container, port intstr.IntOrString) string {
+	for _, p := range c.Ports {
+		if port.Type == intstr.String && p.Name == port.StrVal {
+			return strconv.Itoa(int(p.ContainerPort))
+		}
+	}
+	return port.String()
 }
 
 // dial connects from the node, where kubelet is.
@@ -81,10 +93,10 @@ func (p *pod) dial(ctx context.Context, host, port string) (net.Conn, error) {
 	return p.k.cfg.Hosts.Dial(ctx, p.k.cfg.Node, "tcp", net.JoinHostPort(host, port))
 }
 
-func (p *pod) get(ctx context.Context, ask *corev1.HTTPGetAction) error {
+func (p *pod) get(ctx context.Context, c *corev1.Container, ask *corev1.HTTPGetAction) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return p.dial(ctx, ask.Host, ask.Port.String())
+			return p.dial(ctx, ask.Host, number(c, ask.Port))
 		}}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://pod"+ask.Path, nil)
 	if err != nil {
