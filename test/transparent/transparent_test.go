@@ -21,6 +21,7 @@ type stack struct {
 	compiler []string
 	launcher []string
 	env      []string
+	wiring   string // for mpiup run --mpi: a program may be linked with no MPI and open it
 	needs    func(t *testing.T)
 }
 
@@ -40,12 +41,12 @@ func stacks(t *testing.T) []stack {
 		}
 	}
 	return []stack{
-		{name: "MPICH", compiler: []string{"mpicc.mpich"}, launcher: []string{"mpiexec.mpich", "-n", "2"}, needs: func(t *testing.T) { t.Helper(); need.MPICH(t) }},
-		{name: "OpenMPI", compiler: []string{"mpicc.openmpi"}, launcher: []string{"mpirun.openmpi", "--oversubscribe", "-n", "2"}, env: root,
+		{name: "MPICH", wiring: "pmi1", compiler: []string{"mpicc.mpich"}, launcher: []string{"mpiexec.mpich", "-n", "2"}, needs: func(t *testing.T) { t.Helper(); need.MPICH(t) }},
+		{name: "OpenMPI", wiring: "pmix", compiler: []string{"mpicc.openmpi"}, launcher: []string{"mpirun.openmpi", "--oversubscribe", "-n", "2"}, env: root,
 			needs: func(t *testing.T) { t.Helper(); need.Program(t, "mpicc.openmpi", "libopenmpi-dev") }},
-		{name: "OpenMPI5", compiler: []string{"gcc", "-I" + five + "/include", "-L" + five + "/lib", "-Wl,-rpath," + five + "/lib", "-l:libmpi.so.40"},
-			launcher: []string{five + "/bin/mpirun", "--oversubscribe", "-n", "2"}, env: append(slices.Clone(root), "OPAL_PREFIX="+five), needs: wheels(five + "/bin/mpirun")},
-		{name: "MPICH5", compiler: []string{mpich + "/bin/mpicc"}, launcher: []string{mpich + "/bin/mpiexec", "-n", "2"}, needs: wheels(mpich + "/bin/mpicc")},
+		{name: "OpenMPI5", wiring: "pmix", compiler: []string{"gcc", "-I" + five + "/include", "-L" + five + "/lib", "-Wl,-rpath," + five + "/lib", "-l:libmpi.so.40"},
+			launcher: []string{five + "/bin/mpirun", "--oversubscribe", "-n", "2"}, env: append(slices.Clone(root), "OPAL_PREFIX="+five, "PMIX_MCA_gds=hash"), needs: wheels(five + "/bin/mpirun")},
+		{name: "MPICH5", wiring: "pmi1", compiler: []string{mpich + "/bin/mpicc"}, launcher: []string{mpich + "/bin/mpiexec", "-n", "2"}, needs: wheels(mpich + "/bin/mpicc")},
 	}
 }
 
@@ -83,8 +84,9 @@ func TestTransparent(t *testing.T) {
 func compare(t *testing.T, s stack, bin, source, name string, all bool) {
 	t.Helper()
 	program := s.build(t, source, name)
-	off := s.run(t, bin, "run", "-n", "2", "--watch-ranks=false", program)
-	on := s.run(t, bin, "run", "-n", "2", "--watch-ranks", program)
+	run := []string{"run", "-n", "2", "--mpi", s.wiring}
+	off := s.run(t, bin, append(slices.Clone(run), "--watch-ranks=false", program)...)
+	on := s.run(t, bin, append(slices.Clone(run), "--watch-ranks", program)...)
 	if on.said() != off.said() {
 		t.Errorf("it differs when it is watched: without\n%s\nwith\n%s", off.said(), on.said())
 	}
