@@ -61,6 +61,8 @@ static int has_large_zero(word counts) {
 		const enum end end = end_of(result, lang, LAST##n);                     \
 		const int covers = end != FAILED && (all || covers_all(comm, lang, end == SUCCEEDED)); \
 		if (LIKELY(covers && !(empty))) { /* else counts may be fewer */        \
+			if (!LIKELY(all))                                               \
+				left_other();                                           \
 			leave_all(from, to, 1, slack);                                  \
 			return result;                                                  \
 		}                                                                       \

@@ -101,8 +101,8 @@ void learn(word comm, enum lang lang) {
 	learned = 1;
 }
 
-/* The same of a communicator of Fortran's: what covers_all has found. */
-int known_copy(int comm) { return find_known(key_of(comm, LANG_FORTRAN)) == 1; }
+/* is_known says what covers_all has found of a communicator that is not MPI_COMM_WORLD. */
+int is_known(word comm, enum lang lang) { return find_known(key_of(lang == LANG_FORTRAN ? *(int *)comm : comm, lang)) == 1; }
 
 /* Whether a collective over comm is one of all ranks. It is asked when such a call is over, and where may_ask is false, nobody knows whether
    it came to a good end: MPI is not asked then. */

@@ -72,7 +72,7 @@ extern word world;       /* as C has it */
 extern int world_number; /* as Fortran has it */
 extern int handle_bytes; /* of a communicator and of a request in C */
 int covers_all(word comm, enum lang lang, int may_ask);
-int known_copy(int comm);
+int is_known(word comm, enum lang lang);
 void forget_comms(void);
 void find_library(void);
 void learn(word comm, enum lang lang);
@@ -87,7 +87,7 @@ static inline int is_world(word comm, enum lang lang) {
 /* Whether comm is known to have all ranks, without asking MPI: before a call nobody knows that comm is valid. Fortran's is a place that MPI
    reads before anything else. */
 static inline int known_all(word comm, enum lang lang) {
-	return learned && (is_world(comm, lang) || (lang == LANG_FORTRAN && known_copy(*(int *)comm)));
+	return LIKELY(learned) && (LIKELY(is_world(comm, lang)) || is_known(comm, lang));
 }
 
 /* sum.c: what is written to the page. */
