@@ -90,12 +90,10 @@ func newJob(dir string, number uint32, library string) (*Job, error) {
 	switch {
 	case dir == "":
 		return nil, errors.New("no directory can be written to: give the agent a writable TMPDIR, such as an emptyDir volume")
-	case library == "":
-		return nil, fmt.Errorf("there is no %s beside mpiup: put that of the mpiup image there (mpiup install does)", LibraryName)
 	case strings.ContainsAny(library, ": "):
 		return nil, fmt.Errorf("%s: LD_PRELOAD cannot name a file with a space or a colon in its path; install mpiup elsewhere", library)
 	}
-	if err := checkLibrary(library); err != nil {
+	if err := CheckLibrary(library); err != nil {
 		return nil, err
 	}
 	dir = filepath.Join(dir, fmt.Sprint("waits-", number))
@@ -156,9 +154,12 @@ func ownMachine() elf.Machine {
 	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 }
 
-// checkLibrary opens the library as each rank's loader will. One that cannot be read or mapped would cost each rank a line of the loader's, and
-// one that was cut, as by a disk that was full, its life: the loader maps what the file does not have.
-func checkLibrary(path string) error {
+// CheckLibrary opens the library as each rank's loader will. One that cannot be read or mapped would cost each rank a line of the loader's, and
+// one that was cut, as by a disk that was full, its life: the loader maps what the file does not have. No path is no library beside mpiup.
+func CheckLibrary(path string) error {
+	if path == "" {
+		return fmt.Errorf("there is no %s beside mpiup: put that of the mpiup image there (mpiup install does)", LibraryName)
+	}
 	const again = "put that of the mpiup image there again (mpiup install does)"
 	f, err := bounded.Open(path)
 	if err != nil {

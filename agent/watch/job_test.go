@@ -104,7 +104,7 @@ func TestLibraryThatCannotBeLoaded(t *testing.T) {
 			}
 		})
 	}
-	if err := checkLibrary(put("whole", whole, 0o755)); err != nil {
+	if err := CheckLibrary(put("whole", whole, 0o755)); err != nil {
 		t.Error(err)
 	}
 }
