@@ -81,6 +81,14 @@ func TestLibcs(t *testing.T) {
 	}
 }
 
+// A layer that says to be MPICH and has handles of its own is handed none but what the program has passed, and is not taken for healthy.
+func TestLayer(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	if s := watchedStandIn(t, "gcc", built(t), "layer.c", "libmpi.so"); s.State != job.Unknown || s.Seq != 0 {
+		t.Errorf("the page says %+v", s.Waits)
+	}
+}
+
 // built is libmpiup-watch.so.
 func built(t *testing.T) string {
 	t.Helper()
