@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -186,19 +188,15 @@ func (a *Agent) knownPeers() map[netip.Addr]bool {
 func (a *Agent) seedNames() []string {
 	names := append([]string(nil), a.cfg.Seeds...)
 	for _, kv := range a.cfg.Env {
-		k, v, _ := strings.Cut(kv, "=")
-		switch {
-		case k == "LWS_LEADER_ADDRESS":
-			if _, service, ok := strings.Cut(v, "."); ok {
+		if leader, ok := strings.CutPrefix(kv, "LWS_LEADER_ADDRESS="); ok {
+			if _, service, ok := strings.Cut(leader, "."); ok {
 				names = append(names, service)
 			}
-		case strings.HasPrefix(k, "VC_") && strings.HasSuffix(k, "_HOSTS"):
-			for h := range strings.SplitSeq(v, ",") {
-				if h = strings.TrimSpace(h); h != "" {
-					names = append(names, h)
-				}
-			}
 		}
+	}
+	tasks := hostlist.VolcanoTasks(a.cfg.Env)
+	for _, task := range slices.Sorted(maps.Keys(tasks)) {
+		names = append(names, tasks[task]...)
 	}
 	const maxSeeds = 1024
 	return names[:min(len(names), maxSeeds)]

@@ -11,7 +11,7 @@ import (
 
 // Pages about how mpiup is built, measured and tested stay out: they are half of all bytes.
 //
-//go:embed admin.md binding.md check-image.md doctor.md environment.md exit-codes.md frameworks.md from.md gpu.md guide.md hangs.md horovodrun.md hosts.md kubectl.md monitoring.md mpirun.md preemption.md progress.md record.md report.md restart.md security.md slow.md start.md telemetry.md topology.md torchrun.md trainjob.md troubleshooting.md up.md versions.md
+//go:embed admin.md binding.md check-image.md doctor.md environment.md exit-codes.md frameworks.md from.md gpu.md guide.md hangs.md horovodrun.md hosts.md kubectl.md monitoring.md mpirun.md platform.md preemption.md progress.md record.md report.md restart.md security.md slow.md start.md telemetry.md topology.md torchrun.md trainjob.md troubleshooting.md up.md versions.md
 var pages embed.FS
 
 // Advice is what to do by the words of an error, kind by kind: launcher/verdict reads it.

@@ -9,7 +9,7 @@
 //	python   ──site-packages──▶ mpi4py/MPI.*.so ──────┘
 //	nothing  ──MPI_HOME, LD_LIBRARY_PATH, mpirun on PATH, ld.so.cache──▶ a guess, else PMI-1
 //
-// Package object reads ELF files, script the commands of a shell script; both are pure, and read through one budget.
+// object.go reads ELF files, package script the commands of a shell script; both read through one budget.
 // Files are read, nothing is executed. What it reads may be hostile or may not answer. limits.go bounds the number of
 // files, their bytes, the depth, the steps of following scripts and the time. A look that finds nothing within them
 // says so and falls back.

@@ -48,8 +48,7 @@ const (
 	// remainLook is the time between two looks at what is left.
 	remainLook = 20 * time.Millisecond
 
-	// sureLooks is in how many looks after each other nobody is to be seen. The first may have begun before the first
-	// process ended, and a look may miss who is forked in the middle of it by one that ends.
+	// sureLooks is in how many looks after each other nobody is to be seen, where none of them is sure by itself.
 	sureLooks = 3
 
 	// slowLook is the same after execPatience.
@@ -297,12 +296,12 @@ func (l *leaving) linger(last client.Process) bool {
 	var waited, quiet time.Duration // in which this process ran; quiet is since the rank's last byte
 	before, wrote := time.Now(), p.wrote.Load()
 	for nobody := 0; ; {
-		left := p.remains()
+		left, sure := p.remains()
 		if st.isStopped() {
 			return false
 		}
 		if len(left) == 0 {
-			if nobody++; nobody == sureLooks {
+			if nobody++; sure || nobody == sureLooks {
 				return false
 			}
 			continue
@@ -383,10 +382,10 @@ func (l *leaving) giveUp(left []reap.Remnant, library string) {
 }
 
 // remains is what is left of the rank besides its first process: processes that have its own variables, or none that
-// show.
-func (p *Process) remains() []reap.Remnant {
-	all := p.Job.s.Super.Remains(p.Job.s.ID, keyOf)
-	return slices.DeleteFunc(slices.Clone(all), func(r reap.Remnant) bool { return !r.Bare && r.Key != p.key })
+// show. sure says that the look can have missed nobody.
+func (p *Process) remains() (left []reap.Remnant, sure bool) {
+	all, sure := p.Job.s.Super.Remains(p.Job.s.ID, keyOf)
+	return slices.DeleteFunc(all, func(r reap.Remnant) bool { return !r.Bare && r.Key != p.key }), sure
 }
 
 // keyNames are variables by which a rank's processes are told from those of other ranks of a session.
@@ -429,7 +428,8 @@ func (p *Process) signalOthers(sig syscall.Signal) {
 		super.AskOther(who.PID, who.Start, sig)
 		return
 	}
-	for _, r := range p.remains() {
+	left, _ := p.remains()
+	for _, r := range left {
 		super.AskOther(r.PID, r.Start, sig)
 	}
 }

@@ -99,20 +99,21 @@ type Config struct {
 
 // Supervisor owns every child of this process. New builds it, Run gives it life.
 type Supervisor struct {
-	cfg      Config
-	adopts   bool // PID 1 or subreaper: orphans come here, and descent from us can be seen
-	proc     proctree.Proc
-	noPidfd  atomic.Bool     // this kernel (before 5.3) or sandbox has no pidfds
-	requests chan *request   // to the spawner, unbuffered
-	ended    context.Context // done when Run takes no more requests
-	end      context.CancelFunc
-	orphans  orphans
-	keeper   guardKeeper
-	priority priority // the spawner's once Run has begun
-	programs program.Finder
-	looks    singleflight.Group // at what sessions have open, by session
-	waiters  sync.WaitGroup
-	ledger   *guard.Ledger // nil without a guard
+	cfg       Config
+	adopts    bool // PID 1 or subreaper: orphans come here, and descent from us can be seen
+	proc      proctree.Proc
+	noPidfd   atomic.Bool     // this kernel (before 5.3) or sandbox has no pidfds
+	requests  chan *request   // to the spawner, unbuffered
+	ended     context.Context // done when Run takes no more requests
+	end       context.CancelFunc
+	orphans   orphans
+	keeper    guardKeeper
+	priority  priority // the spawner's once Run has begun
+	programs  program.Finder
+	looks     singleflight.Group // at what sessions have open, by session
+	remaining freshLooks[remnants]
+	waiters   sync.WaitGroup
+	ledger    *guard.Ledger // nil without a guard
 
 	mu       sync.Mutex
 	closed   bool                   // guarded by mu: Run is ending, no new process

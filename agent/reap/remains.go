@@ -17,43 +17,114 @@ import (
 
 // Remnant is a process of a session that was not started here itself.
 type Remnant struct {
-	PID   int
-	Start uint64 // starttime of /proc/PID/stat
-	Bare  bool   // its environment does not show, or is empty, as in the middle of an exec
-	Key   string // what the caller's pick has made of its environment
+	PID     int
+	Start   uint64 // starttime of /proc/PID/stat
+	Session string
+	Bare    bool   // its environment does not show, or is empty, as in the middle of an exec
+	Key     string // what the caller's pick has made of its environment
 }
 
-// maxRemnants bounds what Remains returns.
+// maxRemnants bounds what one look finds.
 const maxRemnants = 4096
 
-// Remains are the living processes of a session that it did not start itself. pick makes of an environment, of strings
-// that end in NUL, what tells the caller whose a process is; all calls bring the same one. Where /proc cannot be used
-// there are none. Calls that come while another looks get what that one sees, which may have begun before.
-func (s *Supervisor) Remains(session string, pick func(environ []byte) string) []Remnant {
-	v, _, _ := s.looks.Do("remains of "+session, func() (any, error) { return s.remains(session, pick), nil })
-	return v.([]Remnant)
+// remnants are those of all sessions, as one look has seen them.
+type remnants struct {
+	found []Remnant
+	sure  bool // nobody can have slipped through
 }
 
-func (s *Supervisor) remains(session string, pick func(environ []byte) string) (found []Remnant) {
+// Remains are the living processes of a session that it did not start itself, by a look that begins after the call.
+// pick makes of an environment, of strings that end in NUL, what tells the caller whose a process is; all calls bring the
+// same one. Where /proc cannot be used there are none.
+//
+// A look lists the processes and then looks at each. Linux numbers them upwards: whoever of a chain of processes that fork
+// and end is listed last was alive then, and is either found or seen to have ended since. sure is false in the second
+// case, where a child of it may live that is not listed. What is left is a chain that begins anew at the lowest numbers
+// just then.
+func (s *Supervisor) Remains(session string, pick func(environ []byte) string) (found []Remnant, sure bool) {
+	all := s.remaining.do(func() remnants { return s.lookForRemnants(pick) })
+	for _, r := range all.found {
+		if r.Session == session {
+			found = append(found, r)
+		}
+	}
+	return found, all.sure
+}
+
+func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants {
 	if s.proc.Verify() != nil {
-		return nil
+		return remnants{sure: true}
 	}
-	all, err := s.proc.Snapshot()
+	over, forks := s.sessionsWithoutChildren()
+	all, whole, err := s.proc.Census()
 	if err != nil {
-		return nil
+		return remnants{sure: true}
 	}
+	seen := remnants{sure: whole}
 	t := s.tree(all, nil)
 	for _, p := range all {
 		_, own := t.Children[p.PID]
-		if own || !p.Alive() || p.PID == t.Self || s.adopts && !t.Descends(p.PID) {
+		if own || p.PID == t.Self || t.Exempt[p.PID] || s.adopts && !t.Descends(p.PID) {
 			continue
 		}
-		if o := t.Owner(p.PID); o.Ours && o.Session == session && len(found) < maxRemnants {
+		if !p.Alive() {
+			seen.sure = false
+			continue
+		}
+		o := t.Owner(p.PID)
+		switch {
+		case o.Ours && o.Session != "" && len(seen.found) < maxRemnants:
 			environ, _ := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(p.PID), "environ"), maxEnvironment)
-			found = append(found, Remnant{PID: p.PID, Start: p.Start, Bare: len(environ) == 0, Key: pick(environ)})
+			seen.found = append(seen.found, Remnant{PID: p.PID, Start: p.Start, Session: o.Session, Bare: len(environ) == 0, Key: pick(environ)})
+		case o.Ours && o.Session != "", !o.Ours && s.adopts && s.proc.Unsettled(p): // as search.look has it
+			seen.sure = false
 		}
 	}
-	return found
+	if seen.sure && s.adopts {
+		s.dropSessions(over, forks, seen.found)
+	}
+	return seen
+}
+
+// sessionsWithoutChildren are those that have no child in the table, and how many processes were started so far; none
+// while one is being started.
+func (s *Supervisor) sessionsWithoutChildren() (names []string, forks uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forking != nil {
+		return nil, s.forks
+	}
+	busy := map[string]bool{}
+	for _, p := range s.table {
+		if !p.guard {
+			busy[p.session] = true
+		}
+	}
+	for name := range s.known {
+		if !busy[name] {
+			names = append(names, name)
+		}
+	}
+	return names, s.forks
+}
+
+// dropSessions forgets those sessions of which a look that is sure has found nobody, so that no other look is needed at
+// their end: if nothing was started since it began.
+func (s *Supervisor) dropSessions(over []string, forks uint64, found []Remnant) {
+	left := map[string]bool{}
+	for _, r := range found {
+		left[r.Session] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forking != nil || s.forks != forks {
+		return
+	}
+	for _, name := range over {
+		if !left[name] {
+			s.dropSession(name)
+		}
+	}
 }
 
 // maxEnvironment bounds what is read of one process's.

@@ -31,6 +31,7 @@ Examples:
   kubectl mpiup exec pi pi-worker-0 -- nvidia-smi      on a worker, by the job's launcher
   kubectl mpiup doctor pi -- -n 16 ./train             flags that kubectl has too stand behind --
   kubectl mpiup logs pi --rank 3 --level warn
+  kubectl mpiup why pi                                 which rank failed first, and of what
 
 Commands:
 `
@@ -42,7 +43,7 @@ Flags:
       --pod NAME         ask this pod of the job's (default: the one that launches, else one that runs)
       --mpiup PATH       mpiup in the container (default: as in the container's command, else on PATH)
   -i, --stdin, -t, --tty with exec, as of kubectl exec
-  -f, --follow, -p, --previous   with logs and report, as of kubectl logs
+  -f, --follow, -p, --previous   with logs, report and why, as of kubectl logs; support takes -p
 
 A job is an MPIJob, TrainJob, JobSet, Job, LeaderWorkerSet, Volcano Job or StatefulSet.
 `
@@ -78,8 +79,11 @@ func kubectlApplet(p *process, args []string) int {
 	if note != "" {
 		tell(p.stderr, "kubectl mpiup:", note)
 	}
-	if k.Reads() {
+	switch {
+	case k.Reads():
 		return k.readLog(ctx, pod)
+	case k.Collects():
+		return k.collect(ctx, pod)
 	}
 	end()
 	return k.become(k.Exec(pod))
@@ -193,6 +197,39 @@ func (k *plugin) become(words []string) int {
 	return job.ExitExec
 }
 
+// asking is where a command asks that is about a job in a cluster.
+type asking struct {
+	namespace, pod string
+	words          []string // before those of mpiup
+}
+
+// collect makes a bundle here of the pod's log and of what its agent answers, if it still runs.
+func (k *plugin) collect(ctx context.Context, pod *kubectl.Pod) int {
+	log, err := os.CreateTemp("", "mpiup-log-")
+	if err != nil {
+		tell(k.stderr, "kubectl mpiup:", err)
+		return job.ExitInternal
+	}
+	defer func() { _ = os.Remove(log.Name()) }()
+	got, err := k.printLog(ctx, pod, log)
+	log.Close()
+	if err != nil {
+		tell(k.stderr, "kubectl mpiup:", err)
+		return job.ExitExec
+	}
+	<-got.Done()
+	if got.Exit().Code != 0 {
+		return job.ExitHosts // it has said why
+	}
+	k.asking = &asking{pod.Metadata.Namespace, pod.Metadata.Name, append([]string{"kubectl"}, k.Exec(pod)...)}
+	return k.command(slices.Concat([]string{k.Command}, k.Words, []string{log.Name()})...)
+}
+
+// printLog has kubectl write the pod's log to a file.
+func (k *plugin) printLog(ctx context.Context, pod *kubectl.Pod, to *os.File) (*reap.Process, error) {
+	return k.super.Start(ctx, reap.Command{Argv: append([]string{"kubectl"}, k.Logs(pod)...), Env: k.env, Dir: dirOrRoot(), Files: []*os.File{nil, to, k.stderr}})
+}
+
 // readLog has the command read the pod's log here.
 func (k *plugin) readLog(ctx context.Context, pod *kubectl.Pod) int {
 	r, w, err := os.Pipe()
@@ -200,8 +237,7 @@ func (k *plugin) readLog(ctx context.Context, pod *kubectl.Pod) int {
 		tell(k.stderr, "kubectl mpiup:", err)
 		return job.ExitInternal
 	}
-	log, err := k.super.Start(ctx, reap.Command{Argv: append([]string{"kubectl"}, k.Logs(pod)...), Env: k.env, Dir: dirOrRoot(),
-		Files: []*os.File{nil, w, k.stderr}})
+	log, err := k.printLog(ctx, pod, w)
 	w.Close()
 	if err != nil {
 		r.Close()

@@ -53,6 +53,7 @@ type process struct {
 	programs       program.Finder
 	whole          bool                     // --help --all
 	shown          error                    // of help that could not be written
+	asking         *asking                  // of a command about a job in a cluster; nil: it asks from here
 	up             *up                      // nil: this pod's command is not that of all of the job's
 	sink           atomic.Pointer[iof.Sink] // of the run that this process launches
 	last           func()                   // is called when all else has ended, this process's agent too

@@ -24,6 +24,9 @@ masked. What is inside is listed before the file is written; no file is overwrit
 		RunE: func(c *cobra.Command, args []string) error {
 			s.Namespace, s.Job, s.Key, s.TLSDir = namespace("/"), strings.Join(args, ""), q.hosts.KeyFile, q.hosts.TLSDir
 			s.Hosts = cli.Given(c.Flags(), "output", "list", "verbose")
+			if a := p.asking; a != nil {
+				s.Namespace, s.Pod, s.AskFrom = a.namespace, a.pod, a.words
+			}
 			ctx, stop := untilTold()
 			defer stop()
 			return asked(p.desk().Support(ctx, s))

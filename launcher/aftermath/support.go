@@ -39,6 +39,7 @@ type Support struct {
 	Version        string   // its build
 	Namespace, Pod string   // where it runs; "": in none
 	Hosts          []string // flags that say which hosts are meant, for those commands that ask any
+	AskFrom        []string // the words before such a command, which run it elsewhere, as kubectl exec does; nil: it runs here, as Program
 	Job            string   // a report or a log; "": of this user's newest failure, where there is one
 	Env            []string
 	Key, TLSDir    string // as flags name them: nothing of what they hold is told, nor of files where secrets are found without
@@ -149,6 +150,9 @@ func (s *Support) asks(ctx context.Context, p part, run string) (text []byte, no
 	argv := append([]string{s.Program}, p.argv...)
 	switch p.of {
 	case "hosts":
+		if s.AskFrom != nil {
+			argv = slices.Concat(s.AskFrom, p.argv)
+		}
 		argv = slices.Concat(argv, s.Hosts)
 	case "run":
 		argv = append(argv, run)

@@ -105,13 +105,7 @@ func (s *Sources) volcano() (string, []hostlist.Entry, error) {
 
 // tasks are the pods of a Volcano job by task, of VC_<TASK>_HOSTS, or of /etc/volcano/<task>.host where a big job has no such variables.
 func (s *Sources) tasks() (from string, lists map[string][]string, err error) {
-	from, lists = "VC_*_HOSTS", map[string][]string{}
-	for _, kv := range s.Environ() {
-		name, value, _ := strings.Cut(kv, "=")
-		if task, ok := strings.CutSuffix(name, "_HOSTS"); ok && strings.HasPrefix(name, "VC_") && len(task) > len("VC_") {
-			lists[strings.TrimPrefix(task, "VC_")] = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		}
-	}
+	from, lists = "VC_*_HOSTS", hostlist.VolcanoTasks(s.Environ())
 	if len(lists) > 0 {
 		return from, lists, nil
 	}

@@ -52,6 +52,8 @@ func TestExec(t *testing.T) {
 		{"shutdown sts/pool --pod pool-1", "statefulset", "exec pool-1 -- /usr/local/bin/mpiup shutdown"},
 		{"exec pi pi-1 -- ls -n", "job", "exec --stdin pi-0-xvwrz -- /usr/local/bin/mpiup exec pi-1.pi -- ls -n"},
 		{"exec -it pi pi-1-xvmwm -- bash", "job", "exec --stdin --tty pi-0-xvwrz -- /usr/local/bin/mpiup exec --tty pi-1.pi -- bash"},
+		{"top mj --window 1m", "mpijob", "exec mj-launcher-qqsw6 -- /usr/local/bin/mpiup top --window 1m"},
+		{"support pi -n team --list", "job", "exec --namespace=team pi-0-xvwrz -- /usr/local/bin/mpiup"},
 		{"exec pi other -- ls", "job", "exec --stdin pi-0-xvwrz -- /usr/local/bin/mpiup exec other -- ls"},
 		{"peers nothing", "job", "no pods of a MPIJob, TrainJob, JobSet, Job, LeaderWorkerSet, Volcano Job or StatefulSet nothing"},
 		{"peers pi --pod pi-9", "job", "Job pi has no pod pi-9: pi-0-xvwrz (Running), pi-1-xvmwm (Running)"},
@@ -76,7 +78,7 @@ func TestExec(t *testing.T) {
 // What is no command line says what is wrong with it.
 func TestParseRefuses(t *testing.T) {
 	for line, says := range map[string]string{
-		"frobnicate pi":     `"frobnicate" is none of the commands for a job: doctor, exec, logs, peers, ps, report, shutdown, stacks`,
+		"frobnicate pi":     `"frobnicate" is none of the commands for a job: doctor, exec, logs, peers, ps, report, shutdown, stacks, support, top, why`,
 		"peers":             "which job? write kubectl mpiup peers JOB",
 		"peers pi -n":       "-n needs a value",
 		"peers --context=":  "--context= needs a value",

@@ -32,10 +32,17 @@ var Commands = map[string]string{
 	"doctor": "look at the job's pods and the network between them", "exec": "run a command in one of the job's pods",
 	"shutdown": "end the job's agents with exit code 0",
 	"report":   "what remains of the run, from the launcher's log", "logs": "the lines of the launcher's log by rank, host, stream, time and level",
+	"why":     "why the job failed, from the launcher's log",
+	"support": "put what helps others to help into one file here",
 }
 
 // Reads says that a command reads the launcher's log, and needs no agent.
-func (l *Line) Reads() bool { return l.Command == "logs" || l.Command == "report" }
+func (l *Line) Reads() bool {
+	return l.Command == "logs" || l.Command == "report" || l.Command == "why"
+}
+
+// Collects says that a command reads the log, and asks what still runs, as far as it answers.
+func (l *Line) Collects() bool { return l.Command == "support" }
 
 // flags that take a value, with their short names, and switches.
 var (
@@ -132,8 +139,10 @@ func (l *Line) has(word string) bool {
 	switch word {
 	case "-h", "--help":
 		return true
-	case "-f", "--follow", "-p", "--previous":
+	case "-f", "--follow":
 		return l.Reads()
+	case "-p", "--previous":
+		return l.Reads() || l.Collects()
 	}
 	return l.Command == "exec"
 }
@@ -200,9 +209,12 @@ func (l *Line) Namespace() string {
 	return ""
 }
 
-// Exec is the words of the kubectl that runs the command in a pod.
+// Exec is the words of the kubectl that runs the command in a pod; of one that collects, those before each command of mpiup.
 func (l *Line) Exec(p *Pod) []string {
 	words := append([]string{"exec"}, l.where...)
+	if l.Collects() { // whatever it asks stands behind
+		return append(append(words, l.in(p)...), "--", l.mpiup(p))
+	}
 	if l.Input || l.Command == "exec" { // which reads standard input in any case
 		words = append(words, "--stdin")
 	}

@@ -172,7 +172,7 @@ func (l *Line) Choose(all []Found) (p *Pod, note string, err error) {
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(k.first(&a), k.first(&b)), -cmp.Compare(a.Metadata.Created, b.Metadata.Created), cmp.Compare(a.Metadata.Name, b.Metadata.Name))
 	})
-	if l.Reads() {
+	if l.Reads() || l.Collects() {
 		return &pods[0], "", nil
 	}
 	i := slices.IndexFunc(pods, func(p Pod) bool { return p.runs() })

@@ -15,7 +15,7 @@ func (l *Line) May() []string {
 
 // right is what the line needs beside reading pods.
 func (l *Line) right() (verb, part string) {
-	if l.Reads() {
+	if l.Reads() || l.Collects() {
 		return "get", "log"
 	}
 	return "create", "exec"

@@ -204,7 +204,7 @@ type probed struct {
 func (h *Conn) resume(ctx context.Context, broke error) (*Session, *model.Lost) {
 	since := h.Clock.Now()
 	if s := (*silence)(nil); errors.As(broke, &s) {
-		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true,
+		return nil, &model.Lost{Since: since - h.link.Silent(), Unsure: true, Mute: s.answered,
 			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)%s", h.Timeout, s.but())}
 	}
 	if h.Attach == nil {
@@ -270,7 +270,7 @@ func (s *silence) but() string {
 	if !s.answered {
 		return ""
 	}
-	return "; its kernel acknowledges what is sent to it: its agent is stopped, or starved of CPU"
+	return ", though its kernel, or a proxy before it, acknowledges what is sent there: its agent is stopped, or starved of CPU"
 }
 
 // redial resumes the session at the same address, as long as the silence may last. Where nothing answers it comes back earlier, to try anew.

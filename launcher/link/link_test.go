@@ -216,7 +216,7 @@ func TestHostIsGivenUp(t *testing.T) {
 			early: 29 * time.Second, after: 32 * time.Second, says: "no route"},
 		{name: "silent", breaks: func(a *fakeAgent) { a.hang = true; close(a.mute) }, early: 29 * time.Second, after: 32 * time.Second, says: "nothing was heard from it for 30s"},
 		{name: "silent, and its kernel answers", breaks: func(a *fakeAgent) { a.hang, a.peer.All = true, true; close(a.mute) },
-			early: 29 * time.Second, after: 32 * time.Second, says: "for 30s (--node-timeout); its kernel acknowledges what is sent to it: its agent is stopped, or starved of CPU"},
+			early: 29 * time.Second, after: 32 * time.Second, says: "for 30s (--node-timeout), though its kernel, or a proxy before it, acknowledges what is sent there: its agent is stopped, or starved of CPU"},
 		{name: "silent, and its kernel has not answered for long", breaks: func(a *fakeAgent) {
 			a.hang, a.peer.All, a.peer.Since = true, true, 16*time.Second
 			close(a.mute)

@@ -350,7 +350,7 @@ func (r *Run) hostEnded(e Ended) {
 		r.hosts[h].lost = lost
 	}
 	if lost != nil && r.busy(h) {
-		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h)}
+		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h), Mute: lost.Mute}
 		r.give(Note{report.Lost, f.Host, f.Text})
 		if lost.Fenced || was.ending() {
 			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[lost.Fenced]

@@ -72,29 +72,30 @@ type Run struct {
 	now Now
 	shared
 
-	sites      *sites
-	brief      briefing
-	spawns     *spawn.Queue
-	growing    *spawn.Order // waits for Grown
-	overJobs   int          // spawned jobs that are over
-	active     int          // hosts whose connection has not ended
-	hungry     map[int]bool // ranks that get standard input and do not run yet
-	starred    bool         // the star was spoken of
-	gone       gone
-	alone      alone
-	meet       attending
-	inquiry    inquiry
-	stalls     stalls
-	succession succession
-	flights    flights
-	exchange   *exchange.Exchange
-	verdict    verdict.Case
-	phase      string // of the first fault
-	signals    signalState
-	unwritten  unwritten
-	grows      Came      // hosts for which the ranks were ended; zero: none
-	succeeded  bool      // another launcher has the run, whose ranks go on
-	stopped    time.Time // when the ranks were told to end; zero: they were not
+	sites       *sites
+	brief       briefing
+	spawns      *spawn.Queue
+	growing     *spawn.Order // waits for Grown
+	overJobs    int          // spawned jobs that are over
+	active      int          // hosts whose connection has not ended
+	hungry      map[int]bool // ranks that get standard input and do not run yet
+	starred     bool         // the star was spoken of
+	gone        gone
+	alone       alone
+	meet        attending
+	inquiry     inquiry
+	stalls      stalls
+	succession  succession
+	flights     flights
+	exchange    *exchange.Exchange
+	verdict     verdict.Case
+	phase       string // of the first fault
+	signals     signalState
+	interrupted bool // the ranks have Config.Grace to end after a Ctrl-C
+	unwritten   unwritten
+	grows       Came      // hosts for which the ranks were ended; zero: none
+	succeeded   bool      // another launcher has the run, whose ranks go on
+	stopped     time.Time // when the ranks were told to end; zero: they were not
 }
 
 // Now is the time of an event: Wall as programs on this host have it, Clock as silence is counted (wire.Clock).

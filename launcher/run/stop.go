@@ -15,10 +15,11 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// judge stops the job after the first verdict.Fault.
+// judge stops the job after the first verdict.Fault. Ranks that are given time to save what they have, after a Ctrl-C or
+// before their pods go, keep it whatever becomes of others meanwhile.
 func (r *Run) judge() {
 	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.last && r.inquiry.open != nil ||
-		r.job == jobLeaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
+		(r.job == jobLeaving || r.interrupted) && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.Cause(); ok {
@@ -97,6 +98,7 @@ func (r *Run) signal(sig int) {
 		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: sig})
 		r.verdict.Holdup = r.heldUp()
 		if r.cfg.Exec == nil || sig == job.SIGTERM { // a command may have its own use for Ctrl-C
+			r.interrupted = true
 			r.set(Grace, r.cfg.Grace)
 		}
 	}

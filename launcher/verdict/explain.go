@@ -230,7 +230,8 @@ func (f Fault) Sentence() string {
 		what := map[bool]string{false: " could not be started", true: " could not be prepared"}
 		return who + what[f.Init] + visible.Colon(f.Text)
 	case HostLost:
-		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, visible.Colon(f.Text))
+		what := map[bool]string{false: "was lost", true: "does not answer"}
+		return fmt.Sprintf("host %s with %s %s%s", f.Host, f.Ranks, what[f.Mute], visible.Colon(f.Text))
 	case HostTaken:
 		switch f.By {
 		case ByLauncher:

@@ -79,6 +79,7 @@ type Fault struct {
 	Stranded    job.Stranding // NotWired: why
 	Command     bool          // it is exec's command, which users know by its host and not as a rank
 	Ranks       string        // HostLost, HostTaken: the host's ranks; Left, Uncalled: all who did, where they are several
+	Mute        bool          // HostLost: its kernel acknowledged while its agent said nothing, so that it is there
 	By          Taker         // HostTaken: whom the host is taken by
 	Limit       Limit         // TimedOut: which
 	Unread      bool          // Signalled: it ended the reader of our output, too, so that the run fails however its ranks end

@@ -19,7 +19,7 @@ func TestSilenceEndsBothSides(t *testing.T) {
 	s.workers[1].gone()                                        // by its own lease, while the launcher still waits
 	took(t, "the lease", begun, 2*time.Second, 40*time.Second) // the last heartbeat was a while before
 	r.running("before --node-timeout")
-	r.ends(248, "host "+s.workers[1].name+" with ranks 2-3 was lost", "--node-timeout", "see by the host's log why it or its agent ended")
+	r.ends(248, "host "+s.workers[1].name+" with ranks 2-3 does not answer", "--node-timeout", "see by the host's log why it or its agent ended")
 	took(t, "giving up", begun, 6*time.Second, 60*time.Second) // the last heartbeat was a while before
 	s.workers[0].gone()
 }

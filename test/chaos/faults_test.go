@@ -101,7 +101,7 @@ var matrixFaults = []matrixFault{
 			k.agents[hit].Signal(k.t, syscall.SIGSTOP)
 			return func() error { return k.agents[hit].Cmd.Process.Signal(syscall.SIGCONT) }, nil
 		}),
-		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost", "nothing was heard"}, within: silence, ranks: forever},
+		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 does not answer", "nothing was heard"}, within: silence, ranks: forever},
 		in:   map[string]expected{gathering: {}}},
 	{name: "host cut", flags: quick,
 		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(hit) }),

@@ -61,6 +61,8 @@ func TestKubectlPlugin(t *testing.T) {
 	}{
 		{line: "logs pi --rank 1", stdout: "[1] bad\n", asked: "logs pi-0-xvwrz"},
 		{line: "logs pi --rank 7", code: 1},
+		{no: "log", line: "why pi", says: "you may not get pods/log", code: 241},
+		{no: "log", line: "support pi --list", says: "you may not get pods/log", code: 241},
 		{line: "peers pi -n team --hots w0", says: "unknown flag --hots", asked: "exec --namespace=team pi-0-xvwrz -- /usr/local/bin/mpiup peers --hots w0", code: 240},
 		{line: "exec pi pi-1 -- -x", says: "pi-1.pi", asked: "exec --stdin pi-0-xvwrz -- /usr/local/bin/mpiup exec pi-1.pi -- -x", code: 244},
 		{no: "exec", line: "ps pi -n team", says: "you may not create pods/exec in namespace team", code: 241},
@@ -79,6 +81,19 @@ func TestKubectlPlugin(t *testing.T) {
 		if asked, _ := os.ReadFile(filepath.Join(dir, "asked")); !strings.Contains(string(asked), c.asked) {
 			t.Errorf("%s: kubectl was not asked %q:\n%s", c.line, c.asked, asked)
 		}
+	}
+	if r := plugin(dir+":", "", "why", "pi"); r.Code != 1 || !strings.Contains(r.Stdout, "no failure that mpiup knows") || !strings.Contains(r.Stdout, "[1] bad") {
+		t.Errorf("why: code %d, printed %q and %q", r.Code, r.Stdout, r.Stderr)
+	}
+	r := plugin(dir+":", "", "support", "pi", "--list")
+	asked, _ := os.ReadFile(filepath.Join(dir, "asked"))
+	for _, words := range []string{"doctor -v", "peers -v", "ps"} {
+		if !strings.Contains(string(asked), "exec pi-0-xvwrz -- /usr/local/bin/mpiup "+words+"\n") {
+			t.Errorf("support: kubectl was not asked for %s:\n%s", words, asked)
+		}
+	}
+	if r.Code != 0 || !strings.Contains(r.Stdout, "verdict.txt") || !strings.Contains(r.Stdout, "peers.txt") {
+		t.Errorf("support: code %d, printed %q and %q", r.Code, r.Stdout, r.Stderr)
 	}
 	if r := plugin("", "", "ps", "pi"); r.Code != 241 || !strings.Contains(r.Stderr, "kubectl") {
 		t.Errorf("without kubectl: code %d, %q", r.Code, r.Stderr)

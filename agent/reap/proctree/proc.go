@@ -162,16 +162,24 @@ func statAt(at int, dir string, pid int) (Stat, error) {
 
 // Snapshot is every process that can be seen; with hidepid those of this uid.
 func (p Proc) Snapshot() ([]Stat, error) {
+	all, _, err := p.Census()
+	return all, err
+}
+
+// Census is Snapshot, and says whether it is whole: no process ended between being listed and being looked at, which may
+// have left one that was not listed yet.
+func (p Proc) Census() (all []Stat, whole bool, err error) {
 	d, err := os.Open(p.Root)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer func() { _ = d.Close() }()
 	names, err := d.Readdirnames(-1)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	all, at := make([]Stat, 0, len(names)), int(d.Fd())
+	at := int(d.Fd())
+	all, whole = make([]Stat, 0, len(names)), true
 	for _, n := range names {
 		if n[0] < '1' || n[0] > '9' {
 			continue
@@ -180,11 +188,14 @@ func (p Proc) Snapshot() ([]Stat, error) {
 		if err != nil {
 			continue
 		}
-		if st, err := statAt(at, "", pid); err == nil { // else it is gone
-			all = append(all, st)
+		st, err := statAt(at, "", pid)
+		if err != nil { // it is gone
+			whole = false
+			continue
 		}
+		all = append(all, st)
 	}
-	return all, nil
+	return all, whole, nil
 }
 
 // Verify says whether this is the /proc of our own process numbers. It may be absent, or belong to another PID

@@ -294,10 +294,27 @@ func (p *openMPIParser) launcherParamOfFile(given givenParam, override bool) err
 	return nil
 }
 
-// defaultHosts are those of the installation's default hostfile, where nothing else names any. Debian's is there and names none.
+// defaultHosts are those of the installation's default hostfile, where nothing else names any.
 func (p *openMPIParser) defaultHosts() error {
-	if p.Out.FoundFile == nil || p.Line.Entries != nil || p.Line.Otherwise != nil {
+	if p.Line.Entries != nil || p.Line.Otherwise != nil {
 		return nil
+	}
+	file, text := p.installedHostfile()
+	if file == "" {
+		return nil
+	}
+	hosts, err := hostlist.ParseFile(text, file, hostlist.OpenMPI)
+	if err != nil {
+		return &line.ElsewhereError{Err: err}
+	}
+	p.Line.Otherwise, p.Line.OtherwiseFrom = hosts, file
+	return nil
+}
+
+// installedHostfile is the installation's default hostfile; "" for file: there is none that names a host. Debian's names none.
+func (p *openMPIParser) installedHostfile() (file, text string) {
+	if p.Out.FoundFile == nil {
+		return "", ""
 	}
 	five, known := p.isFive()
 	names := []string{"openmpi-default-hostfile"}
@@ -309,17 +326,11 @@ func (p *openMPIParser) defaultHosts() error {
 	}
 	for _, name := range names {
 		file, text := p.FirstFound("mpirun", p.inEtc(name))
-		if file == "" || namesNoHost(text) {
-			continue
+		if file != "" && !namesNoHost(text) {
+			return file, text
 		}
-		hosts, err := hostlist.ParseFile(text, file, hostlist.OpenMPI)
-		if err != nil {
-			return &line.ElsewhereError{Err: err}
-		}
-		p.Line.Otherwise, p.Line.OtherwiseFrom = hosts, file
-		return nil
 	}
-	return nil
+	return "", ""
 }
 
 // namesNoHost says that a hostfile has blank lines and comments alone.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -115,6 +116,12 @@ func TestDefaultHosts(t *testing.T) {
 		{line: "-H w9 a", world: world{env: "OMPI_MCA_orte_default_dash_host=w0:2"}, is: hosts(t, "w9:1")},
 		{line: "a", world: world{found: map[string]string{default4: "# none\n\nw0 slots=2\nw1\n"}}, is: otherwise(default4, "w0:2 w1")},
 		{line: "-H w9 a", world: world{found: map[string]string{default4: "w0\n"}}, is: hosts(t, "w9:1")},
+		{line: "--map-by seq a", world: world{found: map[string]string{default4: "w1\nw0\nw1\n"}}, is: func(l *line.Line) {
+			l.Otherwise, l.OtherwiseFrom = entries(t, "w1:2 w0"), default4
+			l.Binding.Map.Policy = "seq"
+			l.Binding.Lines = []layout.Line{{Host: "w1", At: 1}, {Rank: 1, Host: "w0", At: 2}, {Rank: 2, Host: "w1", At: 3}}
+			l.Contexts[0].N = 3
+		}},
 		{line: "a", world: world{found: map[string]string{default4: "# Debian's\n#\n"}}},
 		{line: "a", world: world{five: "yes", prefix: "/opt/o", found: map[string]string{default4: "w0\n", "/opt/o/etc/prte-default-hostfile": "w1\n"}},
 			is: otherwise("/opt/o/etc/prte-default-hostfile", "w1")},

@@ -36,8 +36,8 @@ func (p placing) sequential() bool {
 }
 
 // sequence gives each rank its host for --map-by seq: the next one of its program's list, if it has one. Else it is
-// the host of the next line of seq:FILE=, of the hostfile or of the operator's hostfile, in which programs follow
-// each other (orte/mca/rmaps/seq).
+// the host of the next line of seq:FILE=, of the hostfile, of the operator's or of the installation's default hostfile, in
+// which programs follow each other (orte/mca/rmaps/seq).
 func (p placing) sequence() error {
 	l := &p.Line
 	switch {
@@ -109,14 +109,30 @@ func (p placing) commonPlaces() (places []hostlist.Place, where string, err erro
 	case p.Hostfile != "":
 		places, _, err = p.places(p.Hostfile)
 		return places, "hostfile " + p.Hostfile, err
-	case p.Out.Operators == nil:
-		return nil, "no file; write --hostfile FILE", nil
 	}
-	all, err := p.Out.Operators()
-	for _, e := range all {
-		places = append(places, hostlist.Place{Name: e.Name, Line: e.Line})
+	where = "no file; write --hostfile FILE"
+	if p.Out.Operators != nil {
+		where = "the operator's hostfile"
+		all, err := p.Out.Operators()
+		for _, e := range all {
+			places = append(places, hostlist.Place{Name: e.Name, Line: e.Line})
+		}
+		if err != nil || len(places) > 0 {
+			return places, where, err
+		}
 	}
-	return places, "the operator's hostfile", err
+	file, text := p.installedHostfile()
+	if file == "" {
+		return nil, where, nil
+	}
+	places, hosts, err := hostlist.ParsePlaces(text, file)
+	if err != nil {
+		return nil, "", &line.ElsewhereError{Err: err}
+	}
+	if p.Line.Entries == nil {
+		p.Line.Otherwise, p.Line.OtherwiseFrom = hosts, file
+	}
+	return places, "hostfile " + file, nil
 }
 
 // listedPlaces are the mentions of hosts in a program's lists, by their whole names.

@@ -60,6 +60,7 @@ type Lost struct {
 	Succeeded bool // with Fenced: another launcher has the run, whose ranks go on
 	Unsure    bool // its agent may live, and its ranks run until their lease ends
 	Told      bool // the launcher before had told its ranks to end
+	Mute      bool // nothing came from its agent, while its kernel acknowledged what was sent there
 }
 
 // Replaced is a host whose ranks another one has got.
