@@ -26,7 +26,7 @@ enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT };
 enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
 #endif
 
-enum { OBJECTS = 1024, PENDING = 512 };
+enum { OBJECTS = 1024, PENDING = 512, LONGEST_CODE = 32 << 20 /* bytes, some 30 ms: more is not looked through */ };
 
 /* An object is the program, or a library that it has loaded. */
 struct object {
@@ -281,7 +281,7 @@ static uintptr_t target(struct object *o, const ElfW(Rela) *r, const char *name,
 static void count_uses(const struct object *o, struct slot *slots, size_t n, uintptr_t low, uintptr_t high) {
 	for (size_t i = 0; i < o->segments_n; i++) {
 		const ElfW(Phdr) *p = &o->segments[i];
-		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || !(p->p_flags & PF_R) || p->p_filesz < 16)
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || !(p->p_flags & PF_R) || p->p_filesz < 16 || p->p_filesz > LONGEST_CODE)
 			continue;
 		const unsigned char *code = (const unsigned char *)(o->base + p->p_vaddr);
 		for (size_t at = 3; at + 5 <= p->p_filesz; at++) {
