@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,48 @@ func TestLibcs(t *testing.T) {
 			s := watchedStandIn(t, cc, preload, "standin.c", "libmpi.so")
 			if s.State != job.Finalized || s.Size != 1 || s.Seq != 5 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 100*time.Millisecond {
 				t.Errorf("the page says %+v", s.Waits)
+			}
+		})
+	}
+}
+
+// A rank that a shell or another program starts is watched, and neither they nor what else they start see anything of it.
+func TestThroughOtherPrograms(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	dir := t.TempDir()
+	preload, library, program := built(t), filepath.Join(dir, "libmpi.so"), filepath.Join(dir, "program")
+	compile(t, "gcc", "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/standin.c")
+	compile(t, "gcc", "-o", program, "testdata/standin.c", library)
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n\"$@\"\nexit $?\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const clean = `test -z "$LD_PRELOAD$MPIUP_WATCH_PAGE" && ! env | grep -E 'LD_PRELOAD|WATCH_PAGE' && `
+	for name, c := range map[string]struct {
+		argv    []string
+		watched bool
+	}{
+		"a shell waits for it":       {[]string{"sh", "-c", clean + `"$0" watched; exit $?`, program}, true},
+		"a shell becomes it":         {[]string{"sh", "-c", clean + `exec "$0" watched`, program}, true},
+		"bash":                       {[]string{"bash", "-c", clean + `"$0" watched; exit $?`, program}, true},
+		"env and nice":               {[]string{"env", "A=b", "nice", program, "watched"}, true},
+		"a script, found by its #!":  {[]string{"sh", "-c", clean + `"$@"; exit $?`, "sh", script, program, "watched"}, true},
+		"what another program forks": {[]string{"xargs", "-a", "/dev/null", program, "watched"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "page")
+			page, err := Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.Close()
+			cmd := exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...)
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + path}
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if s, err := page.Read(&Copies{}); err != nil || (s.State == job.Finalized && s.Seq == 5) != c.watched {
+				t.Errorf("%v, the page says %+v", err, s.Waits)
 			}
 		})
 	}
