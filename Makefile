@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml watch static test unit integration attack kube-intel nccl frameworks likereal soak soak-jobs false-kills starved chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
+.PHONY: help build nvml watch transparent static test unit integration attack kube-intel nccl frameworks likereal soak soak-jobs false-kills starved chaos blame slow false-names lint vuln generate fuzz demo pictures bench bench-looking bench-trace bench-crowd bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 nfs yama clean page-check otel-check setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -73,6 +73,10 @@ integration: build
 	@echo "== operators' own controllers"
 	@cd test/kube && go test -count=1 -parallel 8 -timeout 15m ./control ./kubelet
 	@cd test/kube && go test -count=1 -timeout 30m ./contract
+
+transparent: build ## programs that a watched rank (--watch-ranks) may not change, with the library, without it and under the MPI's own launcher, with MPICH 4 and 5 and Open MPI 4 and 5; CI runs a sample
+	@test/wheels.sh
+	@MPIUP_TRANSPARENT=all MPIUP_TEST_REQUIRE=mpich,wheels,watch,mpicc.openmpi go test -count=1 -timeout 30m -v -run '^TestTransparent$$' ./test/transparent
 
 nccl: ## libmpiup-watch.so before NCCL itself, from PyPI (350 MB), without a GPU; not in CI
 	@test/wheels.sh nccl

@@ -40,7 +40,7 @@ func New(cfg Config) (*Agent, error) {
 	a.watch = a.watchGPUs()
 	libs := mpilib.NewMemory(bounded.Tree("/"))
 	a.survey = ways.New(ways.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
-		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done()})
+		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done(), WatchLibrary: cfg.Helpers.Waits})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Unshown: cfg.NoMetrics, Log: cfg.Log, Ending: func() bool { return a.ending.Err() != nil },
 		Sessions: func() int { return a.sessions.Count() }, Peers: a.peersIn, Ranks: a.ranksByState, Version: cfg.Version,
 		Name: cfg.Name, Host: a.host})

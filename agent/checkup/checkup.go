@@ -71,6 +71,8 @@ type Host struct {
 	Xids       []Xid    // of the node's GPUs
 	Log        bool     // the kernel's log, where those stand, can be read
 
+	Watch string // why no rank can be watched (--watch-ranks); "": they can
+
 	MPI string // library of the program or of the image; "": none was found
 }
 
@@ -78,8 +80,20 @@ type Host struct {
 func Look(h *Host) []Finding {
 	return []Finding{
 		sharedMemory(h), temporary(h), lockedMemory(h), openFiles(h), slots(h), portRange(h), singleCopy(h), hugePages(h), hcas(h), ports(h),
-		linkErrors(h), gpus(h), gpuHealth(h), gpuXids(h),
+		linkErrors(h), gpus(h), gpuHealth(h), gpuXids(h), watchLibrary(h),
 	}
+}
+
+// WatchFix is how a host or an image gets the library that finds slow ranks.
+const WatchFix = "copy libmpiup-watch.so of the mpiup image beside mpiup (mpiup install does)"
+
+// watchLibrary: what finds slow ranks is a file beside mpiup, which is easily left behind.
+func watchLibrary(h *Host) Finding {
+	const name = "watch library"
+	if h.Watch != "" {
+		return Finding{name, Warn, "--watch-ranks finds nobody here: " + h.Watch, WatchFix}
+	}
+	return Finding{Name: name, Text: "there, for --watch-ranks"}
 }
 
 const mib = 1 << 20

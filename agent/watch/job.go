@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/look"
 	"github.com/mpiup/mpiup/agent/mpilib"
@@ -89,10 +91,11 @@ func newJob(dir string, number uint32, library string) (*Job, error) {
 	switch {
 	case dir == "":
 		return nil, errors.New("no directory can be written to: give the agent a writable TMPDIR, such as an emptyDir volume")
-	case library == "":
-		return nil, fmt.Errorf("there is no %s beside mpiup: put that of the mpiup image there (mpiup install does)", LibraryName)
 	case strings.ContainsAny(library, ": "):
 		return nil, fmt.Errorf("%s: LD_PRELOAD cannot name a file with a space or a colon in its path; install mpiup elsewhere", library)
+	}
+	if err := CheckLibrary(library); err != nil {
+		return nil, err
 	}
 	dir = filepath.Join(dir, fmt.Sprint("waits-", number))
 	return &Job{dir: dir, library: library, number: number, ranks: map[uint32]*watched{}}, os.MkdirAll(dir, 0o700)
@@ -113,26 +116,37 @@ func (j *Job) Environment(id, app uint32, name fmt.Stringer, program string, env
 }
 
 func (j *Job) environment(id uint32, program string, env []string) ([]string, error) {
-	own := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
-	machine, answered := awake.Call(programTime, func() elf.Machine { return machineOf(program) })
+	type read struct {
+		machine elf.Machine
+		loaded  bool
+	}
+	is, answered := awake.Call(programTime, func() (r read) {
+		r.machine, r.loaded = programOf(program)
+		return r
+	})
+	machine, loaded := is.machine, is.loaded
 	switch {
 	case !answered:
 		return nil, fmt.Errorf("the file system of %s does not answer", program)
-	case machine != elf.EM_NONE && machine != own:
+	case machine != elf.EM_NONE && machine != ownMachine():
 		return nil, fmt.Errorf("%s is a program for %s", program, machine)
+	case machine != elf.EM_NONE && !loaded:
+		return nil, fmt.Errorf("%s is linked statically: no library can be put before its MPI", program)
 	}
-	preload := j.library
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, "LD_PRELOAD="); ok && value != "" {
-			other, answered := awake.Call(programTime, func() string { return beforeMPI(value) })
-			if !answered {
-				return nil, fmt.Errorf("the file system of a library of LD_PRELOAD (%s) does not answer", value)
-			}
-			if other != "" {
-				return nil, fmt.Errorf("LD_PRELOAD has %s, which stands before MPI itself", other)
-			}
-			preload = value + ":" + j.library
+	env = slices.Clone(env)
+	preload := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, preloadVariable) })
+	if preload >= 0 && env[preload] != preloadVariable {
+		value := strings.TrimPrefix(env[preload], preloadVariable)
+		other, answered := awake.Call(programTime, func() string { return beforeMPI(value) })
+		if !answered {
+			return nil, fmt.Errorf("the file system of a library of LD_PRELOAD (%s) does not answer", value)
 		}
+		if other != "" {
+			return nil, fmt.Errorf("LD_PRELOAD has %s, which stands before MPI itself", other)
+		}
+		env[preload] += ":" + j.library // where it stands: the library takes its own name off again
+	} else {
+		env = append(slices.DeleteFunc(env, func(kv string) bool { return kv == preloadVariable }), preloadVariable+j.library)
 	}
 	path := j.shared + fmt.Sprint(id)
 	page, err := Create(path)
@@ -146,8 +160,48 @@ func (j *Job) environment(id uint32, program string, env []string) ([]string, er
 	j.mu.Lock()
 	j.ranks[id] = &watched{page: page}
 	j.mu.Unlock()
-	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, "LD_PRELOAD=") })
-	return append(env, Variable+"="+path, "LD_PRELOAD="+preload), nil
+	return append(env, Variable+"="+path), nil
+}
+
+const preloadVariable = "LD_PRELOAD="
+
+func ownMachine() elf.Machine {
+	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+}
+
+// CheckLibrary opens the library as each rank's loader will. One that cannot be read or mapped would cost each rank a line of the loader's, and
+// one that was cut, as by a disk that was full, its life: the loader maps what the file does not have. No path is no library beside mpiup.
+func CheckLibrary(path string) error {
+	if path == "" {
+		return fmt.Errorf("there is no %s beside mpiup: put that of the mpiup image there (mpiup install does)", LibraryName)
+	}
+	const again = "put that of the mpiup image there again (mpiup install does)"
+	f, err := bounded.Open(path)
+	if err != nil {
+		return fmt.Errorf("%w: let the ranks' user read it, or %s", err, again)
+	}
+	defer f.Close()
+	about, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	e, err := elf.NewFile(f)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is no library, or was cut: %w; %s", path, err, again)
+	case e.Machine != ownMachine():
+		return fmt.Errorf("%s is a library for %s; %s", path, e.Machine, again)
+	}
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_LOAD && p.Off+p.Filesz > uint64(about.Size()) { //nolint:gosec // a size is not below 0
+			return fmt.Errorf("%s was cut to %d bytes; %s", path, about.Size(), again)
+		}
+	}
+	mapped, err := unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE) //nolint:gosec // a descriptor is a small number
+	if err != nil {
+		return fmt.Errorf("%s cannot be loaded (%w): put it where programs may be executed from, not onto a file system that is mounted noexec", path, err)
+	}
+	return unix.Munmap(mapped)
 }
 
 // look reads all ranks' pages.
@@ -296,25 +350,26 @@ func (j *Job) Close() {
 // programTime is how long a program's or a library's file may take to be read.
 const programTime = 5 * time.Second
 
-// machineOf is what a program runs on; EM_NONE for a script, and for what nobody can read. A 32-bit program counts as EM_386.
-func machineOf(program string) elf.Machine {
+// programOf is what a program runs on, and whether it has a loader, which puts libraries before it. EM_NONE is for a script, and for what nobody
+// can read. A 32-bit program counts as EM_386.
+func programOf(program string) (machine elf.Machine, loaded bool) {
 	f, err := bounded.Open(program)
 	if err != nil {
-		return elf.EM_NONE
+		return elf.EM_NONE, false
 	}
 	defer f.Close()
 	head := make([]byte, elf.EI_CLASS+1)
 	if _, err := f.ReadAt(head, 0); err != nil || string(head[:4]) != elf.ELFMAG {
-		return elf.EM_NONE
+		return elf.EM_NONE, false
 	}
 	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
-		return elf.EM_386
+		return elf.EM_386, true
 	}
 	o, err := mpilib.Read(f)
 	if err != nil {
-		return elf.EM_NONE
+		return elf.EM_NONE, false
 	}
-	return o.Machine
+	return o.Machine, o.Interp != ""
 }
 
 // beforeMPI names the first library of an LD_PRELOAD that has an MPI_Init of its own: a tool that measures, which may hand calls on under

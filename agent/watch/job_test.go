@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/look"
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // A pipe where a program or another library should be holds no rank's start up, and a program's own LD_PRELOAD stays before the library.
@@ -22,24 +24,25 @@ func TestEnvironment(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m := machineOf(pipe); m != elf.EM_NONE {
+	if m, _ := programOf(pipe); m != elf.EM_NONE {
 		t.Errorf("a pipe is a program for %v", m)
 	}
-	j, err := newJob(dir, 1, "/opt/mpiup/"+LibraryName)
+	library := standInLibrary(t)
+	j, err := newJob(dir, 1, library)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
 	j.shared = filepath.Join(dir, "none", "page.")
 	env, err := j.environment(7, pipe, []string{"A=1", "LD_PRELOAD=" + pipe})
-	if want := "LD_PRELOAD=" + pipe + ":/opt/mpiup/" + LibraryName; err != nil || !slices.Contains(env, want) || slices.Contains(env, "LD_PRELOAD="+pipe) {
+	if want := "LD_PRELOAD=" + pipe + ":" + library; err != nil || !slices.Contains(env, want) || slices.Contains(env, "LD_PRELOAD="+pipe) {
 		t.Errorf("%q, %v", env, err)
 	}
 	if _, err := j.environment(7, pipe, nil); err == nil {
 		t.Error("a second page of one rank")
 	}
 	for want, give := range map[string][2]string{
-		"no directory can be written to": {"", "/opt/x.so"},
+		"no directory can be written to": {"", library},
 		"put that of the mpiup image":    {dir, ""},
 		"a space or a colon":             {dir, "/opt/a b.so"},
 	} {
@@ -60,10 +63,76 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// standInLibrary is a file that the loader takes: this test's own.
+func standInLibrary(t *testing.T) string {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+// A library that no rank could load is told of before any is started, with the file and what to do: the loader would say so in each rank, or
+// end it (SIGBUS).
+func TestLibraryThatCannotBeLoaded(t *testing.T) {
+	dir := t.TempDir()
+	whole, err := os.ReadFile(standInLibrary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name string, text []byte, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	other := slices.Clone(whole)
+	binary.NativeEndian.PutUint16(other[18:], uint16(elf.EM_PPC64)) // e_machine
+	for name, c := range map[string]struct{ path, want string }{
+		"cut in half":       {put("half", whole[:len(whole)/2], 0o644), "was cut"},
+		"cut to its head":   {put("head", whole[:200], 0o644), "was cut"},
+		"empty":             {put("empty", nil, 0o644), "is no library, or was cut"},
+		"a text":            {put("text", []byte("#!/bin/sh\n"), 0o755), "is no library"},
+		"another processor": {put("other", other, 0o644), "is a library for EM_PPC64"},
+		"not there":         {filepath.Join(dir, "none"), "let the ranks' user read it"},
+		"a directory":       {dir, "let the ranks' user read it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := newJob(dir, 1, c.path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+	if err := CheckLibrary(put("whole", whole, 0o755)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A program without a loader has no library before it, and what it starts would be handed its name.
+func TestStaticProgram(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	program := filepath.Join(t.TempDir(), "static")
+	cmd := exec.Command("gcc", "-static", "-o", program, "-x", "c", "-")
+	cmd.Stdin = strings.NewReader("int main(void) { return 0; }\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	j, err := newJob(t.TempDir(), 1, standInLibrary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if _, err := j.environment(1, program, nil); err == nil || !strings.Contains(err.Error(), "is linked statically") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // A page is that of the process which is in MPI for its rank: not of a program that ran there before, nor of one that the rank has started.
 func TestPageOfAnother(t *testing.T) {
 	dir := t.TempDir()
-	j, err := newJob(dir, 1, "/opt/mpiup/"+LibraryName)
+	j, err := newJob(dir, 1, standInLibrary(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,9 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,19 +55,80 @@ func TestLibcs(t *testing.T) {
 	need.Program(t, "gcc", "gcc")
 	need.Program(t, "musl-gcc", "musl-gcc")
 	preload := built(t)
-	// Before glibc 2.34 dlsym is in libdl alone, which programs may lack: without it MPI_Init would do nothing (test/matrix, bullseye-mpich).
-	if f, err := elf.Open(preload); err != nil {
+	f, err := elf.Open(preload)
+	if err != nil {
 		t.Fatal(err)
-	} else if libraries, err := f.ImportedLibraries(); err != nil || !slices.Equal(libraries, []string{"libdl.so.2"}) || f.Close() != nil {
+	}
+	defer f.Close()
+	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) != 0 {
 		t.Errorf("it needs %q: %v", libraries, err)
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF {
+			t.Errorf("it exports %s: who asks for that name finds the library", s.Name)
+		}
 	}
 	for _, cc := range []string{"gcc", "musl-gcc"} {
 		t.Run(cc, func(t *testing.T) {
 			s := watchedStandIn(t, cc, preload, "standin.c", "libmpi.so")
 			if s.State != job.Finalized || s.Size != 1 || s.Seq != 5 || len(s.Points) == 0 || s.Points[len(s.Points)-1].Waited < 100*time.Millisecond {
-				t.Errorf("the page says %+v", s)
+				t.Errorf("the page says %+v", s.Waits)
 			}
 		})
+	}
+}
+
+// A rank that a shell or another program starts is watched, and neither they nor what else they start see anything of it.
+func TestThroughOtherPrograms(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	dir := t.TempDir()
+	preload, library, program := built(t), filepath.Join(dir, "libmpi.so"), filepath.Join(dir, "program")
+	compile(t, "gcc", "-shared", "-fPIC", "-DLIBRARY", "-o", library, "testdata/standin.c")
+	compile(t, "gcc", "-o", program, "testdata/standin.c", library)
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n\"$@\"\nexit $?\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const clean = `test -z "$LD_PRELOAD$MPIUP_WATCH_PAGE" && ! env | grep -E 'LD_PRELOAD|WATCH_PAGE' && `
+	for name, c := range map[string]struct {
+		argv    []string
+		watched bool
+	}{
+		"a shell waits for it":       {[]string{"sh", "-c", clean + `"$0" watched; exit $?`, program}, true},
+		"a shell becomes it":         {[]string{"sh", "-c", clean + `exec "$0" watched`, program}, true},
+		"bash":                       {[]string{"bash", "-c", clean + `"$0" watched; exit $?`, program}, true},
+		"env and nice":               {[]string{"env", "A=b", "nice", program, "watched"}, true},
+		"a script, found by its #!":  {[]string{"sh", "-c", clean + `"$@"; exit $?`, "sh", script, program, "watched"}, true},
+		"what another program forks": {[]string{"xargs", "-a", "/dev/null", program, "watched"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "page")
+			page, err := Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.Close()
+			cmd := exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...)
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + path}
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if s, err := page.Read(&Copies{}); err != nil || (s.State == job.Finalized && s.Seq == 5) != c.watched {
+				t.Errorf("%v, the page says %+v", err, s.Waits)
+			}
+		})
+	}
+}
+
+// A layer that says to be MPICH and has handles of its own is handed none but what the program has passed, and is not taken for healthy.
+func TestLayer(t *testing.T) {
+	need.Program(t, "gcc", "gcc")
+	if s := watchedStandIn(t, "gcc", built(t), "layer.c", "libmpi.so"); s.State != job.Unknown || s.Seq != 0 {
+		t.Errorf("the page says %+v", s.Waits)
 	}
 }
 
@@ -100,6 +161,9 @@ func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...stri
 	defer page.Close()
 	for _, pages := range []string{"", filepath.Join(dir, "page")} {
 		cmd := exec.CommandContext(t.Context(), program, args...)
+		if pages != "" && len(args) == 0 {
+			cmd.Args = append(cmd.Args, "watched")
+		}
 		cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
 		if out, err := claimed(t, page, cmd); err != nil || out != "" {
 			t.Fatalf("with the page %q: %v\n%s", pages, err, out)

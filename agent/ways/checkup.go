@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/watch"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
@@ -104,6 +105,9 @@ func (s *Survey) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupR
 		Quota:       s.cfg.Inventory.Quota,
 		HCAs:        s.cfg.Host.HCAs(),
 		GPUs:        s.cfg.Host.GPUs(ctx),
+	}
+	if err := watch.CheckLibrary(s.cfg.WatchLibrary); err != nil {
+		h.Watch = err.Error()
 	}
 	h.Read(fsys)
 	h.Temp = checkup.LookTemp(s.cfg.Host.TempDir(), host.StatBound)

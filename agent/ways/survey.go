@@ -41,6 +41,8 @@ type Config struct {
 	Dir       string            // where the container starts
 	Address   func() netip.Addr // the agent's own
 	Ending    <-chan struct{}   // closed when the agent ends
+
+	WatchLibrary string // libmpiup-watch.so with its directory; "": there is none
 }
 
 // Survey answers a launcher's questions about this host.

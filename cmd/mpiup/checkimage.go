@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/checkup/image"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/watch"
 	"github.com/mpiup/mpiup/cmd/mpiup/install"
 	"github.com/mpiup/mpiup/internal/bounded"
 	"github.com/mpiup/mpiup/internal/job"
@@ -62,6 +63,7 @@ func checkImage(p *process, program []string, strict, json bool) error {
 	facts, findings := image.CheckAnswering(image.Config{
 		Files: bounded.Tree("/"), Env: p.env, Dir: dirOrRoot(), Program: program, UID: os.Getuid(), Version: version, Names: appletNames(),
 		Temp: host.RunDir(p.getenv("TMPDIR"), os.Getuid()), Ours: install.Ours,
+		Watch: watch.CheckLibrary(helpers().Waits),
 		Write: func(dir string) error { return checkup.LookTemp(dir, lookPatience).Err },
 		User: func(uid int) string {
 			u, err := user.LookupId(strconv.Itoa(uid))

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // asked has TestMain be a process that a test has started as PID 1, which ends by the signal that came since it began.
@@ -35,9 +37,7 @@ func TestSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Start(); err != nil {
-		t.Skipf("a namespace of PIDs needs root: %v", err)
-	}
+	need.Done(t, "root", first.Start(), "a namespace of PIDs needs root")
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
 		t.Errorf("it says %q, %v", line, err)
 	}

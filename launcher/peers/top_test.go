@@ -69,7 +69,7 @@ func TestTopOfWhatIsNotMeasured(t *testing.T) {
 	all = waits{window: 10 * time.Second, runs: map[runKey]*waiting{}}
 	all.hear(0, told{host: "w0", reply: reply(0, 12, 0)})
 	all.rows(0)
-	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: some ranks were not heard of") {
+	if s := all.said(nil); len(s) != 1 || !strings.Contains(s[0].Text, "is not measured: nothing was heard of ") {
 		t.Errorf("%+v", s)
 	}
 	for _, r := range []*apiv1.RanksReply{nil, {Ranks: []*apiv1.RankState{nil}, Host: &apiv1.Waited{}, Waits: []*apiv1.RunWaits{nil}, Flights: []*apiv1.RunFlight{nil}}} {

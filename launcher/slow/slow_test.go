@@ -276,13 +276,13 @@ func TestWatch(t *testing.T) {
 	if known := w.End(3, names); !strings.HasPrefix(known, "rank 1: the others waited ") {
 		t.Errorf("at the end it says %q", known)
 	}
-	if unknown := w.End(4, names); !strings.HasPrefix(unknown, "--watch-ranks: who is slow was not measured: some ranks were not heard of: ") {
+	if unknown := w.End(4, names); !strings.HasPrefix(unknown, "--watch-ranks: who is slow was not measured: nothing was heard of rank 3: ") {
 		t.Errorf("where a rank was not heard of it says %q", unknown)
 	}
 	if why := w.Unmeasured(3); why != "" {
 		t.Error(why)
 	}
-	if why := w.Unmeasured(4); !strings.HasPrefix(why, "some ranks were not heard of: ") {
+	if why := w.Unmeasured(4); !strings.HasPrefix(why, "nothing was heard of rank 3: ") {
 		t.Error(why)
 	}
 }
@@ -351,11 +351,11 @@ func TestCauses(t *testing.T) {
 // Each reason why nothing is known has its words, and none is that all is well.
 func TestWhyUnmeasured(t *testing.T) {
 	for want, r := range map[string]job.Waits{
-		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                                {State: job.Unknown},
-		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, or have none, and no call of NCCL was seen, as of torch over Gloo": {State: job.Unwatched},
-		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                     {State: job.Lost},
-		"all collectives are over some of the ranks, and which is not known":                                                                                                             {State: job.Measured, Partial: 3},
-		"there was no collective in which all ranks wait for all":                                                                                                                        {State: job.Measured},
+		"the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)":                                                                                                                {State: job.Unknown},
+		"ranks did not call MPI_Init where it can be seen: they have MPI linked in, call it by addresses, were started by a program that is no shell, or have none, and no call of NCCL was seen, as of torch over Gloo": {State: job.Unwatched},
+		"ranks have more than a thousand non-blocking collectives under way at once":                                                                                                                                     {State: job.Lost},
+		"all collectives are over some of the ranks, and which is not known":                                                                                                                                             {State: job.Measured, Partial: 3},
+		"there was no collective in which all ranks wait for all":                                                                                                                                                        {State: job.Measured},
 		"": {State: job.Measured, Seq: 1},
 	} {
 		w := Watch{Window: second}
@@ -363,6 +363,24 @@ func TestWhyUnmeasured(t *testing.T) {
 		if got := w.Unmeasured(1); got != want {
 			t.Errorf("%+v: %s", r, got)
 		}
+	}
+}
+
+// Ranks of which nothing is known are named where others are measured.
+func TestWhoIsUnmeasured(t *testing.T) {
+	w := Watch{Window: second}
+	measured := job.Waits{State: job.Measured, Seq: 1}
+	for _, id := range []int{0, 1, 2, 4} {
+		r := measured
+		r.ID = id
+		w.Hear(0, 0, []job.Waits{r})
+	}
+	if got := w.Unmeasured(6); !strings.HasPrefix(got, "nothing was heard of ranks 3,5: ") {
+		t.Errorf("it says %s", got)
+	}
+	w.Hear(0, 0, []job.Waits{{ID: 3, State: job.Unwatched}, {ID: 5, State: job.Measured, Seq: 1}})
+	if got := w.Unmeasured(6); !strings.HasPrefix(got, "rank 3 did not call MPI_Init") {
+		t.Errorf("it says %s", got)
 	}
 }
 

@@ -290,6 +290,21 @@ func (w *Watch) Unwatched() bool {
 	return true
 }
 
+// named are those of the ranks of which something is so, by their numbers, where it is not so of all.
+func (w *Watch) named(ranks int, all string, is func(*track) bool) string {
+	var those idset.Set
+	for id := range ranks {
+		if is(w.ranks[id]) {
+			those.Add(id)
+		}
+	}
+	switch those.Len() {
+	case 0, ranks:
+		return all
+	}
+	return those.Named("rank")
+}
+
 // Unmeasured says why nothing can be told of ranks so many, "" where something can.
 func (w *Watch) Unmeasured(ranks int) string {
 	states := map[job.WatchState]int{}
@@ -301,12 +316,12 @@ func (w *Watch) Unmeasured(ranks int) string {
 	}
 	switch {
 	case len(w.ranks) < ranks:
-		return "some ranks were not heard of: they were too short, or their agents say why they are not watched"
+		return "nothing was heard of " + w.named(ranks, "the ranks", func(t *track) bool { return t == nil }) + ": too short, or the agents say why they are not watched"
 	case states[job.Unknown] > 0:
 		return "the ranks' MPI library is none that can be watched (Open MPI, MPICH and what has their ABI can)"
 	case states[job.Unwatched] > 0:
-		return "ranks did not call MPI_Init where it can be seen: they have MPI linked in, opened it in a way that hides it, " +
-			"or have none, and no call of NCCL was seen, as of torch over Gloo"
+		return w.named(ranks, "ranks", func(t *track) bool { return t != nil && t.State == job.Unwatched }) + " did not call MPI_Init where it can be seen: " +
+			"they have MPI linked in, call it by addresses, were started by a program that is no shell, or have none, and no call of NCCL was seen, as of torch over Gloo"
 	case states[job.Lost] > 0:
 		return "ranks have more than a thousand non-blocking collectives under way at once"
 	case done == 0 && partial > 0:

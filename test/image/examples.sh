@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] || { echo "chroot needs root" >&2; exit 1; }
 base=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/image/bookworm
 [ -e "$base.done" ] || { echo "there is no tree of Debian's yet: run make image-check" >&2; exit 1; }
-for f in bin/mpiup bin/mpiup-nvml; do [ -e "$f" ] || { echo "$f is missing: run make build" >&2; exit 1; }; done
+for f in bin/mpiup bin/mpiup-nvml bin/libmpiup-watch.so; do [ -e "$f" ] || { echo "$f is missing: run make build" >&2; exit 1; }; done
 work=$base-examples
 exec 9>"$base.lock"
 flock -n 9 || { echo "another test/image/examples.sh runs" >&2; exit 1; }

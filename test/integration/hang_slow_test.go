@@ -90,7 +90,7 @@ func TestWatchIsAskedFor(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	l.library(t)
-	const put = `test -z "${LD_PRELOAD-}${MPIUP_WATCH_PAGE-}" || echo something is put into it`
+	const put = `test -z "${LD_PRELOAD-}${MPIUP_WATCH_PAGE-}" || echo its environment has it; ! grep -q libmpiup-watch /proc/$$/maps || echo something is put into it`
 	for _, c := range []struct {
 		name string
 		as   string // mpirun of that family; "": mpiup run
@@ -118,7 +118,7 @@ func TestWatchIsAskedFor(t *testing.T) {
 				r = l.called(t, "mpirun", job{env: env}, append([]string{"-host", "w0"}, args...)...)
 			}
 			r.Fails(t, 0)
-			if got := strings.Contains(r.Stdout, "something is put into it"); got != c.want {
+			if got := strings.Contains(r.Stdout, "something is put into it"); got != c.want || strings.Contains(r.Stdout, "environment") {
 				t.Errorf("watched: %v, want %v\n%s%s", got, c.want, r.Stdout, r.Stderr)
 			}
 		})

@@ -38,6 +38,7 @@ type Config struct {
 	Version string   // of this mpiup
 	Names   []string // by which mpiup stands in for other programs
 	Temp    string   // where an agent keeps its record
+	Watch   error    // why no rank can be watched (--watch-ranks); nil: they can
 
 	Ours  func(path string) bool  // a program is mpiup
 	Write func(dir string) error  // why nothing can be written to a directory; nil: something can
@@ -79,11 +80,21 @@ func Check(c Config) (Facts, []checkup.Finding) {
 		i.program()
 	}
 	i.names()
+	i.watchLibrary()
 	i.leftovers()
 	i.user()
 	i.writable()
 	i.frameworks()
 	return i.found, i.list
+}
+
+// watchLibrary looks whether what finds slow ranks came with mpiup.
+func (i *image) watchLibrary() {
+	if i.Watch != nil {
+		i.add("watch library", checkup.Warn, "--watch-ranks finds nobody: "+i.Watch.Error(), checkup.WatchFix)
+		return
+	}
+	i.add("watch library", checkup.Pass, "there, for --watch-ranks", "")
 }
 
 func (i *image) add(name string, v checkup.Verdict, text, fix string) {

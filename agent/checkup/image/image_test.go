@@ -120,6 +120,7 @@ func TestImages(t *testing.T) {
 		}
 		return errors.New("read-only file system")
 	}
+	sick.Watch = errors.New("there is no libmpiup-watch.so beside mpiup")
 	shown(t, "sick", sick)
 
 	nameless := inImage(map[string]string{"work/train": "exe"})

@@ -2,8 +2,6 @@
    they are only counted, in bins of time. RCCL has the same names, and AllToAll in its own spelling. */
 #include "wrap.h"
 
-enum { INTERNAL_ERROR = 3 }; /* ncclInternalError in nccl.h: no program without the call comes here */
-
 static __attribute__((noinline)) void turn(uint64_t bin) {
 	uint64_t from = page->bin;
 	if (bin < from) /* another thread was faster */
@@ -27,14 +25,10 @@ static inline void count(void) {
 		__atomic_store_n(at, n + 1, __ATOMIC_RELAXED);
 }
 
-#define COUNTED(name, n)                                                                                \
-	EXPORT word nccl##name(P##n) {                                                                  \
-		static void *next;                                                                      \
-		word (*call)(P##n) = (word(*)(P##n))resolve(&next, "nccl" #name, HERE);                 \
-		if (!LIKELY(call))                                                                      \
-			return INTERNAL_ERROR;                                                          \
-		count();                                                                                \
-		return call(A##n);                                                                      \
+#define COUNTED(name, n)                                \
+	WRAPPER(nccl##name, n) {                        \
+		count();                                \
+		return NEXT(nccl##name, n)(A##n);       \
 	}
 COUNTED(AllReduce, 7)
 COUNTED(AllGather, 6)

@@ -10,20 +10,19 @@ static struct {
 	uint32_t used;  /* 1 + lang; 0: free */
 	uint32_t persistent, loose;
 } table[REQUESTS];
-static uint32_t count;      /* of those that have begun */
-static uint32_t persistent; /* of those that stay */
+uint32_t active_requests;     /* those that have begun */
+uint32_t persistent_requests; /* those that stay */
 static uint32_t lock;
 
-static void locked(void) {
+/* Only a rank whose threads call MPI at once needs the lock. */
+static inline void locked(void) {
+	if (!LIKELY(page->saw & SAW_THREADS))
+		return;
 	while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
 		;
 }
 
-static void unlocked(void) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
-
-int any_remembered(void) { return __atomic_load_n(&count, __ATOMIC_RELAXED) != 0; }
-
-int any_persistent(void) { return __atomic_load_n(&persistent, __ATOMIC_RELAXED) != 0; }
+static inline void unlocked(void) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
 
 static size_t hash(word request) { return ((size_t)request >> 4 ^ (size_t)request * 31) % REQUESTS; }
 
@@ -51,8 +50,8 @@ void remember(word request, enum lang lang, uint64_t began, int loose) {
 		table[at].used = 1u + lang;
 		table[at].persistent = !began;
 		table[at].loose = loose;
-		count += began != 0;
-		persistent += !began;
+		active_requests += began != 0;
+		persistent_requests += !began;
 		unlocked();
 		return;
 	}
@@ -75,7 +74,7 @@ void activate(word request, enum lang lang, uint64_t now) {
 	size_t at = place(request, lang);
 	if (at < REQUESTS && table[at].persistent && !table[at].began) {
 		table[at].began = now;
-		count++;
+		active_requests++;
 	}
 	unlocked();
 }
@@ -91,7 +90,7 @@ int forget(word request, enum lang lang) {
 		if (!table[at].persistent)
 			table[at].used = 0;
 		table[at].began = 0;
-		count--;
+		active_requests--;
 	}
 	unlocked();
 	return known;
@@ -102,8 +101,8 @@ void drop(word request, enum lang lang) {
 	locked();
 	size_t at = place(request, lang);
 	if (at < REQUESTS && table[at].persistent) {
-		count -= table[at].began != 0;
-		persistent--;
+		active_requests -= table[at].began != 0;
+		persistent_requests--;
 		table[at].used = 0;
 	}
 	unlocked();

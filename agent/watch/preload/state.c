@@ -1,30 +1,13 @@
-/* Beginning and end: what the library finds out at MPI_Init, and the clocks. It is linked against nothing. Names of libc are weak, so
-   that a program without one of them starts as it does without the library. */
+/* Beginning and end: what the library does before main, at MPI_Init and at MPI_Finalize, and the clocks. It is linked against nothing. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
+#include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "watch.h"
-
-#pragma weak dlsym
-#pragma weak dlopen
-#pragma weak dladdr
-#pragma weak getenv
-#pragma weak open
-#pragma weak close
-#pragma weak lseek
-#pragma weak mmap
-#pragma weak madvise
-#pragma weak getpid
-#pragma weak clock_gettime
-#pragma weak fcntl
-#pragma weak ftruncate
-#pragma weak syscall
+#include "environment.h"
+#include "system.h"
+#include "wrap.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18 /* linux/mman.h, Linux 4.14 */
@@ -49,9 +32,13 @@ struct page *page;
 static const uint32_t nobody;
 const volatile uint32_t *mine = &nobody, *counts = &nobody;
 
+/* The kernel's own function for the clock, without a libc's, which a program may have replaced. */
 static inline uint64_t by(clockid_t clock) {
-	struct timespec t;
-	clock_gettime(clock, &t);
+	struct timespec t = {0, 0};
+	if (vdso_clock)
+		vdso_clock(clock, &t);
+	else
+		CALL2(SYS_clock_gettime, clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -60,58 +47,33 @@ uint64_t nanoseconds(void) { return by(CLOCK_MONOTONIC); }
 /* coarse is that clock some milliseconds ago at most: reading it takes a few nanoseconds, whatever Linux keeps time by. */
 uint64_t coarse(void) { return by(CLOCK_MONOTONIC_COARSE); }
 
-/* What was found so far was found in here. A call that a function ends with has that function's caller behind it, which may have no MPI:
-   mpi4py calls MPI_Finalize so, for Python. */
-static void *last;
+static struct page *mapped; /* what the agent has made, before MPI_Init or NCCL's first call */
+static uint32_t *flags;     /* *mine and *counts */
 
-static void *of_caller(const char *name, void *caller) {
-	Dl_info at;
-	void *own = 0, *found = 0;
-	if (dladdr && dlopen && caller && dladdr(caller, &at) && at.dli_fname)
-		own = dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	if (own && (found = dlsym(own, name)))
-		__atomic_store_n(&last, own, __ATOMIC_RELAXED);
-	own = __atomic_load_n(&last, __ATOMIC_RELAXED);
-	return found || !own ? found : dlsym(own, name);
-}
-
-/* A variable of that name: the program itself has a copy of it where it was linked so, and all use that. */
-void *find_data(const char *name, void *caller) {
-	if (!dlsym)
+/* map_page maps the page, once something was found that is measured. It is tried once. */
+int map_page(void) {
+	static int tried;
+	if (tried || !page_file[0])
+		return mapped != 0;
+	tried = 1;
+	long fd = CALL4(SYS_openat, AT_FDCWD, page_file, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (failed(fd))
 		return 0;
-	void *v = dlsym(RTLD_DEFAULT, name);
-	return v ? v : of_caller(name, caller);
-}
-
-/* The function of that name behind this library: of the next one that all may use, else of what the caller itself was linked with,
-   as Python opens mpi4py for nobody else. 0 where the program has none: a library that it did not load is never opened. */
-void *find(const char *name, void *caller) {
-	if (!dlsym)
+	long at = -1;
+	if (CALL3(SYS_lseek, fd, 0, 2 /* SEEK_END */) == PAGE_BYTES)
+		at = CALL6(SYS_mmap, 0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CALL1(SYS_close, fd);
+	if (failed(at))
 		return 0;
-	void *f = dlsym(RTLD_NEXT, name);
-	return f ? f : of_caller(name, caller);
-}
-
-/* The file that the function stands in, "" where nobody knows. */
-const char *file_of(void *function) {
-	Dl_info at;
-	return function && dladdr && dladdr(function, &at) && at.dli_fname ? at.dli_fname : "";
-}
-
-static struct page *map(void) {
-	if (!getenv || !open || !lseek || !mmap || !close || !clock_gettime || !madvise || !getpid)
+	struct page *p = (struct page *)at;
+	if (p->magic != PAGE_MAGIC || p->version != PAGE_VERSION)
 		return 0;
-	const char *path = getenv("MPIUP_WATCH_PAGE");
-	if (!path)
+	long two = CALL6(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (failed(two) || failed(CALL3(SYS_madvise, two, 4096, MADV_WIPEONFORK)))
 		return 0;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return 0;
-	void *at = MAP_FAILED;
-	if (lseek(fd, 0, SEEK_END) == PAGE_BYTES)
-		at = mmap(0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	return at == MAP_FAILED ? 0 : at;
+	flags = (uint32_t *)two;
+	mapped = p;
+	return 1;
 }
 
 /* sealed_page makes the page of this process, which its agent opens by the descriptor that stands in the file. Other processes of the same user may
@@ -119,95 +81,82 @@ static struct page *map(void) {
    descriptor is a high one: programs count on the low ones. */
 static struct page *sealed_page(struct page *file) {
 	enum { HIGH = 700 };
-	if (!syscall || !fcntl || !ftruncate)
+	long fd = CALL2(SYS_memfd_create, "mpiup-watch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (failed(fd))
 		return 0;
-	int fd = (int)syscall(SYS_memfd_create, "mpiup-watch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return 0;
-	void *at = MAP_FAILED;
-	if (ftruncate(fd, PAGE_BYTES) == 0)
-		at = mmap(0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
-		close(fd);
+	long at = -1;
+	if (!failed(CALL2(SYS_ftruncate, fd, PAGE_BYTES)))
+		at = CALL6(SYS_mmap, 0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (failed(at) || failed(CALL3(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))) {
+		CALL1(SYS_close, fd);
 		return 0;
 	}
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
-	if (high >= 0) {
-		close(fd);
+	long high = CALL3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
+	if (!failed(high)) {
+		CALL1(SYS_close, fd);
 		fd = high;
 	}
-	struct page *p = at;
+	struct page *p = (struct page *)at;
 	p->magic = PAGE_MAGIC;
 	p->version = PAGE_VERSION;
 	p->flags = file->flags;
-	p->owner = (uint32_t)getpid();
+	p->owner = (uint32_t)CALL1(SYS_getpid, 0);
 	__atomic_store_n(&file->sealed, (uint32_t)fd + 1, __ATOMIC_RELEASE);
 	return p;
 }
 
-static uint32_t *flags; /* *mine and *counts */
-
-/* What this process executes from now on is not measured, and may bear no library before it, as of another class or with ASan: the name of
-   this one, the last of LD_PRELOAD, is cut off where it stands. */
-static void spare_children(void) {
-	char *list = getenv("LD_PRELOAD"), *last_name = list;
-	const char *file = file_of((void *)spare_children);
-	for (char *c = list; c && *c; c++)
-		if (*c == ':')
-			last_name = c + 1;
-	size_t i = 0;
-	while (last_name && last_name[i] && last_name[i] == file[i])
-		i++;
-	if (i > 0 && !last_name[i] && !file[i])
-		last_name[last_name > list ? -1 : 0] = 0;
-}
-
-/* own gives the page to this process, if it is the first of a rank that comes here. It is tried once. */
+/* own gives the page to this process, if it is the first of a rank that comes here. It is tried once in a process. */
 static int own(void) {
-	static uint32_t tried;
-	if (page || __atomic_load_n(&tried, __ATOMIC_RELAXED) || __atomic_exchange_n(&tried, 1, __ATOMIC_SEQ_CST))
-		return page != 0;
-	struct page *p = map();
-	if (!p || p->magic != PAGE_MAGIC || p->version != PAGE_VERSION)
-		return 0;
-	uint32_t *two = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (two == MAP_FAILED || madvise(two, 4096, MADV_WIPEONFORK) != 0)
+	static long tried;
+	if (page)
+		return flags[1] == 1; /* not in a child, whose flags the kernel has wiped */
+	long self = CALL1(SYS_getpid, 0);
+	if (!mapped || __atomic_exchange_n(&tried, self, __ATOMIC_SEQ_CST) == self)
 		return 0;
 	uint32_t owner = 0;
-	if (!__atomic_compare_exchange_n(&p->owner, &owner, (uint32_t)getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	if (!__atomic_compare_exchange_n(&mapped->owner, &owner, (uint32_t)self, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return 0;
-	struct page *own_page = sealed_page(p);
-	if (own_page)
-		p = own_page;
-	flags = two;
+	struct page *sealed = sealed_page(mapped);
 	flags[1] = 1;
-	__atomic_store_n(&page, p, __ATOMIC_RELEASE);
+	__atomic_store_n(&page, sealed ? sealed : mapped, __ATOMIC_RELEASE);
 	counts = flags + 1;
-	spare_children();
 	return 1;
 }
 
-/* begin_counting says whether this process counts its calls of NCCL: a child does not, whose flag the kernel has wiped. */
-int begin_counting(void) { return !page && own() && *counts == 1; }
+/* begin_counting says whether this process counts its calls of NCCL: a child does not. */
+int begin_counting(void) { return !page && own(); }
 
-/* begin is called when MPI_Init is over, in whatever language. */
-void begin(void *caller) {
-	if (!own() || *counts != 1 || page->state != STATE_NONE)
+/* Whether the processor's counter may be read: a process can forbid it to itself. */
+static int counter_is_allowed(void) {
+#if defined(__x86_64__)
+	int mode = PR_TSC_ENABLE;
+	return failed(CALL2(SYS_prctl, PR_GET_TSC, &mode)) || mode == PR_TSC_ENABLE;
+#else
+	return 1;
+#endif
+}
+
+/* begin is called when MPI_Init has come to a good end, in whatever language. */
+void begin(void) {
+	if (!counter_is_allowed() || !own() || page->state != STATE_NONE || *mine == 1)
 		return;
 	struct page *p = page;
 	p->tick0 = ticks();
 	p->ns0 = nanoseconds();
 	p->tick1 = p->tick0;
 	p->ns1 = p->ns0;
-	learn_world(caller);
-	*flags = p->state == STATE_INITIALIZED; /* else nothing is known of this library's communicators */
+	find_library();
+	stop_handing_on();
+	*flags = 1;
 	mine = flags;
 }
 
 /* Both clocks, now and then: an agent that reads the page turns ticks into time by them. */
 void clocks(void) {
 	for (int tries = 0; tries < 3; tries++) {
-		uint64_t before = ticks(), ns = nanoseconds(), after = ticks();
+		uint64_t before = ticks();
+		uint64_t ns = nanoseconds();
+		uint64_t after = ticks();
 		if (after - before > 1 << 16) /* the processor was another's in between */
 			continue;
 		page->tick1 = before;
@@ -216,15 +165,35 @@ void clocks(void) {
 	}
 }
 
-/* finish is called as MPI_Finalize is, in which all wait for all, and finished when that is over. */
-void finish(void) {
-	if (!watching() || page->state != STATE_INITIALIZED)
-		return;
+void stop_watching(void) {
+	mine = &nobody;
+	counts = &nobody;
+}
+
+/* finish is called as MPI_Finalize is, in which all wait for all, and says whether finished has to be when that is over. */
+int finish(void) {
+	if (!watching())
+		return 0;
+	if (!learned) {
+		page->state = STATE_UNKNOWN_LIBRARY;
+		mine = &nobody;
+		return 0;
+	}
 	enter_all(CALL_Finalize, ticks());
 	page->state = STATE_FINALIZED;
+	mine = &nobody;
+	return 1;
 }
 
 void finished(void) {
-	if (watching())
+	if (*counts == 1) /* not in a child that called MPI_Finalize of its own accord */
 		left_other();
+}
+
+/* A process that forbids itself the processor's counter, or all but four system calls, which forbids that too, is not measured any more. */
+WRAPPER(prctl, 5) {
+	const int forbids = ((int)a == PR_SET_TSC && b == PR_TSC_SIGSEGV) || ((int)a == PR_SET_SECCOMP && b == 1 /* SECCOMP_MODE_STRICT */);
+	if (forbids && page)
+		stop_watching();
+	return NEXT(prctl, 5)(a, b, c, d, e);
 }
