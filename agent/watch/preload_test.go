@@ -114,7 +114,8 @@ func TestThroughOtherPrograms(t *testing.T) {
 			defer page.Close()
 			cmd := exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...)
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + path}
-			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			anybody := func(owner int) int { return owner }
+			if out, err := claimed(t, page, cmd, anybody); err != nil || out != "" {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if s, err := page.Read(&Copies{}); err != nil || (s.State == job.Finalized && s.Seq == 5) != c.watched {
@@ -165,7 +166,8 @@ func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...stri
 			cmd.Args = append(cmd.Args, "watched")
 		}
 		cmd.Env = []string{"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + pages}
-		if out, err := claimed(t, page, cmd); err != nil || out != "" {
+		itself := func(owner int) int { return map[bool]int{true: owner}[owner == cmd.Process.Pid] }
+		if out, err := claimed(t, page, cmd, itself); err != nil || out != "" {
 			t.Fatalf("with the page %q: %v\n%s", pages, err, out)
 		}
 	}
@@ -176,8 +178,8 @@ func watchedStandIn(t *testing.T, cc, preload, source, name string, args ...stri
 	return s
 }
 
-// claimed runs a program to its end, and claims its page meanwhile.
-func claimed(t *testing.T, page *Page, cmd *exec.Cmd) (out string, err error) {
+// claimed runs a program to its end, and claims its page meanwhile, if that is of a process which of knows.
+func claimed(t *testing.T, page *Page, cmd *exec.Cmd, of func(owner int) (pid int)) (out string, err error) {
 	t.Helper()
 	var text strings.Builder
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -191,7 +193,7 @@ func claimed(t *testing.T, page *Page, cmd *exec.Cmd) (out string, err error) {
 		case err := <-ended:
 			return text.String(), err
 		default:
-			page.Claim(func(owner int) int { return map[bool]int{true: owner}[owner == cmd.Process.Pid] })
+			page.Claim(of)
 		}
 	}
 }
@@ -236,7 +238,8 @@ func TestRealNCCL(t *testing.T) {
 	for i, env := range [][]string{{}, {"LD_PRELOAD=" + preload, "MPIUP_WATCH_PAGE=" + filepath.Join(dir, "page")}} {
 		cmd := exec.CommandContext(t.Context(), program)
 		cmd.Env = env
-		out, err := claimed(t, page, cmd)
+		itself := func(owner int) int { return map[bool]int{true: owner}[owner == cmd.Process.Pid] }
+		out, err := claimed(t, page, cmd, itself)
 		if said[i] = out; err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
