@@ -196,7 +196,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, c := range []struct{ session, script, want string }{
-		{"stays", `setsid sleep 100 & echo $! >$1`, "sleep"},
+		{"stays", `setsid sleep 100 & until grep -q sleep /proc/$!/comm; do :; done; echo $! >$1`, "sleep"},
 		{"ends", `(trap '' TERM; read x <$2) & echo $! >$1`, ""},
 		{"nothing", `echo $$ >$1`, ""},
 	} {
