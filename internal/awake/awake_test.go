@@ -3,6 +3,7 @@ package awake
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,11 +80,12 @@ func TestCall(t *testing.T) {
 // What does not answer keeps its turn: others are not asked meanwhile, and are again once it has.
 func TestInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns, hangs, asked := make(chan struct{}, 1), make(chan struct{}), 0
+		turns, hangs := make(chan struct{}, 1), make(chan struct{})
+		var asked atomic.Int32
 		within := func(ask func() int) (int, bool) {
 			ctx, cancel := Within(t.Context(), time.Second)
 			defer cancel()
-			return InTurn(ctx, turns, func() int { asked++; return ask() })
+			return InTurn(ctx, turns, func() int { asked.Add(1); return ask() })
 		}
 		seven := func() int { return 7 }
 		if got, in := within(seven); got != 7 || !in {
@@ -93,8 +95,8 @@ func TestInTurn(t *testing.T) {
 			t.Errorf("late: %d, %v", got, in)
 		}
 		begun := time.Now()
-		if _, in := within(seven); in || asked != 2 || time.Since(begun) != time.Second {
-			t.Errorf("a second one is asked, or not waited for: %v, %d asked, after %v", in, asked, time.Since(begun))
+		if _, in := within(seven); in || asked.Load() != 2 || time.Since(begun) != time.Second {
+			t.Errorf("a second one is asked, or not waited for: %v, %d asked, after %v", in, asked.Load(), time.Since(begun))
 		}
 		close(hangs)
 		if got, in := within(seven); got != 7 || !in {
@@ -102,8 +104,8 @@ func TestInTurn(t *testing.T) {
 		}
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, in := InTurn(over, turns, seven); in || asked != 3 {
-			t.Errorf("asked when the time was over: %d", asked)
+		if _, in := InTurn(over, turns, seven); in || asked.Load() != 3 {
+			t.Errorf("asked when the time was over: %d", asked.Load())
 		}
 	})
 }
