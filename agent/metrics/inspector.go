@@ -59,6 +59,10 @@ func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix st
 		return ""
 	}
 	dir, _ := m.cfg.Host.SessionDir(session)
+	if dir == "" {
+		m.cfg.Log.Info("NCCL's Inspector is left as it is: the session has no directory, for want of a TMPDIR that can be written to")
+		return ""
+	}
 	prefix = filepath.Join(dir, inspectorFolder, fmt.Sprint(job)+".")
 	err, answered := awake.Call(inspectorTime, func() error {
 		for _, rank := range ranks {
@@ -71,7 +75,7 @@ func (m *Metrics) Inspect(session string, job uint32, ranks []uint32) (prefix st
 	if !answered {
 		err = errors.New("its file system does not answer")
 	}
-	if dir == "" || err != nil {
+	if err != nil {
 		m.cfg.Log.Info("NCCL's Inspector is left as it is, since it has no folder to write to", "dir", prefix, "cause", err)
 		return ""
 	}

@@ -51,6 +51,9 @@ const (
 	// sureLooks is in how many looks after each other nobody is to be seen, where none of them is sure by itself.
 	sureLooks = 3
 
+	// unsureLook is the same after one that may have missed somebody.
+	unsureLook = time.Millisecond
+
 	// slowLook is the same after execPatience.
 	slowLook = 200 * time.Millisecond
 
@@ -305,6 +308,7 @@ func (l *leaving) linger(last client.Process) bool {
 			if nobody++; sure || nobody == sureLooks {
 				return false
 			}
+			l.pause(unsureLook)
 			continue
 		}
 		nobody = 0
@@ -329,13 +333,7 @@ func (l *leaving) linger(last client.Process) bool {
 		if waited > execPatience {
 			look = slowLook
 		}
-		pause := time.NewTimer(look)
-		select {
-		case <-p.changed: // perhaps one has come to MPI
-		case <-pause.C:
-		case <-st.may.Done():
-		}
-		pause.Stop()
+		l.pause(look)
 		now := time.Now()
 		step := awake.Counts(before, now, look)
 		before = now
@@ -346,6 +344,17 @@ func (l *leaving) linger(last client.Process) bool {
 		if who := p.clients.last(); who != last {
 			return true
 		}
+	}
+}
+
+// pause waits for the next look.
+func (l *leaving) pause(look time.Duration) {
+	pause := time.NewTimer(look)
+	defer pause.Stop()
+	select {
+	case <-l.p.changed: // perhaps one has come to MPI
+	case <-pause.C:
+	case <-l.p.Job.may.Done():
 	}
 }
 

@@ -36,6 +36,7 @@ type memory struct {
 
 	mu      sync.Mutex
 	first   uint64                 // kills before the job's start; guarded by mu
+	counted bool                   // first is known; guarded by mu
 	told    *apiv1.ContainerMemory // of the last look, without times; guarded by mu
 	noticed time.Time              // when kills were last seen to have risen; guarded by mu
 	seen    []proctree.Stat        // processes at the last look; guarded by mu
@@ -55,7 +56,8 @@ func scarce(used, limit uint64) bool { return limit > 0 && used >= limit/4 }
 // newMemory counts from now on.
 func newMemory(of groups, proc proctree.Proc, self int, leaders func() map[int]uint32) *memory {
 	m := &memory{of: of, proc: proc, self: self, leaders: leaders, told: &apiv1.ContainerMemory{}}
-	m.first, _ = of.OOMKills()
+	kills, err := of.OOMKills()
+	m.first, m.counted = kills, err == nil
 	return m
 }
 
@@ -87,6 +89,9 @@ func (m *memory) ended(now time.Time) *apiv1.ContainerMemory {
 func (m *memory) count(now time.Time) {
 	m.told.Peak = m.of.MemoryPeak()
 	kills, err := m.of.OOMKills()
+	if err == nil && !m.counted {
+		m.first, m.counted = kills, true
+	}
 	if err != nil || kills <= m.first+m.told.Kills { // a container's own count never falls
 		return
 	}
@@ -198,7 +203,8 @@ const freshKill = 5 * time.Second
 
 // killedRank says that the kernel killed a rank, which ended by SIGKILL, for memory.
 func killedRank(m *apiv1.ContainerMemory, id uint32) bool {
-	return m.Kills > 0 && (owns(m, id) || m.KilledMs <= uint64(freshKill/time.Millisecond))
+	unknown := uint64(len(m.Victims)) < m.Kills // not all that were killed are known
+	return owns(m, id) || unknown && m.KilledMs <= uint64(freshKill/time.Millisecond)
 }
 
 // Bounds of the time between two looks at memory.

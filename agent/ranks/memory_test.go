@@ -72,7 +72,7 @@ func TestVictims(t *testing.T) {
 		{name: "a worker of a rank", used: gib / 2, kills: 1, gone: []int{12}, want: "12 python3 300 MiB of 7", killed: true},
 		{name: "the largest, not another that ended", used: gib / 2, kills: 1, gone: []int{12, 13}, want: "12 python3 300 MiB of 7", killed: true},
 		{name: "two", used: gib / 2, kills: 2, gone: []int{12, 31, 13}, want: "12 python3 300 MiB of 7, 31 python3 200 MiB of 8", killed: true},
-		{name: "of no rank", used: gib / 2, kills: 1, gone: []int{40}, want: "40 cache 100 MiB of nobody", killed: true},
+		{name: "of no rank", used: gib / 2, kills: 1, gone: []int{40}, want: "40 cache 100 MiB of nobody"},
 		{name: "a wrapper that ended because of it", used: gib / 2, kills: 1, gone: []int{10, 12}, want: "12 python3 300 MiB of 7", killed: true},
 		{name: "another container's", used: gib / 2, kills: 1, gone: []int{50}, killed: true},
 		{name: "one of ours, beside another container's", used: gib / 2, kills: 1, gone: []int{50, 12}, want: "12 python3 300 MiB of 7", killed: true},

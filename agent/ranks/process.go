@@ -393,7 +393,6 @@ func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
 	return err
 }
 
-// startFailed is the error of a start as the launcher is told of it.
 // searchedBy is the PATH of an environment, and its virtual environment, as far as they are worth telling.
 func searchedBy(env []string) (path, venv string) {
 	const most = 4096
@@ -405,6 +404,7 @@ func searchedBy(env []string) (path, venv string) {
 	return path[:min(len(path), most)], venv[:min(len(venv), most)]
 }
 
+// startFailed is the error of a start as the launcher is told of it.
 func startFailed(id uint32, err error) *apiv1.StartFailed {
 	f := &apiv1.StartFailed{Rank: id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	var failed *program.Error

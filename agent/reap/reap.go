@@ -122,6 +122,7 @@ type Supervisor struct {
 	leaders  map[int]leader         // guarded by mu: process sessions that belong to a session, their leader dead or not
 	stopping map[string]int         // guarded by mu: sessions inside StopSession
 	known    map[string]int         // guarded by mu: sessions that had a process and were not yet stopped → slot in the ledger
+	empty    map[string]bool        // guarded by mu: known sessions that have no process, as a look has seen
 	forks    uint64                 // guarded by mu: forks begun
 	forking  *request               // guarded by mu: the fork in flight
 	guard    *Process               // guarded by mu: nil when there is none
@@ -155,6 +156,7 @@ func New(cfg Config) *Supervisor {
 		leaders:  make(map[int]leader),
 		stopping: make(map[string]int),
 		known:    make(map[string]int),
+		empty:    make(map[string]bool),
 	}
 	s.orphans = orphans{s, make(chan struct{}, 1)}
 	s.keeper = guardKeeper{s: s, poke: make(chan struct{}, 1)}

@@ -56,8 +56,8 @@ func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants 
 	}
 	over, forks := s.sessionsWithoutChildren()
 	all, whole, err := s.proc.Census()
-	if err != nil {
-		return remnants{sure: true}
+	if err != nil { // as where no descriptor is free: nobody knows
+		return remnants{}
 	}
 	seen := remnants{sure: whole}
 	t := s.tree(all, nil)
@@ -80,7 +80,7 @@ func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants 
 		}
 	}
 	if seen.sure && s.adopts {
-		s.dropSessions(over, forks, seen.found)
+		s.noteEmpty(over, forks, seen.found)
 	}
 	return seen
 }
@@ -107,9 +107,9 @@ func (s *Supervisor) sessionsWithoutChildren() (names []string, forks uint64) {
 	return names, s.forks
 }
 
-// dropSessions forgets those sessions of which a look that is sure has found nobody, so that no other look is needed at
-// their end: if nothing was started since it began.
-func (s *Supervisor) dropSessions(over []string, forks uint64, found []Remnant) {
+// noteEmpty notes those sessions of which a look that is sure has found nobody, so that no other look is needed at their
+// end: if nothing was started since it began. The guard knows them on: their directories are there.
+func (s *Supervisor) noteEmpty(over []string, forks uint64, found []Remnant) {
 	left := map[string]bool{}
 	for _, r := range found {
 		left[r.Session] = true
@@ -120,8 +120,8 @@ func (s *Supervisor) dropSessions(over []string, forks uint64, found []Remnant) 
 		return
 	}
 	for _, name := range over {
-		if !left[name] {
-			s.dropSession(name)
+		if _, known := s.known[name]; known && !left[name] {
+			s.empty[name] = true
 		}
 	}
 }

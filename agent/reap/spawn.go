@@ -320,6 +320,7 @@ func (s *Supervisor) beginFork(req *request) error {
 	}
 	s.forks++
 	s.forking = req
+	delete(s.empty, req.cmd.Session)
 	req.born = make(chan struct{})
 	if _, known := s.known[req.cmd.Session]; !known && req.cmd.Session != "" {
 		s.known[req.cmd.Session] = s.ledger.Add(guard.Record{Session: req.cmd.Session})

@@ -43,6 +43,7 @@ func (s *Supervisor) dropSession(session string) {
 			delete(s.leaders, sid)
 		}
 	}
+	delete(s.empty, session)
 	if slot, known := s.known[session]; known {
 		s.ledger.Remove(slot)
 		delete(s.known, session)
@@ -58,12 +59,12 @@ func (s *Supervisor) knowsNobody(w whom) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.known {
-		if w.matches(name) {
+		if w.matches(name) && !s.empty[name] {
 			return false
 		}
 	}
 	for _, l := range s.leaders {
-		if w.matches(l.Session) {
+		if w.matches(l.Session) && !s.empty[l.Session] {
 			return false
 		}
 	}

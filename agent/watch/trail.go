@@ -57,8 +57,13 @@ const (
 // NewTrails makes a place for the files in the session's directory; nil: there is no such place.
 func NewTrails(h *host.Host, session string, number uint32, notice Notice) *Trails {
 	dir, _ := h.SessionDir(session)
-	held, answered := awake.Call(dirTime, func() *bounded.Dir { return makeDir(filepath.Join(dir, fmt.Sprint("progress-", number))) })
-	if dir == "" || !answered || held == nil {
+	held, answered := awake.Call(dirTime, func() *bounded.Dir {
+		if dir == "" {
+			return nil
+		}
+		return makeDir(filepath.Join(dir, fmt.Sprint("progress-", number)))
+	})
+	if !answered || held == nil {
 		notice(true, "--watch: ranks have no $%s here: no directory can be written to; give the agent a writable TMPDIR, as an emptyDir", ProgressVariable)
 		return nil
 	}

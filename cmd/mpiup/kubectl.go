@@ -218,7 +218,7 @@ func (k *plugin) collect(ctx context.Context, pod *kubectl.Pod) int {
 		return job.ExitExec
 	}
 	<-got.Done()
-	if got.Exit().Code != 0 {
+	if got.Exit().Status() != 0 {
 		return job.ExitHosts // it has said why
 	}
 	k.asking = &asking{pod.Metadata.Namespace, pod.Metadata.Name, append([]string{"kubectl"}, k.Exec(pod)...)}
@@ -248,7 +248,7 @@ func (k *plugin) readLog(ctx context.Context, pod *kubectl.Pod) int {
 	code := k.command(append([]string{k.Command}, k.Words...)...)
 	r.Close() // what it writes after that ends it
 	<-log.Done()
-	if log.Exit().Code != 0 {
+	if end := log.Exit(); end.Status() != 0 && end.Signal != job.SIGPIPE { // which ends it where the command reads no more
 		return job.ExitHosts // it has said why
 	}
 	return code

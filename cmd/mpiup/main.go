@@ -241,8 +241,11 @@ func (p *process) listenEarly(args []string) {
 	}
 	if since := early.Signals(); since != nil { // a command that never takes one ends by it
 		signal.Stop(since)
-		if len(since) > 0 {
-			os.Exit(128 + job.SIGTERM)
+		select {
+		case s := <-since:
+			number, _ := s.(syscall.Signal)
+			os.Exit(128 + int(number))
+		default:
 		}
 	}
 }

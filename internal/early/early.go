@@ -1,9 +1,9 @@
-// Package early takes SIGTERM for a container's first process from its first moment on, before other packages are initialised.
+// Package early takes SIGTERM and SIGINT for a container's first process from its first moment on, before other packages are initialised.
 //
 // Go would end such a process with 2, which is nobody's code: its runtime sends the signal again, as the kernel's own, which the kernel keeps from a
 // PID 1, and exits (dieFromSignal, src/runtime/signal_unix.go). Initialising what mpiup is linked with takes milliseconds, more where a node is loaded.
 //
-// Taken may be called by any goroutine. A process that is no PID 1 has no channel: there the signal does what it always does.
+// Signals may be called by any goroutine. A process that is no PID 1 has no channel: there the signal does what it always does.
 package early
 
 import (

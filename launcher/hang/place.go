@@ -49,10 +49,10 @@ func (r *Whereabouts) Place() (p Place) {
 	if len(lines) == 0 {
 		return p
 	}
-	p.Known = true
+	p.Known = whole                            // of the half of a stack nobody knows what it is in
 	for i, f := range slices.Backward(lines) { // the outermost: one that is made of others has the name that the program knows
 		if strings.Contains(f, collectives) && !strings.HasPrefix(f, "_") {
-			p.Call = function(f)
+			p.Known, p.Call = true, function(f)
 			lines = lines[i+1:]
 			break
 		}
@@ -60,7 +60,7 @@ func (r *Whereabouts) Place() (p Place) {
 	if p.Call != "" {
 		p.At = ownLine(lines)
 	}
-	if whole && native == "" && r.onDevice() { // which may wait for other ranks
+	if native == "" && r.onDevice() { // which may wait for other ranks
 		p.Known = p.Call != ""
 	}
 	return p

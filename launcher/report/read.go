@@ -138,7 +138,7 @@ func (r *Report) Check() error {
 }
 
 // ends are how a rank's end is told (Keeper.Ended, Keeper.NotStarted, whose reason is an event, too).
-var ends = pattern.Of(`^(?:exit code \d{1,3}$|signal \d{1,3} \([\w+]{1,32}\)$|was not started)`)
+var ends = pattern.Of(`^(?:exit code \d{1,3}$|signal \d{1,3} \([\w+]{1,32}\)$|` + LostWithHost + `$|was not started)`)
 
 // crowded is an error if JSON has more values than any report.
 func crowded(text []byte) error {

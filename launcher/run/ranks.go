@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -298,7 +299,6 @@ func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) error {
 // lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
 // there are ranks on another host and no newer launcher has taken over: who asked is told (gone).
 func (r *Run) lost(f verdict.Fault) {
-	f = r.withMemory(f)
 	other := func(s *host) bool {
 		return s != r.hosts[f.Node] && s.state == hostRunning && s.created+s.running > 0
 	}
@@ -362,7 +362,11 @@ func (r *Run) hostEnded(e Ended) {
 	}
 	if lost != nil && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h), Mute: lost.Mute}
-		r.give(HostLost{f.Host, f.Text, max(r.now.Clock-lost.Since, 0)})
+		if lost.Succeeded { // its ranks go on, as another launcher's
+			r.give(Note{report.Lost, f.Host, f.Text})
+		} else {
+			r.give(HostLost{f.Host, f.Text, max(r.now.Clock-lost.Since, 0)})
+		}
 		if lost.Fenced || was.ending() {
 			f.Event, f.By = verdict.HostTaken, map[bool]verdict.Taker{true: verdict.ByLauncher}[lost.Fenced]
 			r.succeeded = r.succeeded || lost.Succeeded
@@ -370,7 +374,7 @@ func (r *Run) hostEnded(e Ended) {
 		if lost.Told {
 			r.fail(verdict.Fault{Event: verdict.Orphaned, At: lost.Since, Node: -1, ID: -1, Text: "why it told ranks to end"})
 		} else {
-			r.lost(f)
+			r.lost(r.withMemory(f))
 		}
 	}
 	left, astray := r.hosts[h].taken, false
@@ -400,7 +404,7 @@ func (r *Run) hostEnded(e Ended) {
 		r.give(HostLost{Host: r.hosts[h].Name, Why: why})
 	}
 	if was.dropped() && !r.verdict.Any() {
-		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1,
+		r.lost(verdict.Fault{Event: verdict.HostLost, At: r.now.Clock, Host: r.hosts[h].Name, Node: h, ID: -1,
 			Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
 	}
 	r.hosts[h].created, r.hosts[h].running, r.hosts[h].outputs = 0, 0, 0

@@ -510,7 +510,7 @@ func (r *Run) endWanted(by int, ids idset.Set, w wish) {
 
 // judgeCulled fails a run that ended otherwise well although a rank has ended another: what was asked for is not what happened.
 func (r *Run) judgeCulled() {
-	if r.culled != nil && !r.verdict.Any() {
+	if _, failed := r.verdict.Cause(); r.culled != nil && !failed {
 		r.fail(*r.culled)
 	}
 }

@@ -148,24 +148,33 @@ func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) bool {
 			rest = append(rest, fmt.Sprintf("%s was in %s", r.where(s.ID), at[s.ID]))
 		}
 	}
+	// By a library's own numbers, which may be those of a group: nobody is left out for them.
 	named := r.namedBy(h)
-	if named.Overlaps(away) {
-		away = away.Intersect(named)
-	}
 	many := away.Len() > h.lost.Union(calledBy(h.calls)).Len() // they are not the odd ones
 	for id := range away.All() {
-		why := fmt.Sprintf("it was in %s, while %s", at[id], waited)
-		if named.Contains(id) {
-			why = fmt.Sprintf("%s names it, and it was in %s", r.rankName(h.who), at[id])
+		where, isNamed, last := "was in "+at[id], named.Contains(id), ""
+		if words := r.lastWords(id); words != "" {
+			last = "; it wrote last: " + words
 		}
-		if last := r.lastWords(id); last != "" {
-			why += "; it wrote last: " + last
+		behind := ""
+		switch {
+		case isNamed:
+			behind = fmt.Sprintf(", and %s names it", r.rankName(h.who))
+		case !h.vain.Empty():
+			behind = ", while " + waited
 		}
-		if many && len(l.Lines) < maxNotes {
-			l.Lines = append(l.Lines, r.where(id)+strings.TrimPrefix(why, "it"))
-		} else if !many {
-			l.Away = append(l.Away, job.Absentee{Rank: r.who.Process(id).Rank, Own: true, Name: r.rankName(id), Host: r.hosts[r.who.HostOf(id)].Name, PID: int(r.ranks[id].pid), Why: why})
+
+		if many {
+			if len(l.Lines) < maxNotes {
+				l.Lines = append(l.Lines, r.where(id)+" "+where+behind+last)
+			}
+			continue
 		}
+		why := "it " + where + behind + last
+		if isNamed {
+			why = fmt.Sprintf("%s names it, and it %s%s", r.rankName(h.who), where, last)
+		}
+		l.Away = append(l.Away, job.Absentee{Rank: r.who.Process(id).Rank, Own: true, Name: r.rankName(id), Host: r.hosts[r.who.HostOf(id)].Name, PID: int(r.ranks[id].pid), Why: why})
 	}
 	if l.Found = !away.Empty(); l.Found {
 		l.Lines = append(l.Lines, notes[:min(len(notes), 1)]...)
@@ -181,7 +190,7 @@ func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) bool {
 		l.Lines = append(l.Lines, fmt.Sprintf("that is %s's word about %s alone: nothing that was seen on its host bears it out", r.rankName(h.who), r.named(named)))
 	case len(h.calls) > 0 && len(rest) == 0 && calledBy(h.calls).Union(h.lost).Covers(h.all):
 		l.Lines = append(l.Lines, "no rank was elsewhere: "+h.calls.Text(r.named)+"; then the network between them is the reason, or a rank that was late")
-	case only.Len() == 1 && h.all.Len() == 2:
+	case only.Len() == 1 && h.all.Len() == 2 && !h.vain.Empty():
 		l.Lines = append(l.Lines, fmt.Sprintf("%s, and %s is the only other one", waited, r.where(only.First())))
 	}
 	l.Lines = append(l.Lines, rest[:min(len(rest), maxNotes)]...)
@@ -205,7 +214,10 @@ func calledBy(calls hang.Calls) (ids idset.Set) {
 }
 
 // namedBy are the ranks of the first job that the library of the one that waited in vain names. Its numbers are the job's where it counts as many.
-func (r *Run) namedBy(h heardVain) idset.Set {
+func (r *Run) namedBy(h heardVain) (named idset.Set) {
+	if h.who < 0 {
+		return named
+	}
 	return verdict.Named(h.text, r.jobs[0].Size()).Sub(idset.Of(h.who))
 }
 

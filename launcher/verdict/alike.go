@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/pattern"
@@ -160,6 +161,9 @@ func (c *Case) AlsoFailed(f Fault) {
 var missed = pattern.Of(`No such file or directory: ['"]([^'"\n]{1,512})['"]|can't open file ['"]([^'"\n]{1,512})['"]|` +
 	`(?:^|: )(?:cannot (?:open|access|stat) )?['‘]?(/[^:'’\n]{1,512})['’]?: No such file or directory`)
 
+// maxMissed bounds the path of such a file, in bytes: PATH_MAX.
+const maxMissed = 4096
+
 // MissingFile is the file that a process has missed by its last words, in which dir; "": they are of none.
 func MissingFile(said Said, dir string) string {
 	texts := slices.Clone(said.Last)
@@ -178,7 +182,7 @@ func MissingFile(said Said, dir string) string {
 		if !path.IsAbs(file) {
 			file = path.Join(dir, file)
 		}
-		if path.IsAbs(file) {
+		if path.IsAbs(file) && len(file) <= maxMissed && !strings.ContainsFunc(file, unicode.IsControl) {
 			return path.Clean(file)
 		}
 	}

@@ -78,7 +78,7 @@ func (c *Case) account(f Fault) account {
 		a.do = []string{h}
 	}
 	if spoke && f.Event == Aborted {
-		a.do = slices.Concat(a.do, said.story())
+		a.behind = slices.Concat(said.story(), a.behind)
 	}
 	for _, text := range []string{c.alike.ofOneHost(), c.untested(f)} {
 		if text != "" {

@@ -215,7 +215,8 @@ static int suits(const char *file, int depth) {
 	int good = 0;
 	long n = -1;
 	n = CALL2(SYS_fstat, fd, &what);
-	if (!failed(n) && S_ISREG(what.st_mode) && !(what.st_mode & (S_ISUID | S_ISGID)) && (n = CALL4(SYS_pread64, fd, head.text, sizeof head.text - 1, 0)) > 4) {
+	if (!failed(n) && S_ISREG(what.st_mode) && !(what.st_mode & (S_ISUID | S_ISGID)) && failed(CALL4(SYS_fgetxattr, fd, "security.capability", 0, 0)) &&
+	    (n = CALL4(SYS_pread64, fd, head.text, sizeof head.text - 1, 0)) > 4) {
 		head.text[n] = 0;
 		if (begins_with(head.text, "#!") && depth == 0) {
 			char *from = head.text + 2;
