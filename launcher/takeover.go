@@ -13,6 +13,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -177,7 +178,7 @@ func CommandOf(words []string, flags int) Command {
 			kept = append(kept, words[i])
 		}
 	}
-	text := strings.Join(kept, " ")
+	text := strings.Join(secret.MaskCommand(kept), " ") // agents keep it, and other launchers are shown it
 	if len(text) > most {
 		text = text[:most] + "..."
 	}

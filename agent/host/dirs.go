@@ -47,17 +47,26 @@ func (h *Host) SessionDir(session string) (dir string, remove func()) {
 }
 
 // RemoveDirs removes directories of a session, with all that is in them, and then what holds sessions' directories, if nothing else is in it. A file
-// system that does not answer is not waited for.
+// system that does not answer is not waited for. Removing many files may take longer than an answer: that goes on by itself, and does not count as
+// silence.
 func (h *Host) RemoveDirs(dirs ...string) {
 	err := h.atBase(func() error {
-		for _, dir := range dirs {
-			os.RemoveAll(dir)
-		}
-		os.Remove(h.SessionsDir())
+		_, _ = os.Lstat(h.SessionsDir()) // whatever it says, it answers
 		return nil
 	})
 	if err != nil {
 		h.cfg.Log.Warn("a session's files are not removed", "dirs", dirs, "cause", err)
+		return
+	}
+	_, removed := awake.Call(StatBound, func() bool {
+		for _, dir := range dirs {
+			os.RemoveAll(dir)
+		}
+		os.Remove(h.SessionsDir())
+		return true
+	})
+	if !removed {
+		h.cfg.Log.Info("removing a session's files takes long, and goes on", "dirs", dirs)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"one", "allow run launcher", "launcher: run"},
 		{"lists", "allow run,exec launcher,agent\n", "launcher: run exec; agent: run exec"},
-		{"everything", "allow * *", "launcher: run exec shell copy spawn look; agent: run exec shell copy spawn look"},
+		{"everything", "allow * *", "launcher: run exec shell copy spawn look; agent: run exec shell copy spawn"},
 		{"denied before", "deny exec,shell *\nallow * launcher", "launcher: run copy spawn look"},
 		{"denied after", "allow * launcher\ndeny exec,shell *", "launcher: run copy spawn look"},
 		{"denied to one role", "allow shell *\ndeny shell agent\n", "launcher: shell"},

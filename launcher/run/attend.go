@@ -9,6 +9,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/secret"
 	"github.com/mpiup/mpiup/launcher/hang"
 	"github.com/mpiup/mpiup/launcher/mixture"
 )
@@ -132,7 +133,7 @@ func (r *attending) warnLone(app uint32, how string) {
 	r.warned[app] = true
 	of, argv := r.jobs[0].Programs[app], r.jobs[0].apps[app].Argv
 	r.say("warning: %d ranks of %.300s loaded %s, %s train together, %s; --independent if each is meant to run alone",
-		of.Ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, r.roll.Advice(of.Hosts, of.Most))
+		of.Ranks.Len(), strings.Join(secret.MaskCommand(argv)[:min(len(argv), 2)], " "), r.roll.Framework(), how, r.roll.Advice(of.Hosts, of.Most))
 }
 
 // noteEnded counts a rank that has ended well.
