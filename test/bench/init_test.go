@@ -21,6 +21,7 @@ const mostAllocations, mostBytes = 64, 8 << 10
 var costly = map[string]string{
 	"github.com/mpiup/mpiup/internal/api/v1":       "the messages: the protobuf library wants to know them all",
 	"github.com/mpiup/mpiup/internal/api/codec":    "one table, laid out by the compiler but for its hashes",
+	"github.com/mpiup/mpiup/launcher/verdict":      "closures of patterns that are not compiled yet",
 	"github.com/mpiup/mpiup/launcher/verdict/logs": "closures of patterns that are not compiled yet",
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops":       "closures",
 	"google.golang.org/grpc":                       "parses a service configuration",
