@@ -75,7 +75,9 @@ func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants 
 		case o.Ours && o.Session != "" && len(seen.found) < maxRemnants:
 			environ, _ := proctree.ReadSome(filepath.Join(s.proc.Root, strconv.Itoa(p.PID), "environ"), maxEnvironment)
 			seen.found = append(seen.found, Remnant{PID: p.PID, Start: p.Start, Session: o.Session, Bare: len(environ) == 0, Key: pick(environ)})
-		case o.Ours && o.Session != "", !o.Ours && s.adopts && s.proc.Unsettled(p): // as search.look has it
+		case o.Ours && o.Session != "": // there are too many
+			seen.sure = false
+		case !o.Ours && s.adopts && (s.proc.Unsettled(p) || !s.isThere(p)): // whose environment may have been gone when it was read
 			seen.sure = false
 		}
 	}
@@ -83,6 +85,12 @@ func (s *Supervisor) lookForRemnants(pick func(environ []byte) string) remnants 
 		s.noteEmpty(over, forks, seen.found)
 	}
 	return seen
+}
+
+// isThere says that a process that was seen lives.
+func (s *Supervisor) isThere(seen proctree.Stat) bool {
+	now, err := s.proc.Stat(seen.PID)
+	return err == nil && now.Start == seen.Start && now.Alive()
 }
 
 // sessionsWithoutChildren are those that have no child in the table, and how many processes were started so far; none
