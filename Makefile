@@ -67,7 +67,7 @@ unit:
 # go's test cache does not see, and neither does a race detector in the test: unit tests have it.
 integration: build
 	@echo "== tests on network namespaces, with real MPI programs"
-	@go test -count=1 -parallel 5 -timeout 20m -p 1 ./test/...
+	@go test -count=1 -parallel 4 -timeout 20m -p 1 ./test/...
 	@echo "== tests on pods, in a module of their own"
 	@cd test/kube && go test -count=1 -parallel 3 -timeout 15m .
 	@echo "== operators' own controllers"

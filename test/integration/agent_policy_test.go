@@ -44,7 +44,7 @@ func TestPolicy(t *testing.T) {
 		t.Helper()
 		want := says(host, what, kind, allowed)
 		if kind == "run" {
-			want = "\n" + want + "mpiup: not-allowed; more: mpiup help not-allowed\n"
+			want = "\n" + want + "mpiup: all 2 ranks failed alike\nmpiup: not-allowed; more: mpiup help not-allowed\n"
 		}
 		if r.Code != code || r.Stdout != "" || r.Stderr != want {
 			t.Errorf("%s: ended with %d, printed %q and %q, not %q", kind, r.Code, r.Stdout, r.Stderr, want)

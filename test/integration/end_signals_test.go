@@ -86,9 +86,9 @@ func TestQuitEndsWhatWaits(t *testing.T) {
 	}{
 		{"a run that waits for its hosts", []string{bin, "run", "-v", "--host", nobody, "--wait", "100", "true"}, nobody, 131},
 		{"an agent", []string{bin, "agent", "--listen", testlab.Address(), "--http", "off"}, "ready", 0},
-		{"exec", []string{bin, "exec", "--host", agent.Addr, agent.Addr, "--", "sh", "-c", "echo up; exec sleep 1000"}, "up", 131},
-		{"ssh", []string{dir + "/ssh", agent.Addr, "echo up; exec sleep 1000"}, "up", 255},
-		{"a script's launcher", []string{bin, "launcher", "--", "sh", "-c", "echo up; exec sleep 1000"}, "up", 131},
+		{"exec", []string{bin, "exec", "--host", agent.Addr, agent.Addr, "--", "sh", "-c", "echo started; exec sleep 1000"}, "started", 131},
+		{"ssh", []string{dir + "/ssh", agent.Addr, "echo started; exec sleep 1000"}, "started", 255},
+		{"a script's launcher", []string{bin, "launcher", "--", "sh", "-c", "echo started; exec sleep 1000"}, "started", 131},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

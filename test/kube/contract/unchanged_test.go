@@ -36,7 +36,9 @@ func TestUpstreamMPIJobsUnchanged(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			hello := program(t, "mpicc.openmpi")
-			l := up(t, setting{images: map[string]kubelet.Image{image: with(dropIn(t, hello), map[string]string{"/usr/local/bin/python": hello})}})
+			theirs := with(dropIn(t, hello), map[string]string{"/usr/local/bin/python": hello})
+			theirs.User = 0 // as upstream's images have it, where the key is at /root/.ssh
+			l := up(t, setting{images: map[string]kubelet.Image{image: theirs}})
 			j := decode[kubeflow.MPIJob](t, upstream(t, mpiOperator, "examples/v2beta1/"+name))
 			l.submit(j)
 			on(t, l.succeeded(j.Name), j.Name+"-worker-0", j.Name+"-worker-1")
@@ -77,8 +79,9 @@ func TestUpstreamTrainerRuntimesUnchanged(t *testing.T) {
 // and hands mpiexec the file that plugin svc has written.
 func TestUpstreamVolcanoJobUnchanged(t *testing.T) {
 	t.Parallel()
-	l := up(t, setting{images: map[string]kubelet.Image{"volcanosh/example-mpi:0.0.3": with(dropIn(t, bin(t)), map[string]string{
-		"/usr/local/bin/mpi_hello_world": program(t, "mpicc.openmpi")})}})
+	theirs := with(dropIn(t, bin(t)), map[string]string{"/usr/local/bin/mpi_hello_world": program(t, "mpicc.openmpi")})
+	theirs.User = 0 // as upstream's image has it, where the key is at /root/.ssh
+	l := up(t, setting{images: map[string]kubelet.Image{"volcanosh/example-mpi:0.0.3": theirs}})
 	j := decode[volcano.Job](t, documents(downloaded(t, "volcano.sh/volcano@v1.15.0", "example/integrations/mpi/mpi-example.yaml"))[0])
 	l.volcano(j)
 	on(t, l.mastered("lm-mpi-job-mpimaster-0"), "lm-mpi-job-mpiworker-0", "lm-mpi-job-mpiworker-1")
