@@ -135,7 +135,7 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"no ranks", nil, []string{"-H", "localhost:2", "-np", "0", "echo", "a"}},
 		{"no ranks of a program", nil, []string{"-H", "localhost:2", "-np", "0", "echo", "a", ":", "-np", "1", "echo", "b"}},
 		{"ranks of each program on each host", nil, []string{"-H", "localhost:2", "-npernode", "1", "echo", "a", ":", "echo", "b"}},
-		{"tags in files", nil, []string{"-np", "1", "--tag-output", "--output-filename", "o", "sh", "-c", "echo a; sleep 1; cat o/1/rank.0/stdout"}},
+		{"tags in files", nil, []string{"-np", "1", "--tag-output", "--output-filename", "o", "sh", "-c", "echo a; sleep 1; b=$(cat o/1/rank.0/stdout); echo \"$b\""}},
 		{"a parameter twice", nil, []string{"-np", "1", "--mca", "a_b", "1", "--mca", "a_b", "2", "printenv", "OMPI_MCA_a_b"}},
 		{"a parameter for all behind a colon", nil, []string{"-np", "1", "echo", "a", ":", "--gmca", "a_b", "2", "-np", "1", "echo", "b"}},
 		{"CPUs for one rank", nil, []string{"-H", "localhost:2", "-np", "1", "--map-by", ":PE=2", "echo", "a"}},
