@@ -56,7 +56,8 @@ func (r *Run) looksForAway() bool {
 	}
 	r.awayAsked = true
 	if rest.Empty() || bound <= 0 {
-		return r.sayAway(heard, nil, nil)
+		r.sayAway(heard, nil, nil)
+		return false
 	}
 	q.look = look{begun: r.now.Clock}
 	if r.flights.records.Any() { // torch's recorders are there: each is asked for what it has, which comes by itself
@@ -123,8 +124,8 @@ func (r *Run) heardVain(number int) (h heardVain) {
 	return h
 }
 
-// sayAway hands the verdict what the look has found. It is false, for who goes on to stop the ranks.
-func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) bool {
+// sayAway hands the verdict what the look has found.
+func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) {
 	l := &r.verdict.Look
 	waited := "waited in vain"
 	if len(h.calls) == 1 {
@@ -178,7 +179,7 @@ func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) bool {
 	}
 	if l.Found = !away.Empty(); l.Found {
 		l.Lines = append(l.Lines, notes[:min(len(notes), 1)]...)
-		return false
+		return
 	}
 
 	only := h.all.Sub(h.vain)
@@ -194,7 +195,6 @@ func (r *Run) sayAway(h heardVain, found []hang.Stack, notes []string) bool {
 		l.Lines = append(l.Lines, fmt.Sprintf("%s, and %s is the only other one", waited, r.where(only.First())))
 	}
 	l.Lines = append(l.Lines, rest[:min(len(rest), maxNotes)]...)
-	return false
 }
 
 // withoutStart is a stack without the function by which an interpreter runs a program, where others are there.
