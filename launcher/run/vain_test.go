@@ -180,3 +180,11 @@ func waitsOrders(t *testing.T, said map[int]verdict.Said) []Order {
 	}
 	return r.given
 }
+
+// The words of a rank may be others when the look is over, so that nobody waited in vain by then: nobody is said to name anybody.
+func TestNobodyNamesWhereNobodyWaits(t *testing.T) {
+	var r Run
+	if named := r.namedBy(heardVain{who: -1}); !named.Empty() {
+		t.Errorf("%s is named by nobody", named)
+	}
+}
